@@ -12,6 +12,7 @@ use csi_harness::checks::shard::Shard;
 use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, PathLayout};
 use csi_harness::protocol::capability::Capability;
+use csi_harness::protocol::version::{CsiVersion, Version};
 use csi_mock_driver::Defect;
 use csi_report::Format;
 
@@ -24,7 +25,7 @@ const JOBS_MAX: u64 = 256;
 
 const USAGE: &str = "csi-sanity [run] [OPTIONS]\n       csi-sanity <COMMAND>";
 
-/// Checks a CSI driver's conformance to the Container Storage Interface v1.12.
+/// Checks a CSI driver's conformance to the Container Storage Interface, v1.12 or v1.13.
 ///
 /// Without a command it runs the checks: against --endpoint, or, where none is given, against a correct driver that
 /// is built in. The flags of the Go csi-sanity (-csi.* and -ginkgo.*) work as well.
@@ -46,6 +47,9 @@ pub(crate) enum Command {
     Explain {
         /// Such as controller/create-volume/no-name, CTRL-CREATEVOL-010, CreateVolume, or a pattern over ids: 'CTRL-CREATEVOL-*'
         id: String,
+        /// Of several requirements, only those of this version of CSI: 1.12 or 1.13
+        #[arg(long, value_name = "VERSION")]
+        csi_version: Option<Version>,
     },
     /// Show which requirements are checked, and why others are not
     Coverage(CoverageArgs),
@@ -191,6 +195,9 @@ pub(crate) struct CoverageArgs {
     /// separated by commas
     #[arg(long, value_name = "EXPR", value_delimiter = ',')]
     pub(crate) filter: Vec<String>,
+    /// Only requirements of this version of CSI: 1.12 or 1.13
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) csi_version: Option<Version>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -309,7 +316,7 @@ pub(crate) struct E2eArgs {
     /// and how to fix it
     #[arg(long, conflicts_with_all = ["plan", "cleanup", "dry_run", "shard"])]
     pub(crate) preflight: bool,
-    /// Let everything that Kubernetes passes over in a definition without a word be an error
+    /// Make every warning about the definition an error: keys that Kubernetes ignores, and files that are missing
     #[arg(long)]
     pub(crate) strict_definition: bool,
     /// Directory that kubelet has its paths in [default: a new temporary one; with --node-access /var/lib/kubelet]
@@ -545,6 +552,16 @@ pub(crate) struct TargetArgs {
     /// once, as by SIGKILL), `stop` (gracefully) or `start`, and returns when that is done
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath, conflicts_with = "driver_command")]
     pub(crate) restart_command: Option<PathBuf>,
+    /// Process of the driver on this machine, to see what it takes up [default: who listens at its socket]
+    #[arg(long, value_name = "PID")]
+    pub(crate) driver_pid: Option<u32>,
+    /// Directory in which the driver keeps what it knows and has, to see whether it grows
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Nobody else uses the driver and its back end, so that the run fails for whatever stays there; so it does where it has started
+    /// a driver that had nothing
+    #[arg(long)]
+    pub(crate) exclusive: bool,
     /// Give the built-in driver this defect; `csi-sanity list --defects` names them; repeatable
     #[arg(long, value_name = "ID", value_parser = defect, conflicts_with_all = ["endpoint", "controller_endpoint", "node_endpoint", "config", "driver_command", "restart_command", "secrets"])]
     pub(crate) mock_defect: Vec<Defect>,
@@ -662,6 +679,9 @@ pub(crate) struct CourseArgs {
     /// on; strict, also recommendations (SHOULD) and remarks [default: csi]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<Profile>,
+    /// The version of CSI that the driver is judged by: 1.12, 1.13, or auto, which goes by what it advertises and sends
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) csi_version: Option<CsiVersion>,
     /// The same as --profile strict, which came later
     #[arg(long, hide = true, conflicts_with = "profile")]
     pub(crate) strict: bool,
@@ -696,7 +716,7 @@ pub(crate) struct EffortArgs {
     /// Times the idempotency suite repeats each call [default: 3]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) repeat: Option<u32>,
-    /// Random sequences per check of the property suite [default: 256]
+    /// Random sequences per check of the property suite [default: 256; 64 on the driver that is built in]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) cases: Option<u32>,
     /// Most calls in a random sequence [default: 40]

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use csi_harness::checks::registry::Registry;
 use csi_harness::config::profile::Profile;
+use csi_harness::protocol::version::Version;
 use csi_harness::spec::requirements::{Level, Party, Requirement, Testability, req};
 use csi_harness::text::pattern::Pattern;
 use csi_harness::text::suggest::did_you_mean;
@@ -31,6 +32,8 @@ struct Row {
     level: String,
     /// The mildest profile under which a breach makes a run fail.
     binds_from: Profile,
+    /// The only version of CSI that has it, if not all have.
+    only_in: Option<Version>,
     /// Components of Kubernetes that rely on it.
     relied_on_by: Vec<&'static str>,
     checks: Vec<String>,
@@ -76,7 +79,7 @@ enum State {
 
 /// Prints the table.
 pub(crate) fn coverage(args: &CoverageArgs) -> Result<Exit, Error> {
-    let wanted = Wanted::of(&args.filter)?;
+    let wanted = Wanted { version: args.csi_version, ..Wanted::of(&args.filter)? };
     let coverage = measure(&suites::all(), &suites::proven(), &wanted);
     let out = io::stdout().lock();
     match args.format {
@@ -88,7 +91,10 @@ pub(crate) fn coverage(args: &CoverageArgs) -> Result<Exit, Error> {
 
 /// Which requirements are asked for: all, where nothing is.
 #[derive(Default)]
-struct Wanted(Vec<Pattern>);
+struct Wanted {
+    terms: Vec<Pattern>,
+    version: Option<Version>,
+}
 
 impl Wanted {
     /// Takes the terms of `--filter`, each of which has to fit a requirement on drivers.
@@ -96,7 +102,7 @@ impl Wanted {
         let flag = |problem| Error::Flag { flag: "--filter", problem };
         let mut wanted = Wanted::default();
         for term in terms.iter().map(|term| term.trim()).filter(|term| !term.is_empty()) {
-            let one = Wanted(vec![Pattern::new(term).map_err(flag)?]);
+            let one = Wanted { terms: vec![Pattern::new(term).map_err(flag)?], version: None };
             let mut rules = on_drivers();
             if !rules.clone().any(|rule| one.has(rule)) {
                 let near = did_you_mean(&term.to_ascii_uppercase(), rules.clone().map(|rule| rule.id));
@@ -109,7 +115,7 @@ impl Wanted {
                     "no requirement on drivers matches {term}{near}"
                 )));
             }
-            wanted.0.extend(one.0);
+            wanted.terms.extend(one.terms);
         }
         Ok(wanted)
     }
@@ -121,7 +127,8 @@ impl Wanted {
                 || text.eq_ignore_ascii_case(rule.id)
                 || text.eq_ignore_ascii_case(rule.rpc)
         };
-        self.0.is_empty() || self.0.iter().any(fits)
+        self.version.is_none_or(|version| rule.versions.has(version))
+            && (self.terms.is_empty() || self.terms.iter().any(fits))
     }
 }
 
@@ -141,6 +148,7 @@ fn measure(registry: &Registry, proven: &BTreeSet<&str>, wanted: &Wanted) -> Cov
             id: rule.id,
             level: rule.level.to_string(),
             binds_from: rule.binds_from(),
+            only_in: rule.versions.only(),
             relied_on_by: rule.relied_on_by.iter().map(|reliance| reliance.component).collect(),
             untested_because: checks.is_empty().then(|| untested_because(rule)),
             only_warned_because: only_warned_because(rule).filter(|_| !checks.is_empty()),

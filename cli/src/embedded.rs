@@ -2,7 +2,9 @@
 
 use std::io;
 
-use csi_harness::config::{AccessType, Config, NodeConfig, Pairs, Secret, StaticVolume, TimeLimits};
+use csi_harness::config::{
+    AccessType, Config, Effort, HealthHooks, NodeConfig, Pairs, Secret, StaticVolume, TimeLimits,
+};
 use csi_harness::driver::Driver;
 use csi_mock_driver::{Capability, Defect, MockDriver};
 use csi_proto::Endpoint;
@@ -22,7 +24,12 @@ pub(crate) fn driver(
     let [first, others @ ..] = sockets.each_ref().map(ToString::to_string);
     config.endpoint = Some(first);
     config.nodes = others.map(|endpoint| NodeConfig { endpoint, ..NodeConfig::default() }).into();
-    let mock = csi_mock_driver::Config { defects, without, volumes: volumes(), ..Default::default() };
+    let [make_ill, make_well] = csi_mock_driver::health::commands(directory.path());
+    config.health =
+        HealthHooks { make_ill: Some(make_ill), make_well: Some(make_well), ..Default::default() };
+    let health_dir = Some(directory.path().to_owned());
+    let mock =
+        csi_mock_driver::Config { defects, without, volumes: volumes(), health_dir, ..Default::default() };
     let latest = Mutex::new(MockDriver::new(mock)?);
     Ok(Driver::in_process(move || {
         // The directory lives as long as the driver.
@@ -83,6 +90,8 @@ pub(crate) fn settings() -> Config {
             .map(|(rpc, key)| (rpc.to_owned(), Secret(pairs(&[(key, "mock")]))))
             .into(),
         volumes: provisioned().into(),
+        // Each of its defects is found within 50 sequences.
+        effort: Effort { cases: 64, ..Effort::default() },
         // Memory answers at once; what takes longer is a defect.
         time_limits: TimeLimits {
             call_ms: 10_000,

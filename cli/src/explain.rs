@@ -6,8 +6,9 @@ use std::io::{self, Write};
 use csi_harness::checks::check::{Check, Runs, Variants};
 use csi_harness::checks::registry::Registry;
 use csi_harness::checks::retired::Fate;
+use csi_harness::protocol::version::Version;
 use csi_harness::spec::need::Need;
-use csi_harness::spec::requirements::{Reliance, Requirement, req};
+use csi_harness::spec::requirements::{Basis, Reliance, Requirement, req};
 use csi_harness::text::pattern::Pattern;
 use csi_harness::text::suggest::did_you_mean;
 
@@ -17,7 +18,7 @@ use crate::exit::Exit;
 use crate::{note, suites};
 
 /// Prints it, or says what was probably meant.
-pub(crate) fn explain(mut id: &str) -> Result<Exit, Error> {
+pub(crate) fn explain(mut id: &str, version: Option<Version>) -> Result<Exit, Error> {
     let registry = suites::all();
     if let Some(retired) = registry.retired(id) {
         match retired.fate {
@@ -31,20 +32,26 @@ pub(crate) fn explain(mut id: &str) -> Result<Exit, Error> {
         explain_check(out, check)?;
     } else if let Some(rule) = rule(id, &registry) {
         explain_requirement(out, rule, &registry)?;
-    } else if !explain_several(out, id, &registry)? {
+    } else if !explain_several(out, id, version, &registry)? {
         return Err(Error::UnknownId(unknown(id, &registry)));
     }
     Ok(Exit::Success)
 }
 
 /// What a pattern over ids means, or an RPC: its rules with their checks, or the checks with their titles. Whether there are any.
-fn explain_several(mut out: impl Write, id: &str, registry: &Registry) -> Result<bool, Error> {
+fn explain_several(
+    mut out: impl Write,
+    id: &str,
+    version: Option<Version>,
+    registry: &Registry,
+) -> Result<bool, Error> {
     let pattern = Pattern::new(id).map_err(Error::UnknownId)?;
     let upper = Pattern::new(&id.to_ascii_uppercase()).map_err(Error::UnknownId)?;
     let rules: Vec<&'static Requirement> = req::ALL
         .iter()
         .copied()
         .filter(|rule| rule.rpc.eq_ignore_ascii_case(id) || upper.matches(rule.id))
+        .filter(|rule| version.is_none_or(|version| rule.versions.has(version)))
         .collect();
     let area = format!("{}/", kebab(id));
     let checks: Vec<&Check> = registry
@@ -185,6 +192,12 @@ fn write_rule(out: &mut impl Write, rule: &Requirement) -> io::Result<()> {
     if !rule.requires.is_empty() {
         let requires: Vec<_> = rule.requires.iter().map(Need::describe).collect();
         writeln!(out, "    for drivers with: {}", requires.join(", "))?;
+    }
+    if let Some(version) = rule.versions.only() {
+        writeln!(out, "    only in CSI {version}")?;
+    }
+    if rule.basis == Basis::Analogy {
+        writeln!(out, "    by analogy with another RPC, so that a breach only warns")?;
     }
     if let Some(code) = rule.code.filter(|code| !rule.expect.contains(code)) {
         writeln!(out, "    code: {code}")?;

@@ -66,9 +66,11 @@ pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
     let Some(survey) = survey? else { return Ok(Exit::Interrupted) };
     let mut drafts = vec![Draft { name: CONFIG, text: config::draft(&survey) }];
     drafts.extend(definition::drafts(&survey));
-    drafts.extend(system.into_iter().flat_map(ci::System::drafts));
+    let starts_driver = survey.config.driver_command.is_some();
+    drafts.extend(system.into_iter().flat_map(|system| system.drafts(starts_driver)));
     write(&directory, &drafts)?;
-    tell(anstream::stdout().lock(), &survey, &directory, &drafts)
+    let to_fill_in = system.filter(|_| !starts_driver).map(|system| directory.join(system.file()));
+    tell(anstream::stdout().lock(), &survey, &directory, &drafts, to_fill_in.as_deref())
 }
 
 fn write(directory: &Path, drafts: &[Draft]) -> Result<(), Error> {
@@ -87,15 +89,24 @@ fn write(directory: &Path, drafts: &[Draft]) -> Result<(), Error> {
     Ok(())
 }
 
-fn tell(mut out: impl Write, survey: &Survey, directory: &Path, drafts: &[Draft]) -> Result<Exit, Error> {
+fn tell(
+    mut out: impl Write,
+    survey: &Survey,
+    directory: &Path,
+    drafts: &[Draft],
+    to_fill_in: Option<&Path>,
+) -> Result<Exit, Error> {
     let shown = |name: &str| -> PathBuf { directory.join(name) };
     writeln!(out, "{}", survey.driver())?;
     survey.findings().iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     writeln!(out)?;
     drafts.iter().try_for_each(|draft| writeln!(out, "wrote {}", shown(draft.name).display()))?;
+    if let Some(file) = to_fill_in {
+        writeln!(out, "\nTODO in {}: the command that starts your driver", file.display())?;
+    }
     let config = shown(CONFIG);
     match survey.works() {
-        true => next(out, &config, &shown(DEFINITION))?,
+        true => next(out, &config, &shown(DEFINITION), survey.config.driver_command.is_some())?,
         false => writeln!(
             out,
             "\nNo volume could be made. Put what CreateVolume needs into parameters.yaml (and secrets.yaml), and run init again \
@@ -105,13 +116,20 @@ fn tell(mut out: impl Write, survey: &Survey, directory: &Path, drafts: &[Draft]
     Ok(if survey.works() { Exit::Success } else { Exit::Broken })
 }
 
-fn next(mut out: impl Write, config: &Path, definition: &Path) -> io::Result<()> {
+fn next(mut out: impl Write, config: &Path, definition: &Path, starts_driver: bool) -> io::Result<()> {
     let (config, definition) = (config.display(), definition.display());
     writeln!(out, "\nnext: csi-sanity --config {config} --suite sanity")?;
-    writeln!(
-        out,
-        "      csi-sanity --config {config}   # everything; with driver-command in it, the driver is also killed and started"
-    )?;
+    match starts_driver {
+        true => writeln!(
+            out,
+            "      csi-sanity --config {config}   # everything; the driver is also killed and started"
+        )?,
+        false => writeln!(
+            out,
+            "      csi-sanity --config {config} --driver-command 'exec ./my-driver'   # everything; once you have stopped \
+             the driver, since it is then started and killed by the run"
+        )?,
+    }
     writeln!(out, "      csi-sanity doctor --config {config}")?;
     writeln!(out, "      csi-sanity e2e --config {config} --driver-definition {definition}")
 }

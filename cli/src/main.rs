@@ -94,7 +94,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
     match cli.command {
         Command::Run(args) => run::run(&args, repeat),
         Command::List(args) => list::list(&args),
-        Command::Explain { id } => explain::explain(&id),
+        Command::Explain { id, csi_version } => explain::explain(&id, csi_version),
         Command::Coverage(args) => coverage::coverage(&args),
         Command::SelfTest(args) => self_test::self_test(&args),
         Command::Replay(args) => replay::replay(*args, repeat),

@@ -40,6 +40,8 @@ const OWN: &[&str] = &[
     "node_endpoint",
     "driver_command",
     "restart_command",
+    "driver_pid",
+    "state_dir",
     "mount_dir",
     "staging_dir",
     "kubelet_dir",

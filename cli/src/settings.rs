@@ -29,6 +29,7 @@ pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
     limits(&mut config, &args.limits);
     effort(&mut config, &args.effort);
     replace(&mut config.profile, &args.course.strict.then_some(Profile::Strict).or(args.course.profile));
+    replace(&mut config.csi_version, &args.course.csi_version);
     if !args.course.expect_capability.is_empty() {
         config.expect_capabilities = args.course.expect_capability.clone();
     }
@@ -51,6 +52,9 @@ fn target(config: &mut Config, args: &TargetArgs) -> Result<(), Error> {
         config.driver_command = args.driver_command.clone();
         config.restart_command = args.restart_command.clone();
     }
+    replace(&mut config.driver_pid, &args.driver_pid.map(Some));
+    replace(&mut config.state_dir, &args.state_dir.clone().map(Some));
+    config.exclusive |= args.exclusive;
     if let Some(path) = &args.secrets {
         config.secrets = secrets(path)?;
     }

@@ -104,7 +104,9 @@ impl Lint {
         if let Some(name) = keys.names().find(|name| name.eq_ignore_ascii_case(&key.name)) {
             return format!("; letter case matters, write {name}");
         }
-        let ways = Keys::of_definition().ways_to(&key.name);
+        let mut ways = Keys::of_definition().ways_to(&key.name);
+        // The plain one before those of variants, whose names are longer.
+        ways.sort_by_key(String::len);
         if !ways.is_empty() {
             return format!("; its place is {}", ways.join(" or "));
         }

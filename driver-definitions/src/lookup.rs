@@ -9,11 +9,30 @@ pub(crate) struct Lookup {
 
 /// A file that is in none of the folders.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "there is no file {} in the folder of the definition, those above it, or the working directory",
-    .0.display()
-)]
-pub struct Missing(pub PathBuf);
+#[error("there is no file {}{}{}", .file.display(), place(.file), guess(.near.as_deref()))]
+pub struct Missing {
+    /// As the definition names it.
+    pub file: PathBuf,
+    /// A file of that name, or nearly so, beside the definition.
+    pub near: Option<PathBuf>,
+}
+
+fn place(file: &Path) -> &'static str {
+    // An absolute name stands for itself.
+    match file.is_absolute() {
+        true => "",
+        false => " in the folder of the definition, those above it, or the working directory",
+    }
+}
+
+fn guess(near: Option<&Path>) -> String {
+    near.map(|near| format!("; did you mean {}?", near.display())).unwrap_or_default()
+}
+
+/// How alike names have to be, from 0 to 1, for one to be taken for the other.
+const ALIKE: f64 = 0.85;
+/// Files that are looked at for one that was meant.
+const FILES_MAX: usize = 1_000;
 
 impl Lookup {
     /// The folders for a definition.
@@ -27,6 +46,38 @@ impl Lookup {
     /// The first file of that name; an absolute name stands for itself.
     pub(crate) fn find(&self, file: &Path) -> Result<PathBuf, Missing> {
         let candidates = self.folders.iter().map(|folder| folder.join(file));
-        candidates.into_iter().find(|path| path.is_file()).ok_or_else(|| Missing(file.to_owned()))
+        let found = candidates.into_iter().find(|path| path.is_file());
+        found.ok_or_else(|| Missing { file: file.to_owned(), near: self.near(file) })
+    }
+
+    /// The file beside the definition whose name is most like that of another one.
+    fn near(&self, file: &Path) -> Option<PathBuf> {
+        let wanted = file.file_name()?.to_str()?;
+        let entries = self.folders.first()?.read_dir().ok()?.flatten().take(FILES_MAX);
+        let files = entries.filter(|entry| entry.path().is_file());
+        let names = files.filter_map(|entry| entry.file_name().into_string().ok());
+        let alike = names.map(|name| (strsim::jaro_winkler(wanted, &name), name));
+        let best = alike.filter(|(alike, _)| *alike >= ALIKE).max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        Some(PathBuf::from(best.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_missing_is_guessed_beside_the_definition() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("storage-class.yaml"), "").unwrap();
+        let lookup = Lookup::of(&folder.path().join("definition.yaml"));
+        let missing = |file: &str| lookup.find(Path::new(file)).unwrap_err().to_string();
+        let guess = "; did you mean storage-class.yaml?";
+        assert_eq!(
+            missing("/nowhere/storage-class.yaml"),
+            format!("there is no file /nowhere/storage-class.yaml{guess}")
+        );
+        assert!(missing("storage_class.yaml").ends_with(guess));
+        assert!(missing("x.yaml").ends_with("or the working directory"));
     }
 }

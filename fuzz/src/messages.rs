@@ -54,6 +54,8 @@ kinds! {
         GroupControllerGetCapabilitiesRequest CreateVolumeGroupSnapshotRequest DeleteVolumeGroupSnapshotRequest
         GetVolumeGroupSnapshotRequest
         GetMetadataAllocatedRequest GetMetadataDeltaRequest
+        ControllerListVolumeHealthRequest ControllerGetVolumeHealthRequest
+        NodeGetVolumeHealthRequest NodeGetStorageHealthRequest
     }
     others {
         v1::PluginCapability, v1::plugin_capability::Service, v1::plugin_capability::VolumeExpansion,
@@ -66,6 +68,8 @@ kinds! {
         v1::list_snapshots_response::Entry, v1::VolumeUsage, v1::VolumeCondition, v1::NodeServiceCapability,
         v1::node_service_capability::Rpc, v1::GroupControllerServiceCapability,
         v1::group_controller_service_capability::Rpc, v1::VolumeGroupSnapshot, v1::BlockMetadata,
+        v1::VolumeHealth, v1::volume_health::VolumeHealthEntry,
+        v1::node_get_storage_health_response::StorageBackendHealth,
     }
 }
 

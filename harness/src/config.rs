@@ -2,6 +2,7 @@
 
 pub(crate) mod command;
 pub mod profile;
+mod size;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,6 +18,7 @@ use tonic::async_trait;
 
 use self::profile::Profile;
 use crate::protocol::capability::Capability;
+use crate::protocol::version::CsiVersion;
 
 /// Longest time that can be set: 24 hours.
 const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
@@ -40,6 +42,13 @@ pub struct Config {
     pub driver_command: Option<String>,
     /// Command that ends and starts a driver which runs elsewhere; it gets `kill`, `stop` or `start` as its argument.
     pub restart_command: Option<PathBuf>,
+    /// Process of the driver, where the tests cannot find it out: who listens at its socket is another one, or in another place.
+    pub driver_pid: Option<u32>,
+    /// Directory in which the driver keeps what it knows and has; what grows there is told.
+    pub state_dir: Option<PathBuf>,
+    /// Whether nobody but the tests uses the driver and its back end, so that whatever stays there is the driver's to answer for. A
+    /// driver that the run has started, and that had nothing, is taken for that.
+    pub exclusive: bool,
     /// Directory in which target paths of NodePublishVolume are made.
     pub mount_dir: Option<PathBuf>,
     /// Directory in which staging paths of NodeStageVolume are made.
@@ -54,13 +63,21 @@ pub struct Config {
     pub fs_type: String,
     /// mount_flags of mount volumes.
     pub mount_flags: Vec<String>,
-    /// Size of the volumes made, in bytes; without it, a small one that the driver takes.
+    /// Size of the volumes made, in bytes or such as 1Gi; without it, a small one that the driver takes.
+    #[serde(deserialize_with = "size::optional_bytes")]
+    #[schemars(schema_with = "size::optional_schema")]
     pub volume_size_bytes: Option<i64>,
-    /// Size that volumes are expanded to, in bytes; without it, twice the size of the volumes made.
+    /// Size that volumes are expanded to, in bytes or such as 2Gi; without it, twice the size of the volumes made.
+    #[serde(deserialize_with = "size::optional_bytes")]
+    #[schemars(schema_with = "size::optional_schema")]
     pub expand_size_bytes: Option<i64>,
-    /// Smallest volume the back end can make, in bytes.
+    /// Smallest volume the back end can make, in bytes or such as 1Mi.
+    #[serde(deserialize_with = "size::optional_bytes")]
+    #[schemars(schema_with = "size::optional_schema")]
     pub size_min_bytes: Option<i64>,
-    /// Largest volume the back end can make, in bytes.
+    /// Largest volume the back end can make, in bytes or such as 16Ti.
+    #[serde(deserialize_with = "size::optional_bytes")]
+    #[schemars(schema_with = "size::optional_schema")]
     pub size_max_bytes: Option<i64>,
     /// What the names of volumes and snapshots begin with; a number of the run and one of the check follow.
     pub name_prefix: String,
@@ -91,6 +108,10 @@ pub struct Config {
     pub allow_harm: bool,
     /// What makes a run fail.
     pub profile: Profile,
+    /// Commands that make volumes and the back end ill, and well again.
+    pub health: HealthHooks,
+    /// The version of CSI that the driver is judged by; auto goes by what it advertises and sends.
+    pub csi_version: CsiVersion,
     /// Capabilities that the driver has to advertise. Checks that need a capability skip without it; this keeps a driver that has
     /// lost one from passing for that.
     pub expect_capabilities: Vec<Capability>,
@@ -126,6 +147,9 @@ impl Default for Config {
             nodes: Vec::new(),
             driver_command: None,
             restart_command: None,
+            driver_pid: None,
+            state_dir: None,
+            exclusive: false,
             mount_dir: None,
             staging_dir: None,
             path_layout: PathLayout::default(),
@@ -151,6 +175,8 @@ impl Default for Config {
             attach_limit_max: 256,
             allow_harm: false,
             profile: Profile::default(),
+            health: HealthHooks::default(),
+            csi_version: CsiVersion::Auto,
             expect_capabilities: Vec::new(),
             time_limits: TimeLimits::default(),
             effort: Effort::default(),
@@ -219,6 +245,9 @@ impl Config {
         }
         if let Some(rpc) = self.secrets.keys().find(|name| !is_rpc(name)) {
             return Err(format!("secrets: {rpc:?} is not an RPC; write for example CreateVolume"));
+        }
+        if self.health.make_ill.is_some() != self.health.make_well.is_some() {
+            return Err("health: break and heal belong together".to_owned());
         }
         self.effort.validate()?;
         self.time_limits.validate()
@@ -492,8 +521,9 @@ pub struct StaticVolume {
     /// Access type it can be used with; any if not given.
     #[serde(default)]
     pub access_type: Option<AccessType>,
-    /// Size in bytes, where known.
-    #[serde(default)]
+    /// Size in bytes, or such as 1Gi, where known.
+    #[serde(default, deserialize_with = "size::bytes")]
+    #[schemars(schema_with = "size::schema")]
     pub size_bytes: i64,
     /// Whether it can only be published with `readonly`. Checks that need to write leave it out.
     #[serde(default)]
@@ -667,6 +697,27 @@ impl Effort {
     }
 }
 
+/// Commands that make a volume or the back end ill, and well again. Without them a driver on a back end that is well has nothing to
+/// tell of health, so that checks of what it tells are skipped.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct HealthHooks {
+    /// Shell command that makes something ill: `$1` is the id of a volume, or `backend`.
+    #[serde(rename = "break")]
+    pub make_ill: Option<String>,
+    /// Shell command that makes it well again.
+    #[serde(rename = "heal")]
+    pub make_well: Option<String>,
+    /// Time limit of either.
+    pub timeout_ms: u64,
+}
+
+impl Default for HealthHooks {
+    fn default() -> HealthHooks {
+        HealthHooks { make_ill: None, make_well: None, timeout_ms: 30_000 }
+    }
+}
+
 /// Something that only some users configure, and some checks need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
@@ -682,6 +733,8 @@ pub enum Setting {
     SizeMax,
     /// `volumes` of `--config`
     Volumes,
+    /// `health` of `--config`
+    Health,
 }
 
 impl Setting {
@@ -694,6 +747,7 @@ impl Setting {
             Setting::SizeMin => "--size-min-bytes",
             Setting::SizeMax => "--size-max-bytes",
             Setting::Volumes => "volumes of --config",
+            Setting::Health => "health of --config",
         }
     }
 
@@ -705,6 +759,7 @@ impl Setting {
             Setting::SizeMin => config.size_min_bytes.is_some(),
             Setting::SizeMax => config.size_max_bytes.is_some(),
             Setting::Volumes => !config.volumes.is_empty(),
+            Setting::Health => config.health.make_ill.is_some(),
         }
     }
 }

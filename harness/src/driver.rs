@@ -242,6 +242,11 @@ impl Driver {
         }
     }
 
+    /// Whether the run has started it, so that nobody else knows of it.
+    pub(crate) fn is_started_here(&self) -> bool {
+        matches!(self.0.host, Host::Child(_) | Host::InProcess(_))
+    }
+
     /// Whether nothing is left of the driver once this process has ended.
     pub(crate) fn ends_with_this_process(&self) -> bool {
         matches!(self.0.host, Host::InProcess(_))

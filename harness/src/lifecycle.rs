@@ -6,6 +6,7 @@ mod controller;
 pub mod cx;
 mod device;
 mod group;
+pub mod health;
 pub(crate) mod ledger;
 mod list;
 pub mod node;

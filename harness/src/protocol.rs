@@ -3,3 +3,4 @@
 pub mod capability;
 pub mod effect;
 pub mod rpc;
+pub mod version;

@@ -72,6 +72,8 @@ calls! {
     ControllerExpandVolumeRequest "ControllerExpandVolume" [Capability::Controller(ControllerType::ExpandVolume)] locks "volume" volume_id with secrets;
     ControllerGetVolumeRequest "ControllerGetVolume" [Capability::Controller(ControllerType::GetVolume)];
     ControllerModifyVolumeRequest "ControllerModifyVolume" [Capability::Controller(ControllerType::ModifyVolume)] locks "volume" volume_id with secrets;
+    ControllerListVolumeHealthRequest "ControllerListVolumeHealth" [Capability::Controller(ControllerType::ListVolumeHealth)] with secrets;
+    ControllerGetVolumeHealthRequest "ControllerGetVolumeHealth" [Capability::Controller(ControllerType::GetVolumeHealth)] with secrets;
     GroupControllerGetCapabilitiesRequest "GroupControllerGetCapabilities" [];
     CreateVolumeGroupSnapshotRequest "CreateVolumeGroupSnapshot" [Capability::Group(GroupType::CreateDeleteGetVolumeGroupSnapshot)] locks "group snapshot named" name with secrets;
     DeleteVolumeGroupSnapshotRequest "DeleteVolumeGroupSnapshot" [Capability::Group(GroupType::CreateDeleteGetVolumeGroupSnapshot)] locks "group snapshot" group_snapshot_id with secrets;
@@ -86,4 +88,6 @@ calls! {
     NodeExpandVolumeRequest "NodeExpandVolume" [Capability::Node(NodeType::ExpandVolume)] locks NODE_VOLUME volume_id with secrets;
     NodeGetCapabilitiesRequest "NodeGetCapabilities" [];
     NodeGetInfoRequest "NodeGetInfo" [];
+    NodeGetVolumeHealthRequest "NodeGetVolumeHealth" [Capability::Node(NodeType::GetVolumeHealth)];
+    NodeGetStorageHealthRequest "NodeGetStorageHealth" [Capability::Node(NodeType::GetStorageHealth)] with secrets;
 }

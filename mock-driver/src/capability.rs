@@ -13,7 +13,7 @@ use csi_proto::v1::{
 
 use crate::named;
 
-/// One capability of CSI v1.12.
+/// One capability of CSI, of whichever version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Capability {
@@ -36,6 +36,7 @@ impl Capability {
         Capability::Service(ServiceType::VolumeAccessibilityConstraints),
         Capability::Service(ServiceType::GroupControllerService),
         Capability::Service(ServiceType::SnapshotMetadataService),
+        Capability::Service(ServiceType::SnapshotAccessibilityConstraints),
         Capability::Expansion(ExpansionType::Online),
         Capability::Expansion(ExpansionType::Offline),
         Capability::Controller(ControllerType::CreateDeleteVolume),
@@ -53,6 +54,8 @@ impl Capability {
         Capability::Controller(ControllerType::SingleNodeMultiWriter),
         Capability::Controller(ControllerType::ModifyVolume),
         Capability::Controller(ControllerType::GetSnapshot),
+        Capability::Controller(ControllerType::GetVolumeHealth),
+        Capability::Controller(ControllerType::ListVolumeHealth),
         Capability::Group(GroupType::CreateDeleteGetVolumeGroupSnapshot),
         Capability::Node(NodeType::StageUnstageVolume),
         Capability::Node(NodeType::GetVolumeStats),
@@ -60,6 +63,8 @@ impl Capability {
         Capability::Node(NodeType::VolumeCondition),
         Capability::Node(NodeType::SingleNodeMultiWriter),
         Capability::Node(NodeType::VolumeMountGroup),
+        Capability::Node(NodeType::GetVolumeHealth),
+        Capability::Node(NodeType::GetStorageHealth),
     ];
 
     /// The name in csi.proto.
@@ -95,12 +100,63 @@ impl Capability {
                 Capability::Controller(C::PublishUnpublishVolume),
                 Capability::Service(S::ControllerService),
             ],
+            Capability::Controller(C::ListVolumeHealth) => {
+                &[Capability::Controller(C::GetVolumeHealth), Capability::Service(S::ControllerService)]
+            }
             Capability::Controller(_) => &[Capability::Service(S::ControllerService)],
             Capability::Group(_) => &[Capability::Service(S::GroupControllerService)],
             Capability::Expansion(ExpansionType::Offline) => {
                 &[Capability::Controller(C::ExpandVolume), Capability::Service(S::ControllerService)]
             }
             _ => &[],
+        }
+    }
+}
+
+/// Which versions of the protocol the driver has been made for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub enum CsiVersion {
+    /// Both that are known, as drivers are while callers move from one to the other.
+    #[default]
+    #[serde(rename = "both")]
+    Both,
+    /// 1.12, with VOLUME_CONDITION.
+    #[serde(rename = "1.12")]
+    V1_12,
+    /// 1.13, with the health of volumes and of the storage, and with topologies of snapshots.
+    #[serde(rename = "1.13")]
+    V1_13,
+}
+
+impl CsiVersion {
+    /// Capabilities that a driver of this version does not know.
+    pub(crate) fn lacks(self) -> &'static [Capability] {
+        match self {
+            CsiVersion::Both => &[],
+            CsiVersion::V1_12 => &[
+                Capability::Service(ServiceType::SnapshotAccessibilityConstraints),
+                Capability::Controller(ControllerType::GetVolumeHealth),
+                Capability::Controller(ControllerType::ListVolumeHealth),
+                Capability::Node(NodeType::GetVolumeHealth),
+                Capability::Node(NodeType::GetStorageHealth),
+            ],
+            CsiVersion::V1_13 => &[
+                Capability::Controller(ControllerType::VolumeCondition),
+                Capability::Node(NodeType::VolumeCondition),
+            ],
+        }
+    }
+}
+
+impl FromStr for CsiVersion {
+    type Err = String;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        match given {
+            "both" => Ok(CsiVersion::Both),
+            "1.12" => Ok(CsiVersion::V1_12),
+            "1.13" => Ok(CsiVersion::V1_13),
+            _ => Err(format!("`{given}` is no version: write 1.12, 1.13 or both")),
         }
     }
 }

@@ -10,7 +10,7 @@ use csi_proto::{RPCS, code_name};
 use serde::{Deserialize, Serialize};
 use tonic::Code;
 
-use crate::capability::Capability;
+use crate::capability::{Capability, CsiVersion};
 use crate::defect::Defect;
 use crate::hold::HoldPoint;
 use crate::named::{UnknownId, nearest};
@@ -38,6 +38,8 @@ pub struct Config {
     pub driver_name: String,
     /// Version of the plugin.
     pub vendor_version: String,
+    /// The version of CSI that the driver has been made for: 1.12, 1.13, or both.
+    pub csi_version: CsiVersion,
     /// Offer these capabilities, and what they need, and no others; empty for all.
     pub only: Vec<Capability>,
     /// Switch these capabilities off, with those that need them.
@@ -74,8 +76,11 @@ pub struct Config {
     pub required_secrets: Secrets,
     /// Volumes that exist from the start.
     pub volumes: Vec<StaticVolume>,
-    /// Ids or names of volumes whose condition is reported as abnormal.
+    /// Ids or names of volumes whose condition is reported as abnormal, and whose health as degraded.
     pub abnormal_volumes: Vec<String>,
+    /// Directory with files that tell health: VOLUME.health, VOLUME.controller.health, VOLUME.node.health and
+    /// storage.health, each with the status, reason and message of what is wrong.
+    pub health_dir: Option<PathBuf>,
     /// Block size of snapshot metadata.
     pub metadata_block_bytes: i64,
     /// How long a new volume or snapshot is in no list, where the quirk `lists-lag` is asked for.
@@ -102,6 +107,7 @@ impl Default for Config {
         Self {
             driver_name: "mock.csi-sanity.example".to_owned(),
             vendor_version: env!("CARGO_PKG_VERSION").to_owned(),
+            csi_version: CsiVersion::Both,
             only: Vec::new(),
             without: Vec::new(),
             quirks: Vec::new(),
@@ -121,6 +127,7 @@ impl Default for Config {
             required_secrets: Secrets::default(),
             volumes: Vec::new(),
             abnormal_volumes: Vec::new(),
+            health_dir: None,
             metadata_block_bytes: 64 << 10,
             list_lag: Delay(Duration::from_secs(5)),
             start_delay: Delay(Duration::from_secs(12)),
@@ -201,7 +208,7 @@ pub enum CrashMode {
     DropConnection,
 }
 
-/// The name of one of the 32 RPCs.
+/// The name of one of the 36 RPCs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(into = "String")]
 pub struct RpcName(pub(crate) &'static str);

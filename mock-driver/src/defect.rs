@@ -48,6 +48,24 @@ named! {
     SavesAfterAnswer, "saves-after-answer", "a change is answered for some time before it is written";
     SecondStartDeletesVolumes, "second-start-deletes-volumes", "a driver that is started while another one runs takes its volumes for left behind and deletes them";
 
+    // What calls take up and do not give back.
+    ConnectionKeepsFile, "connection-keeps-file", "each connection leaves a file open";
+    ControllerPublishKeepsSocket, "controller-publish-keeps-socket", "each volume that is attached leaves a socket open";
+    ControllerPublishRefusalKeepsSocket, "controller-publish-refusal-keeps-socket", "each ControllerPublishVolume that is refused leaves a socket open";
+    CreateGroupSnapshotKeepsMemory, "create-group-snapshot-keeps-memory", "each group snapshot takes memory that is not given back";
+    CreateSnapshotKeepsThread, "create-snapshot-keeps-thread", "some snapshots leave a thread";
+    CreateSnapshotRefusalKeepsThread, "create-snapshot-refusal-keeps-thread", "some CreateSnapshot that are refused leave a thread";
+    CreateVolumeFromSourceKeepsFile, "create-volume-from-source-keeps-file", "each copy leaves a file open";
+    CreateVolumeGivenUpKeepsFile, "create-volume-given-up-keeps-file", "each CreateVolume that is given up leaves a file open";
+    CreateVolumeKeepsMemory, "create-volume-keeps-memory", "each volume takes memory that is not given back";
+    CreateVolumeRefusalKeepsMemory, "create-volume-refusal-keeps-memory", "each CreateVolume that is refused takes memory that is not given back";
+    DeleteVolumeKeepsFile, "delete-volume-keeps-file", "each volume that is deleted leaves a file open";
+    ListVolumesKeepsMemory, "list-volumes-keeps-memory", "each ListVolumes takes memory that is not given back";
+    NodePublishRefusalKeepsFile, "node-publish-refusal-keeps-file", "each NodePublishVolume that is refused leaves a file open";
+    NodeStageKeepsChild, "node-stage-keeps-child", "some volumes that are staged leave a child process";
+    NodeStageRefusalLeavesZombie, "node-stage-refusal-leaves-zombie", "some NodeStageVolume that are refused leave a child process that has ended and was not waited for";
+    NodeUnpublishLeavesZombie, "node-unpublish-leaves-zombie", "some NodeUnpublishVolume leave a child process that has ended and was not waited for";
+
     // GetPluginInfo.
     GetPluginInfoUnimplemented, "get-plugin-info-unimplemented", "GetPluginInfo answers UNIMPLEMENTED although it is mandatory or advertised";
     GetPluginInfoFails, "get-plugin-info-fails", "GetPluginInfo answers INTERNAL";
@@ -67,6 +85,7 @@ named! {
     GetPluginCapabilitiesChanges, "get-plugin-capabilities-changes", "the list differs from call to call";
     GetPluginCapabilitiesEmptyEntry, "get-plugin-capabilities-empty-entry", "an entry sets no branch of the oneof";
     GetPluginCapabilitiesHidesControllerService, "get-plugin-capabilities-hides-controller-service", "CONTROLLER_SERVICE is left out although the service is there";
+    GetPluginCapabilitiesHidesSnapshotTopology, "get-plugin-capabilities-hides-snapshot-topology", "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS is not advertised although snapshots have a topology";
     GetPluginCapabilitiesHidesTopology, "get-plugin-capabilities-hides-topology", "VOLUME_ACCESSIBILITY_CONSTRAINTS is left out although topologies are returned";
     GetPluginCapabilitiesUnknownExpansion, "get-plugin-capabilities-unknown-expansion", "an entry has the expansion type UNKNOWN";
     GetPluginCapabilitiesUnknownService, "get-plugin-capabilities-unknown-service", "an entry has the service type UNKNOWN";
@@ -162,6 +181,7 @@ named! {
     CreateVolumeRepeatDropsTopology, "create-volume-repeat-drops-topology", "a repeated request is answered without accessible_topology";
     CreateVolumeRepeatIgnoresLimit, "create-volume-repeat-ignores-limit", "a repeat with limit_bytes below the size of the volume is OK";
     CreateVolumeRepeatTakesContextFromRequest, "create-volume-repeat-takes-context-from-request", "a repeat with other parameters is OK, and volume_context is made of those";
+    CreateVolumeRestoresElsewhere, "create-volume-restores-elsewhere", "a volume that is made from a snapshot lies where the snapshot cannot be used, unless a place is asked for";
     CreateVolumeReusesIds, "create-volume-reuses-ids", "all volumes get one volume_id";
     CreateVolumeReversesPreferred, "create-volume-reverses-preferred", "preferred topologies are tried from last to first";
     CreateVolumeRoundsDown, "create-volume-rounds-down", "sizes are rounded down to whole GiB";
@@ -316,18 +336,22 @@ named! {
     ControllerGetCapabilitiesEmptyEntry, "controller-get-capabilities-empty-entry", "an entry sets no branch of the oneof";
     ControllerGetCapabilitiesHidesExpand, "controller-get-capabilities-hides-expand", "EXPAND_VOLUME is left out although OFFLINE expansion is advertised";
     ControllerGetCapabilitiesHidesGetSnapshot, "controller-get-capabilities-hides-get-snapshot", "GET_SNAPSHOT is left out although groups of snapshots are offered";
+    ControllerGetCapabilitiesHidesGetVolumeHealth, "controller-get-capabilities-hides-get-volume-health", "GET_VOLUME_HEALTH is not advertised although LIST_VOLUME_HEALTH is";
     ControllerGetCapabilitiesHidesPublish, "controller-get-capabilities-hides-publish", "PUBLISH_UNPUBLISH_VOLUME is left out although LIST_VOLUMES_PUBLISHED_NODES is there";
     ControllerGetCapabilitiesUnknownType, "controller-get-capabilities-unknown-type", "an entry has the type UNKNOWN";
 
     // CreateSnapshot.
     CreateSnapshotUnimplemented, "create-snapshot-unimplemented", "CreateSnapshot answers UNIMPLEMENTED although it is mandatory or advertised";
     CreateSnapshotAcceptsEmptyName, "create-snapshot-accepts-empty-name", "a missing name is accepted";
+    CreateSnapshotAcceptsEmptyTopology, "create-snapshot-accepts-empty-topology", "accessibility_requirements without a topology are accepted";
     CreateSnapshotAnswersWithoutSnapshot, "create-snapshot-answers-without-snapshot", "the reply has no snapshot";
     CreateSnapshotConflictAsInternal, "create-snapshot-conflict-as-internal", "a repeat with another source is INTERNAL";
+    CreateSnapshotEchoesTopology, "create-snapshot-echoes-topology", "the topology of a snapshot is the one that was asked for, wherever the snapshot is";
     CreateSnapshotEmptySourceAsNotFound, "create-snapshot-empty-source-as-not-found", "a missing source_volume_id is NOT_FOUND";
     CreateSnapshotForgetsNames, "create-snapshot-forgets-names", "a repeated request makes another snapshot";
     CreateSnapshotIgnoresMissingSource, "create-snapshot-ignores-missing-source", "a source that does not exist is snapshotted";
     CreateSnapshotIgnoresSourceConflict, "create-snapshot-ignores-source-conflict", "a repeat with another source is OK";
+    CreateSnapshotIgnoresTopology, "create-snapshot-ignores-topology", "accessibility_requirements are not read";
     CreateSnapshotRefusesLongNames, "create-snapshot-refuses-long-names", "names of 64 to 128 bytes are refused";
     CreateSnapshotRefusesRepeats, "create-snapshot-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     CreateSnapshotRefusesUnicodeNames, "create-snapshot-refuses-unicode-names", "names beyond ASCII are refused";
@@ -335,8 +359,10 @@ named! {
     CreateSnapshotRepeatChangesTime, "create-snapshot-repeat-changes-time", "a repeated request is answered with another creation_time";
     CreateSnapshotRepeatDropsSize, "create-snapshot-repeat-drops-size", "a repeated request is answered without size_bytes";
     CreateSnapshotRepeatNotReady, "create-snapshot-repeat-not-ready", "ready_to_use is false in the answer to a repeated call";
+    CreateSnapshotRepeatOmitsTopology, "create-snapshot-repeat-omits-topology", "a repeated request is answered without accessible_topology";
     CreateSnapshotTimeIsNow, "create-snapshot-time-is-now", "creation_time is the second in which CreateSnapshot answers, also when it is repeated";
     CreateSnapshotUnknownSourceAsInternal, "create-snapshot-unknown-source-as-internal", "a source that does not exist is INTERNAL";
+    CreateSnapshotUnknownTopologyAsInternal, "create-snapshot-unknown-topology-as-internal", "a topology from which no snapshot can be used is INTERNAL";
 
     // Snapshots as reported.
     SnapshotFrom1970, "snapshot-from-1970", "creation_time is set, but never to anything";
@@ -344,6 +370,9 @@ named! {
     SnapshotIdFromSource, "snapshot-id-from-source", "snapshot_id is made from the source, so that all its snapshots share it";
     SnapshotNeverReady, "snapshot-never-ready", "ready_to_use is false for ever";
     SnapshotSizeNegative, "snapshot-size-negative", "size_bytes is negative";
+    SnapshotTopologyElsewhere, "snapshot-topology-elsewhere", "a snapshot is told to be usable from another place than it is";
+    SnapshotTopologyEmptyEntry, "snapshot-topology-empty-entry", "accessible_topology of a snapshot has an entry without segments";
+    SnapshotTopologyKeyInvalid, "snapshot-topology-key-invalid", "a topology key of a snapshot has two slashes";
     SnapshotWithoutCreationTime, "snapshot-without-creation-time", "creation_time is missing";
     SnapshotWithoutId, "snapshot-without-id", "snapshot_id is missing";
     SnapshotWithoutSource, "snapshot-without-source", "source_volume_id is missing";
@@ -382,6 +411,7 @@ named! {
     ListSnapshotsJoinsFilters, "list-snapshots-joins-filters", "two filters return what matches either";
     ListSnapshotsNeverSetsNextToken, "list-snapshots-never-sets-next-token", "next_token is never set";
     ListSnapshotsOmitsGroupMembers, "list-snapshots-omits-group-members", "members of group snapshots are not listed";
+    ListSnapshotsOmitsTopology, "list-snapshots-omits-topology", "accessible_topology is missing";
     ListSnapshotsOnePerSource, "list-snapshots-one-per-source", "the filter by source_volume_id returns one snapshot at most";
     ListSnapshotsPanicsOnNegativeMax, "list-snapshots-panics-on-negative-max", "a negative max_entries panics";
     ListSnapshotsSkipsLastOfPage, "list-snapshots-skips-last-of-page", "the last entry of each page but the last is lost";
@@ -393,6 +423,7 @@ named! {
     GetSnapshotUnimplemented, "get-snapshot-unimplemented", "GetSnapshot answers UNIMPLEMENTED although it is mandatory or advertised";
     GetSnapshotEmptyIdAsNotFound, "get-snapshot-empty-id-as-not-found", "a missing snapshot_id is NOT_FOUND";
     GetSnapshotHidesUnready, "get-snapshot-hides-unready", "a snapshot that is not ready is NOT_FOUND";
+    GetSnapshotOmitsTopology, "get-snapshot-omits-topology", "accessible_topology is missing";
     GetSnapshotOtherId, "get-snapshot-other-id", "another snapshot_id is returned than was asked";
     GetSnapshotUnknownOk, "get-snapshot-unknown-ok", "an unknown snapshot is OK";
     GetSnapshotWithoutSnapshot, "get-snapshot-without-snapshot", "the reply has no snapshot";
@@ -445,6 +476,34 @@ named! {
     ControllerModifyRefusesRepeats, "controller-modify-refuses-repeats", "a repeated modification is FAILED_PRECONDITION";
     ControllerModifyRefusesUpdates, "controller-modify-refuses-updates", "a second, different modification is ALREADY_EXISTS";
     ControllerModifyUnknownOk, "controller-modify-unknown-ok", "an unknown volume is OK";
+
+    // ControllerListVolumeHealth.
+    ControllerListVolumeHealthUnimplemented, "controller-list-volume-health-unimplemented", "ControllerListVolumeHealth answers UNIMPLEMENTED although it is mandatory or advertised";
+    ControllerListVolumeHealthAcceptsAnyToken, "controller-list-volume-health-accepts-any-token", "a token that is none starts from the top";
+    ControllerListVolumeHealthAcceptsNegativeMax, "controller-list-volume-health-accepts-negative-max", "a negative max_entries is none";
+    ControllerListVolumeHealthIgnoresMaxEntries, "controller-list-volume-health-ignores-max-entries", "the whole list is returned, whatever max_entries says";
+    ControllerListVolumeHealthInvalidTokenAsInternal, "controller-list-volume-health-invalid-token-as-internal", "an invalid starting_token is INTERNAL";
+    ControllerListVolumeHealthInverted, "controller-list-volume-health-inverted", "volumes that are well are listed as degraded, and those that are not are left out";
+    ControllerListVolumeHealthKeepsDeleted, "controller-list-volume-health-keeps-deleted", "volumes that were deleted go on being listed as inaccessible";
+    ControllerListVolumeHealthListsHealthy, "controller-list-volume-health-lists-healthy", "volumes that nothing is wrong with are listed, too";
+    ControllerListVolumeHealthNeverSetsNextToken, "controller-list-volume-health-never-sets-next-token", "only the first page can be had";
+    ControllerListVolumeHealthOtherReasons, "controller-list-volume-health-other-reasons", "the reasons are others than those that ControllerGetVolumeHealth tells";
+    ControllerListVolumeHealthRefusesItsTokens, "controller-list-volume-health-refuses-its-tokens", "a next_token is ABORTED when it comes back";
+    ControllerListVolumeHealthTokenOnLastPage, "controller-list-volume-health-token-on-last-page", "the last page has a next_token";
+    ControllerListVolumeHealthTwoEntries, "controller-list-volume-health-two-entries", "each volume is listed twice, as if the others were gone";
+
+    // ControllerGetVolumeHealth.
+    ControllerGetVolumeHealthUnimplemented, "controller-get-volume-health-unimplemented", "ControllerGetVolumeHealth answers UNIMPLEMENTED although it is mandatory or advertised";
+    ControllerGetVolumeHealthChangesReasons, "controller-get-volume-health-changes-reasons", "a number that counts up is part of each reason";
+    ControllerGetVolumeHealthEmptyIdAsNotFound, "controller-get-volume-health-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
+    ControllerGetVolumeHealthForgets, "controller-get-volume-health-forgets", "what is wrong with a volume is told once";
+    ControllerGetVolumeHealthInaccessibleWhenUsed, "controller-get-volume-health-inaccessible-when-used", "a volume that is published on a node is told to be inaccessible";
+    ControllerGetVolumeHealthKeepsIll, "controller-get-volume-health-keeps-ill", "what was wrong with a volume once is told for ever";
+    ControllerGetVolumeHealthOtherId, "controller-get-volume-health-other-id", "another volume_id is returned than was asked";
+    ControllerGetVolumeHealthRefusesUnpublished, "controller-get-volume-health-refuses-unpublished", "a volume that is not published is NOT_FOUND";
+    ControllerGetVolumeHealthUnknownOk, "controller-get-volume-health-unknown-ok", "an unknown volume is OK, and well";
+    ControllerGetVolumeHealthWarnsOfNew, "controller-get-volume-health-warns-of-new", "a volume that was never used is told to be degraded";
+    ControllerGetVolumeHealthWithoutHealth, "controller-get-volume-health-without-health", "the reply has no volume_health";
 
     // GroupControllerGetCapabilities.
     GroupControllerGetCapabilitiesUnimplemented, "group-controller-get-capabilities-unimplemented", "GroupControllerGetCapabilities answers UNIMPLEMENTED although it is mandatory or advertised";
@@ -668,6 +727,43 @@ named! {
     NodeGetInfoTopologyKeyTooLong, "node-get-info-topology-key-too-long", "the name part of a topology key has 64 characters";
     NodeGetInfoTopologyValueEmpty, "node-get-info-topology-value-empty", "topology values are empty";
     NodeGetInfoTopologyValueInvalid, "node-get-info-topology-value-invalid", "topology values contain spaces and brackets";
+
+    // NodeGetVolumeHealth.
+    NodeGetVolumeHealthUnimplemented, "node-get-volume-health-unimplemented", "NodeGetVolumeHealth answers UNIMPLEMENTED although it is mandatory or advertised";
+    NodeGetVolumeHealthDemandsPaths, "node-get-volume-health-demands-paths", "a missing path is refused";
+    NodeGetVolumeHealthEmptyIdAsNotFound, "node-get-volume-health-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
+    NodeGetVolumeHealthIgnoresLostPath, "node-get-volume-health-ignores-lost-path", "a volume whose target path is gone is well";
+    NodeGetVolumeHealthInaccessibleWhenUsed, "node-get-volume-health-inaccessible-when-used", "a volume that is published is told to be inaccessible";
+    NodeGetVolumeHealthMakesPaths, "node-get-volume-health-makes-paths", "a path that does not exist is made";
+    NodeGetVolumeHealthNeverIll, "node-get-volume-health-never-ill", "nothing is ever wrong with a volume";
+    NodeGetVolumeHealthOtherId, "node-get-volume-health-other-id", "another volume_id is returned than was asked";
+    NodeGetVolumeHealthRefusesLongPaths, "node-get-volume-health-refuses-long-paths", "NodeGetVolumeHealth takes paths of up to 128 bytes only";
+    NodeGetVolumeHealthRefusesPathsOf128Bytes, "node-get-volume-health-refuses-paths-of-128-bytes", "NodeGetVolumeHealth takes paths of up to 127 bytes only";
+    NodeGetVolumeHealthRefusesStagingPath, "node-get-volume-health-refuses-staging-path", "staging_target_path is refused";
+    NodeGetVolumeHealthRefusesUnused, "node-get-volume-health-refuses-unused", "a volume that is neither staged nor published is INTERNAL";
+    NodeGetVolumeHealthUnknownOk, "node-get-volume-health-unknown-ok", "an unknown volume is OK, and well";
+    NodeGetVolumeHealthWithoutHealth, "node-get-volume-health-without-health", "the reply has no volume_health";
+
+    // NodeGetStorageHealth.
+    NodeGetStorageHealthUnimplemented, "node-get-storage-health-unimplemented", "NodeGetStorageHealth answers UNIMPLEMENTED although it is mandatory or advertised";
+    NodeGetStorageHealthNeedsAVolume, "node-get-storage-health-needs-a-volume", "as long as no volume is in use on the node, the call is FAILED_PRECONDITION";
+    NodeGetStorageHealthNeverIll, "node-get-storage-health-never-ill", "nothing is ever wrong with the storage";
+    NodeGetStorageHealthUnreachable, "node-get-storage-health-unreachable", "the storage is told to be unreachable although its volumes work";
+
+    // Health, whichever RPC tells it.
+    StorageHealthEntryTwice, "storage-health-entry-twice", "each thing that is wrong with the storage is told twice";
+    StorageHealthReasonEmpty, "storage-health-reason-empty", "the storage is degraded for no reason";
+    StorageHealthReasonInWords, "storage-health-reason-in-words", "the reason why the storage is degraded is a sentence";
+    StorageHealthReasonTooLong, "storage-health-reason-too-long", "the reason why the storage is degraded has more than 128 bytes";
+    StorageHealthStatusUnknown, "storage-health-status-unknown", "what is wrong with the storage has no status";
+    VolumeHealthEntryTwice, "volume-health-entry-twice", "each thing that is wrong with a volume is told twice";
+    VolumeHealthFloods, "volume-health-floods", "seventeen things are wrong with each volume";
+    VolumeHealthIdMissing, "volume-health-id-missing", "health is told of a volume without volume_id";
+    VolumeHealthMessageTooLong, "volume-health-message-too-long", "the message of what is wrong with a volume has more than 128 bytes";
+    VolumeHealthReasonEmpty, "volume-health-reason-empty", "each volume is degraded for no reason";
+    VolumeHealthReasonInWords, "volume-health-reason-in-words", "the reason why a volume is degraded is a sentence";
+    VolumeHealthReasonTooLong, "volume-health-reason-too-long", "the reason why a volume is degraded has more than 128 bytes";
+    VolumeHealthStatusUnknown, "volume-health-status-unknown", "what is wrong with a volume has no status";
 }
 
 impl Defect {
@@ -697,6 +793,30 @@ impl Defect {
             RestartTakesTruncatedForEmpty,
             SavesAfterAnswer,
             SecondStartDeletesVolumes,
+        ]
+    };
+
+    /// Defects that show only when calls are made many times, in what the process of the driver takes up. The growth suite has to
+    /// find them.
+    pub const OVER_TIME: &[Defect] = {
+        use Defect::*;
+        &[
+            ConnectionKeepsFile,
+            ControllerPublishKeepsSocket,
+            ControllerPublishRefusalKeepsSocket,
+            CreateGroupSnapshotKeepsMemory,
+            CreateSnapshotKeepsThread,
+            CreateSnapshotRefusalKeepsThread,
+            CreateVolumeFromSourceKeepsFile,
+            CreateVolumeGivenUpKeepsFile,
+            CreateVolumeKeepsMemory,
+            CreateVolumeRefusalKeepsMemory,
+            DeleteVolumeKeepsFile,
+            ListVolumesKeepsMemory,
+            NodePublishRefusalKeepsFile,
+            NodeStageKeepsChild,
+            NodeStageRefusalLeavesZombie,
+            NodeUnpublishLeavesZombie,
         ]
     };
 
@@ -752,6 +872,7 @@ impl Defect {
             self,
             CreateVolumeCountsOverlapsTwice
                 | CreateVolumeDoublesAfterTimeout
+                | CreateVolumeGivenUpKeepsFile
                 | CreateVolumeLeaksAfterTimeout
                 | CreateVolumeLosesUpdates
                 | CreateVolumeRacesOnName
@@ -764,40 +885,18 @@ impl Defect {
 
     /// The defect that makes an RPC answer UNIMPLEMENTED.
     pub(crate) fn unimplemented(method: &str) -> Option<Self> {
-        Some(match method {
-            "GetPluginInfo" => Defect::GetPluginInfoUnimplemented,
-            "GetPluginCapabilities" => Defect::GetPluginCapabilitiesUnimplemented,
-            "Probe" => Defect::ProbeUnimplemented,
-            "CreateVolume" => Defect::CreateVolumeUnimplemented,
-            "DeleteVolume" => Defect::DeleteVolumeUnimplemented,
-            "ControllerPublishVolume" => Defect::ControllerPublishVolumeUnimplemented,
-            "ControllerUnpublishVolume" => Defect::ControllerUnpublishVolumeUnimplemented,
-            "ValidateVolumeCapabilities" => Defect::ValidateVolumeCapabilitiesUnimplemented,
-            "ListVolumes" => Defect::ListVolumesUnimplemented,
-            "GetCapacity" => Defect::GetCapacityUnimplemented,
-            "ControllerGetCapabilities" => Defect::ControllerGetCapabilitiesUnimplemented,
-            "CreateSnapshot" => Defect::CreateSnapshotUnimplemented,
-            "DeleteSnapshot" => Defect::DeleteSnapshotUnimplemented,
-            "ListSnapshots" => Defect::ListSnapshotsUnimplemented,
-            "GetSnapshot" => Defect::GetSnapshotUnimplemented,
-            "ControllerExpandVolume" => Defect::ControllerExpandVolumeUnimplemented,
-            "ControllerGetVolume" => Defect::ControllerGetVolumeUnimplemented,
-            "ControllerModifyVolume" => Defect::ControllerModifyVolumeUnimplemented,
-            "GroupControllerGetCapabilities" => Defect::GroupControllerGetCapabilitiesUnimplemented,
-            "CreateVolumeGroupSnapshot" => Defect::CreateVolumeGroupSnapshotUnimplemented,
-            "DeleteVolumeGroupSnapshot" => Defect::DeleteVolumeGroupSnapshotUnimplemented,
-            "GetVolumeGroupSnapshot" => Defect::GetVolumeGroupSnapshotUnimplemented,
-            "GetMetadataAllocated" => Defect::GetMetadataAllocatedUnimplemented,
-            "GetMetadataDelta" => Defect::GetMetadataDeltaUnimplemented,
-            "NodeStageVolume" => Defect::NodeStageVolumeUnimplemented,
-            "NodeUnstageVolume" => Defect::NodeUnstageVolumeUnimplemented,
-            "NodePublishVolume" => Defect::NodePublishVolumeUnimplemented,
-            "NodeUnpublishVolume" => Defect::NodeUnpublishVolumeUnimplemented,
-            "NodeGetVolumeStats" => Defect::NodeGetVolumeStatsUnimplemented,
-            "NodeExpandVolume" => Defect::NodeExpandVolumeUnimplemented,
-            "NodeGetCapabilities" => Defect::NodeGetCapabilitiesUnimplemented,
-            "NodeGetInfo" => Defect::NodeGetInfoUnimplemented,
-            _ => return None,
+        Self::ALL.iter().copied().find(|defect| {
+            defect.id().strip_suffix("-unimplemented").is_some_and(|rpc| is_kebab_of(rpc, method))
         })
     }
+}
+
+/// Whether `kebab` is the name of an RPC in lower case, with a dash before each word but the first.
+fn is_kebab_of(kebab: &str, method: &str) -> bool {
+    let mut rest = kebab.chars();
+    let mut says = |c: char| rest.next() == Some(c);
+    let spelt = method
+        .char_indices()
+        .all(|(at, c)| (at == 0 || c.is_ascii_lowercase() || says('-')) && says(c.to_ascii_lowercase()));
+    spelt && rest.next().is_none()
 }

@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use csi_proto::lock::Mutex;
 use csi_proto::reflect::TEXT_BYTES_MAX;
+use csi_proto::v1::VolumeHealth;
 use csi_proto::v1::controller_server::ControllerServer;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 use csi_proto::v1::group_controller_server::GroupControllerServer;
@@ -28,7 +29,7 @@ use crate::call_log::CallLog;
 use crate::capability::{Capabilities, Capability};
 use crate::config::{Config, ConfigError, CrashMode, Failure, NodeConfig};
 use crate::defect::Defect;
-use crate::defects::SAVING;
+use crate::defects::{Kept, SAVING};
 use crate::quirk::Quirk;
 use crate::state::{Access, Content, Map, State, StateFile, Store, Usage, Volume};
 use crate::validate::{self, invalid};
@@ -71,6 +72,8 @@ pub struct Shared {
     pub(crate) put_off: Mutex<BTreeSet<(&'static str, Vec<u8>)>>,
     /// Objects with an operation pending, each with the connection for which it is free all the same, as a defect has it.
     pub(crate) busy: Mutex<BTreeMap<String, Option<ConnectionNumber>>>,
+    /// Ids of volumes whose health goes on being told of although that is over; for defects.
+    pub(crate) haunted: Mutex<BTreeMap<String, VolumeHealth>>,
     /// Snapshots that a stream was cut off of; for a defect.
     pub(crate) cut_off: Mutex<BTreeSet<String>>,
     /// Whether a name has spoilt what every request reads; for a defect.
@@ -79,6 +82,9 @@ pub struct Shared {
     pub(crate) started: Instant,
     /// The first connection to each node; for a defect.
     pub(crate) first_connections: Mutex<BTreeMap<String, ConnectionNumber>>,
+    /// The connections that were seen, and what is never given back; for defects.
+    pub(crate) connections: Mutex<BTreeSet<ConnectionNumber>>,
+    pub(crate) kept: Mutex<Vec<Kept>>,
     /// Paths at which volumes were staged or published before this driver started; for defects.
     pub(crate) inherited: Mutex<BTreeSet<String>>,
 }
@@ -110,6 +116,7 @@ impl MockDriver {
 
     fn begin(config: Config, memory: Option<Arc<Mutex<State>>>) -> Result<Arc<Self>, ConfigError> {
         let mut without = config.without.clone();
+        without.extend(config.csi_version.lacks());
         let quirks: BTreeSet<Quirk> = config.quirks.iter().copied().collect();
         if quirks.contains(&Quirk::NoStaging) {
             without.push(Capability::Node(NodeType::StageUnstageVolume));
@@ -120,6 +127,7 @@ impl MockDriver {
         if quirks.contains(&Quirk::NoPluginCapabilities) {
             // Topology has to be advertised where it is reported.
             without.push(Capability::Service(ServiceType::VolumeAccessibilityConstraints));
+            without.push(Capability::Service(ServiceType::SnapshotAccessibilityConstraints));
         }
         if quirks.contains(&Quirk::NodeOnly) {
             without.extend(
@@ -169,11 +177,14 @@ impl MockDriver {
             answers: AtomicU32::new(0),
             calls: AtomicU32::new(0),
             put_off: Mutex::default(),
+            haunted: Mutex::default(),
             cut_off: Mutex::default(),
             is_spoilt: AtomicBool::new(false),
             busy: Mutex::default(),
             started: Instant::now(),
             first_connections: Mutex::default(),
+            connections: Mutex::default(),
+            kept: Mutex::default(),
             inherited: Mutex::new(inherited),
             config,
         };
@@ -272,6 +283,11 @@ impl MockDriver {
 
     pub(crate) fn has_topology(&self) -> bool {
         self.advertises(Capability::Service(ServiceType::VolumeAccessibilityConstraints))
+    }
+
+    /// Whether snapshots can be used from where their volumes lie only.
+    pub(crate) fn has_snapshot_topology(&self) -> bool {
+        self.advertises(Capability::Service(ServiceType::SnapshotAccessibilityConstraints))
     }
 
     /// A number that no call before got; for defects.

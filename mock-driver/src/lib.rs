@@ -1,6 +1,6 @@
 //! An in-memory CSI driver: correct by default, and wrong in one named place where a [`Defect`] says so.
 //!
-//! All 32 RPCs of CSI v1.12 work on state in memory. Without privileges it makes plain directories and files at
+//! All 36 RPCs of CSI v1.12 and v1.13 work on state in memory. Without privileges it makes plain directories and files at
 //! target paths. Capabilities, limits, nodes, legal but unusual behaviour ([`Quirk`]) and injected faults are chosen
 //! by [`Config`]. [`MockDriver`] implements the server traits of the protocol, so tests can call it without a socket.
 #![warn(missing_docs)]
@@ -14,6 +14,7 @@ mod defect;
 mod defects;
 mod driver;
 mod group;
+pub mod health;
 mod hold;
 mod identity;
 mod metadata;
@@ -26,7 +27,7 @@ mod services;
 mod state;
 mod validate;
 
-pub use capability::{Capability, CapabilityError};
+pub use capability::{Capability, CapabilityError, CsiVersion};
 pub use config::{
     Config, ConfigError, CrashMode, Delay, Failure, NodeConfig, ParseOptionError, RpcName, Secrets,
     StaticVolume,

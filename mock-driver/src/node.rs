@@ -1,6 +1,7 @@
 //! The Node service, as each node has it.
 
 mod expand_volume;
+mod health;
 mod info;
 mod publish_volume;
 mod stage_volume;
@@ -13,6 +14,7 @@ use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
 use tonic::Status;
 
 pub(crate) use self::expand_volume::node_expand_volume;
+pub(crate) use self::health::{node_get_storage_health, node_get_volume_health};
 pub(crate) use self::info::{node_get_capabilities, node_get_info};
 pub(crate) use self::publish_volume::node_publish_volume;
 pub(crate) use self::stage_volume::node_stage_volume;

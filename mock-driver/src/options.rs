@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use csi_proto::Endpoint;
 
-use crate::capability::Capability;
+use crate::capability::{Capability, CsiVersion};
 use crate::config::{Config, ConfigError, Delay, Failure, NodeConfig, RpcName, parse_pair, parse_size};
 use crate::defect::Defect;
 use crate::hold::HoldPoint;
@@ -27,6 +27,9 @@ pub struct Options {
     /// Version of the plugin.
     #[arg(long, value_name = "VERSION")]
     vendor_version: Option<String>,
+    /// Be made for this version of CSI: 1.12, 1.13, or both, as drivers are while callers move.
+    #[arg(long, value_name = "VERSION")]
+    csi_version: Option<CsiVersion>,
     /// Offer this capability and no other that is not named too, such as CREATE_DELETE_VOLUME or Node.EXPAND_VOLUME.
     #[arg(long, value_name = "CAPABILITY")]
     only: Vec<Capability>,
@@ -78,9 +81,13 @@ pub struct Options {
     /// Parameter that CreateVolume demands.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_pair::<String, String>)]
     required_parameter: Vec<(String, String)>,
-    /// Id or name of a volume whose condition is abnormal.
+    /// Id or name of a volume whose condition is abnormal, and whose health is degraded.
     #[arg(long, value_name = "VOLUME")]
     abnormal_volume: Vec<String>,
+    /// Report what files in this directory say is wrong: VOLUME.health, VOLUME.controller.health, VOLUME.node.health and
+    /// storage.health.
+    #[arg(long, value_name = "DIR")]
+    health_dir: Option<PathBuf>,
     /// How long a new volume or snapshot is in no list, with the quirk lists-lag.
     #[arg(long, value_name = "TIME")]
     list_lag: Option<Delay>,
@@ -109,6 +116,8 @@ impl Options {
     /// The configuration file, if there is one, with the flags on top.
     pub fn into_config(self) -> Result<Config, ConfigError> {
         let mut config = self.config.as_deref().map_or_else(|| Ok(Config::default()), Config::load)?;
+        set(&mut config.csi_version, self.csi_version);
+        config.health_dir = self.health_dir.or(config.health_dir);
         set(&mut config.driver_name, self.driver_name);
         set(&mut config.vendor_version, self.vendor_version);
         set(&mut config.max_volumes_per_node, self.max_volumes_per_node);

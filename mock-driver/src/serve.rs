@@ -12,7 +12,8 @@ use crate::call::{Call, NODE_VOLUME};
 use crate::config::RpcName;
 use crate::defect::Defect;
 use crate::defects::{
-    Glance, print_secrets, save_otherwise, saves_otherwise, send, serve_first_connection, spoil_refusal,
+    End, Glance, keep_after, keep_for_connection, print_secrets, save_otherwise, saves_otherwise, send,
+    serve_first_connection, spoil_refusal,
 };
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, Step};
@@ -78,6 +79,8 @@ impl MockDriver {
         self.check_offered::<R>()?;
         print_secrets(self, request);
         self.throttle(request)?;
+        keep_for_connection(self, connection);
+        let after = After::of(self, R::METHOD);
         let pending = self.lock(connection, request)?;
         self.take_time::<R>().await;
         let answer = match self.injected_failure(R::METHOD).or_else(|| self.check_secrets(request).err()) {
@@ -88,6 +91,7 @@ impl MockDriver {
         if let Some(pending) = pending {
             pending.end(answer.is_err() && self.has(Defect::LockNeverReleasedAfterError));
         }
+        after.end(answer.is_ok());
         answer.or_else(|status| spoil_refusal(self, request, status))
     }
 
@@ -215,6 +219,29 @@ impl MockDriver {
             Err(Demand::Missing(key)) => Err(invalid(format!("secret `{key}` is missing"))),
             Err(Demand::Wrong(key)) => Err(Status::unauthenticated(format!("secret `{key}` is not valid"))),
         }
+    }
+}
+
+/// A call that is going on, for defects that keep something of it; dropped without an end, it was given up.
+struct After<'a> {
+    driver: &'a MockDriver,
+    method: &'static str,
+    end: End,
+}
+
+impl After<'_> {
+    fn of<'a>(driver: &'a MockDriver, method: &'static str) -> After<'a> {
+        After { driver, method, end: End::GivenUp }
+    }
+
+    fn end(mut self, is_done: bool) {
+        self.end = if is_done { End::Done } else { End::Refused };
+    }
+}
+
+impl Drop for After<'_> {
+    fn drop(&mut self) {
+        keep_after(self.driver, self.method, self.end);
     }
 }
 

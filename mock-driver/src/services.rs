@@ -49,6 +49,8 @@ service! {
         controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse = defects::controller_expand_volume;
         controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse = defects::controller_get_volume;
         controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse = defects::controller_modify_volume;
+        controller_list_volume_health(ControllerListVolumeHealthRequest) -> ControllerListVolumeHealthResponse = defects::controller_list_volume_health;
+        controller_get_volume_health(ControllerGetVolumeHealthRequest) -> ControllerGetVolumeHealthResponse = defects::controller_get_volume_health;
     }
 }
 
@@ -71,6 +73,8 @@ service! {
         node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse = defects::node_expand_volume;
         node_get_capabilities(NodeGetCapabilitiesRequest) -> NodeGetCapabilitiesResponse = defects::node_get_capabilities;
         node_get_info(NodeGetInfoRequest) -> NodeGetInfoResponse = defects::node_get_info;
+        node_get_volume_health(NodeGetVolumeHealthRequest) -> NodeGetVolumeHealthResponse = defects::node_get_volume_health;
+        node_get_storage_health(NodeGetStorageHealthRequest) -> NodeGetStorageHealthResponse = defects::node_get_storage_health;
     }
 }
 

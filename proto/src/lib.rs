@@ -1,4 +1,4 @@
-//! The Container Storage Interface v1.12 on the wire: messages, clients and servers generated from our own
+//! The Container Storage Interface on the wire, v1.12 and v1.13: messages, clients and servers generated from our own
 //! `csi.proto`, and what every program that speaks it needs once: endpoints, dialling, serving, and the removal
 //! of secrets from whatever is printed.
 #![warn(missing_docs)]
@@ -8,6 +8,7 @@ mod code;
 mod connection;
 mod dial;
 mod endpoint;
+pub mod health;
 pub mod hidden;
 pub mod lock;
 pub mod redact;

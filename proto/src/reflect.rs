@@ -25,6 +25,7 @@ const SENT_BY_THE_CALLER: &[&str] = &["csi.v1.VolumeCapability"];
 
 /// REQUIRED fields of answers that show whether they are filled in: numbers and bits do not.
 const REQUIRED: &[&str] = &[
+    "csi.v1.ControllerGetVolumeHealthResponse.volume_health",
     "csi.v1.ControllerGetVolumeResponse.status",
     "csi.v1.ControllerGetVolumeResponse.volume",
     "csi.v1.CreateSnapshotResponse.snapshot",
@@ -37,6 +38,9 @@ const REQUIRED: &[&str] = &[
     "csi.v1.ListSnapshotsResponse.Entry.snapshot",
     "csi.v1.ListVolumesResponse.Entry.volume",
     "csi.v1.NodeGetInfoResponse.node_id",
+    "csi.v1.NodeGetStorageHealthResponse.StorageBackendHealth.reason",
+    "csi.v1.NodeGetStorageHealthResponse.StorageBackendHealth.status",
+    "csi.v1.NodeGetVolumeHealthResponse.volume_health",
     "csi.v1.Snapshot.creation_time",
     "csi.v1.Snapshot.snapshot_id",
     "csi.v1.Snapshot.source_volume_id",
@@ -46,6 +50,9 @@ const REQUIRED: &[&str] = &[
     "csi.v1.VolumeGroupSnapshot.creation_time",
     "csi.v1.VolumeGroupSnapshot.group_snapshot_id",
     "csi.v1.VolumeGroupSnapshot.snapshots",
+    "csi.v1.VolumeHealth.VolumeHealthEntry.reason",
+    "csi.v1.VolumeHealth.VolumeHealthEntry.status",
+    "csi.v1.VolumeHealth.volume_id",
 ];
 
 pub(crate) static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {

@@ -263,7 +263,7 @@ impl Drop for SocketFile {
 }
 
 /// Tells one connection from the others of a listener; it is in the extensions of each request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionNumber(u64);
 
 /// Connections as they come.

@@ -10,8 +10,8 @@ mod ownership;
 use std::fmt;
 use std::path::Path;
 
+use csi_proto::v1::VolumeUsage;
 use csi_proto::v1::volume_usage::Unit;
-use csi_proto::v1::{VolumeCondition, VolumeUsage};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -21,6 +21,7 @@ use crate::driver::Driver;
 use crate::error::{DriverError, Result};
 use crate::freeze::Frozen;
 use crate::fs::FsType;
+use crate::health::Trouble;
 use crate::mount;
 use crate::paths::{Occupant, Place};
 use crate::storage::NewData;
@@ -171,14 +172,14 @@ pub(crate) trait Backend: fmt::Debug + Sync {
     /// Takes back a publication. What is gone already is no error.
     fn unpublish(&self, driver: &Driver, volume: &Volume, published: &Published, at: &Place) -> Result<()>;
 
-    /// How much of a volume is used, and how it is, as seen from a place where it is staged or published.
+    /// How much of a volume is used, and what is wrong with it, as seen from a place where it is staged or published.
     fn usage(
         &self,
         driver: &Driver,
         volume: &Volume,
         at: &Place,
         readonly: bool,
-    ) -> Result<(Vec<VolumeUsage>, VolumeCondition)>;
+    ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)>;
 }
 
 /// The back end of a volume, which records have by its name.

@@ -13,6 +13,7 @@ mod publish;
 mod snapshots;
 mod topology;
 mod validate;
+mod volume_health;
 
 use csi_proto::v1;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
@@ -34,6 +35,7 @@ pub(crate) use snapshots::{
 };
 pub(crate) use topology::node_topology;
 pub(crate) use validate::validate_volume_capabilities;
+pub(crate) use volume_health::{controller_get_volume_health, controller_list_volume_health};
 
 /// A volume as the protocol shows it.
 fn volume_message(driver: &Driver, volume: &Volume) -> v1::Volume {

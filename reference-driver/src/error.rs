@@ -8,6 +8,7 @@ use tonic::{Code, Status};
 use crate::ids::Shown;
 use crate::store::StoreError;
 use crate::tool::ToolError;
+use csi_proto::health::HealthFileError;
 
 /// The longest text of a status in bytes; it travels in a header, where escapes make it three times as long.
 const MESSAGE_BYTES_MAX: usize = 2048;
@@ -99,6 +100,9 @@ pub enum DriverError {
     /// The state could not be read or written.
     #[error("failed to access the state: {0}")]
     Store(#[from] StoreError),
+    /// A file that tells health cannot be read, which nobody may take for health.
+    #[error(transparent)]
+    Health(#[from] HealthFileError),
     /// A helper program failed.
     #[error("failed to run a helper program: {0}")]
     Tool(#[from] ToolError),
@@ -151,7 +155,10 @@ impl DriverError {
             DriverError::Disabled { .. } => Code::Unimplemented,
             DriverError::Io { source, .. } if is_full(source) => Code::ResourceExhausted,
             DriverError::Store(error) if error.is_full() => Code::ResourceExhausted,
-            DriverError::Store(_) | DriverError::Tool(_) | DriverError::Io { .. } => Code::Internal,
+            DriverError::Store(_)
+            | DriverError::Health(_)
+            | DriverError::Tool(_)
+            | DriverError::Io { .. } => Code::Internal,
         }
     }
 }

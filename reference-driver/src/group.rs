@@ -33,10 +33,10 @@ pub(crate) fn group_controller_get_capabilities(
 }
 
 /// A group snapshot as the protocol shows it.
-fn group_message(group: &Group, members: &[Snapshot]) -> v1::VolumeGroupSnapshot {
+fn group_message(driver: &Driver, group: &Group, members: &[Snapshot]) -> v1::VolumeGroupSnapshot {
     v1::VolumeGroupSnapshot {
         group_snapshot_id: group.key.to_string(),
-        snapshots: members.iter().map(snapshot_message).collect(),
+        snapshots: members.iter().map(|member| snapshot_message(driver, member)).collect(),
         creation_time: Some(timestamp(group.created_ns)),
         ready_to_use: true,
     }
@@ -73,7 +73,7 @@ pub(crate) fn get_volume_group_snapshot(
     let group = view.group(&request.group_snapshot_id)?.ok_or_else(unknown)?;
     check_members(&group, &request.snapshot_ids)?;
     let members = members(&view, &group)?;
-    Ok(GetVolumeGroupSnapshotResponse { group_snapshot: Some(group_message(&group, &members)) })
+    Ok(GetVolumeGroupSnapshotResponse { group_snapshot: Some(group_message(driver, &group, &members)) })
 }
 
 pub(crate) fn delete_volume_group_snapshot(

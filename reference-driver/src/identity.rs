@@ -30,6 +30,7 @@ pub(crate) fn get_plugin_capabilities(
     let services = [
         (true, Service::ControllerService),
         (config.topology, Service::VolumeAccessibilityConstraints),
+        (config.topology, Service::SnapshotAccessibilityConstraints),
         (true, Service::GroupControllerService),
         (config.snapshot_metadata, Service::SnapshotMetadataService),
     ];

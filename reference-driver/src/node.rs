@@ -1,6 +1,7 @@
 //! The Node service, a file for each RPC or pair of RPCs.
 
 mod expand;
+mod health;
 mod info;
 mod inline;
 mod publish;
@@ -14,6 +15,7 @@ use crate::paths::Place;
 use crate::store::Volume;
 
 pub(crate) use expand::node_expand_volume;
+pub(crate) use health::{node_get_storage_health, node_get_volume_health};
 pub(crate) use info::{node_get_capabilities, node_get_info};
 pub(crate) use inline::forget_unused as forget_inline;
 pub(crate) use publish::{node_publish_volume, node_unpublish_volume};

@@ -296,6 +296,20 @@ impl Controller for HostpathDriver {
     ) -> Reply<ControllerModifyVolumeResponse> {
         self.call(request, controller::controller_modify_volume).await
     }
+
+    async fn controller_list_volume_health(
+        &self,
+        request: Request<ControllerListVolumeHealthRequest>,
+    ) -> Reply<ControllerListVolumeHealthResponse> {
+        self.call(request, controller::controller_list_volume_health).await
+    }
+
+    async fn controller_get_volume_health(
+        &self,
+        request: Request<ControllerGetVolumeHealthRequest>,
+    ) -> Reply<ControllerGetVolumeHealthResponse> {
+        self.call(request, controller::controller_get_volume_health).await
+    }
 }
 
 #[tonic::async_trait]
@@ -382,6 +396,20 @@ impl Node for HostpathDriver {
 
     async fn node_get_info(&self, request: Request<NodeGetInfoRequest>) -> Reply<NodeGetInfoResponse> {
         self.at_once(request, node::node_get_info)
+    }
+
+    async fn node_get_volume_health(
+        &self,
+        request: Request<NodeGetVolumeHealthRequest>,
+    ) -> Reply<NodeGetVolumeHealthResponse> {
+        self.call(request, node::node_get_volume_health).await
+    }
+
+    async fn node_get_storage_health(
+        &self,
+        request: Request<NodeGetStorageHealthRequest>,
+    ) -> Reply<NodeGetStorageHealthResponse> {
+        self.call(request, node::node_get_storage_health).await
     }
 }
 

@@ -32,7 +32,7 @@ const CALLS_LAST_MAX: usize = 400;
 
 /// The form of the report, with the version of it: another version is another promise.
 pub const SCHEMA: &str = "csi-sanity/report/v1";
-/// The version of the specification that drivers are held to.
+/// The version of the specification that a driver is held to which shows nothing of a later one.
 pub const SPECIFICATION: &str = "1.12";
 
 /// A whole run. Fields may be added; none is removed or renamed, or changes its meaning, as long as `schema` is the same.
@@ -42,8 +42,12 @@ pub struct Run {
     pub schema: String,
     /// What made the report.
     pub tool: Tool,
-    /// The version of the CSI specification that the driver was held to, such as `1.12`.
+    /// The version of the CSI specification that the driver was held to, such as `1.12`, or `1.12 and 1.13` for one that offers what
+    /// only either has.
     pub specification: String,
+    /// What told that version: a setting, or something that only a driver of that version has.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub specification_by: String,
     /// When the run began, in UTC as RFC 3339 has it.
     pub started: String,
     /// The command line.
@@ -607,6 +611,7 @@ impl Run {
             },
             duration: Duration::from_millis(self.duration_ms),
             calls: Vec::new(),
+            judged: None,
         }
     }
 
@@ -649,6 +654,7 @@ impl Journal {
             schema: SCHEMA.to_owned(),
             tool: Tool { name: "csi-sanity".to_owned(), version: order.version.to_owned() },
             specification: SPECIFICATION.to_owned(),
+            specification_by: String::new(),
             started: utc(order.started),
             command: order.command,
             selection: order.selection,
@@ -726,6 +732,10 @@ impl Reporter for Journal {
                 self.run.verdict = summary.verdict();
                 self.run.interrupted = summary.halt != Halt::None;
                 self.run.profile = summary.profile;
+                if let Some(judged) = &summary.judged {
+                    self.run.specification = judged.name();
+                    self.run.specification_by.clone_from(&judged.sign);
+                }
                 self.run.conclude_from(summary);
                 self.run.rpcs = summary.calls.iter().map(rpc_entry).collect();
             }

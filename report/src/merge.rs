@@ -384,7 +384,8 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
     let mut run = Run {
         schema: SCHEMA.to_owned(),
         tool: Tool { name: "csi-sanity".to_owned(), version: whole.version.to_owned() },
-        specification: SPECIFICATION.to_owned(),
+        specification: runs.first().map_or_else(|| SPECIFICATION.to_owned(), |run| run.specification.clone()),
+        specification_by: runs.first().map(|run| run.specification_by.clone()).unwrap_or_default(),
         started: runs.iter().map(|run| run.started.clone()).min().unwrap_or_default(),
         command: whole.command.clone(),
         selection: runs.first().map(|run| run.selection.clone()).unwrap_or_default(),

@@ -177,9 +177,32 @@ const AREAS: &[Area] = &[
     },
     Area {
         name: "statistics and health",
-        checks: &["node/node-get-volume-stats/"],
-        rules: &["NODE-STATS-", "MSG-USAGE-"],
-        needs: &[any_of(&[GetVolumeStats, VolumeCondition, NodeVolumeCondition])],
+        checks: &[
+            "node/node-get-volume-stats/",
+            "controller/controller-get-volume-health/",
+            "controller/controller-list-volume-health/",
+            "node/node-get-volume-health/",
+            "node/node-get-storage-health/",
+            "volume-health/",
+        ],
+        rules: &[
+            "NODE-STATS-",
+            "MSG-USAGE-",
+            "CTRL-GETHEALTH-",
+            "CTRL-LISTHEALTH-",
+            "NODE-HEALTH-",
+            "NODE-STORHEALTH-",
+            "MSG-HEALTH-",
+        ],
+        needs: &[any_of(&[
+            GetVolumeStats,
+            VolumeCondition,
+            NodeVolumeCondition,
+            GetVolumeHealth,
+            ListVolumeHealth,
+            NodeGetVolumeHealth,
+            GetStorageHealth,
+        ])],
     },
     Area { name: "data", checks: &["data/"], rules: &[], needs: &[NODE] },
     Area { name: "retries", checks: &["idempotency/", "property/"], rules: &[], needs: &[] },
@@ -187,6 +210,7 @@ const AREAS: &[Area] = &[
     Area { name: "restarts", checks: &["restart/"], rules: &[], needs: &[] },
     Area { name: "faults", checks: &["faults/"], rules: &["FAULT-"], needs: &[NODE] },
     Area { name: KUBERNETES, checks: &[], rules: &[], needs: &[] },
+    Area { name: "growth", checks: &["growth/"], rules: &["GROWTH-"], needs: &[] },
     Area { name: "hostile input", checks: &["hostile/", "fuzz/"], rules: &["HOSTILE-"], needs: &[] },
 ];
 

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use csi_harness::client::patience::Waiting;
 use csi_harness::client::target::Target;
+use csi_harness::protocol::version::{Judged, Version};
 use csi_harness::resources::left_behind::LeftBehind;
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::failure_report;
@@ -257,6 +258,9 @@ impl<W: Write> Terminal<W> {
             }
             write_failed(out, &failed)?;
             write_conclusion(out, &driver, &conclusion)?;
+            if let Some(judged) = summary.judged.as_ref().filter(|_| detail > Detail::Quiet) {
+                write_judged(out, judged)?;
+            }
             if detail > Detail::Quiet && differ(&profiles) {
                 writeln!(out, "by profile: {}", by_profile(&profiles, summary.profile))?;
             }
@@ -289,6 +293,14 @@ impl<W: Write> Reporter for Terminal<W> {
             Event::Leaked(_) => {}
             Event::Finished(summary) => self.finished(summary),
         }
+    }
+}
+
+/// By which version the driver was judged, where that is not the oldest, which it shows nothing beyond.
+fn write_judged(out: &mut impl Write, judged: &Judged) -> io::Result<()> {
+    match judged.versions[..] {
+        [Version::V1_12] => Ok(()),
+        _ => writeln!(out, "judged by CSI {}: {}", judged.name(), judged.sign),
     }
 }
 

@@ -5,5 +5,6 @@ pub mod histories;
 pub mod hostpath;
 pub mod judge;
 pub mod mock;
+pub mod process;
 pub mod quirks;
 pub mod run;

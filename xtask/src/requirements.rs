@@ -30,6 +30,10 @@ struct Row {
     maturity: String,
     basis: String,
     #[serde(default)]
+    since: Option<String>,
+    #[serde(default)]
+    until: Option<String>,
+    #[serde(default)]
     relied_on_by: Vec<Reliance>,
 }
 
@@ -84,6 +88,7 @@ impl Row {
                 ("field", "Field"),
                 ("lowercase", "Lowercase"),
                 ("derived", "Derived"),
+                ("analogy", "Analogy"),
             ],
         )?;
         let Row { id, rpc, when, expect, code: grpc, section, lines: [first, last], caution, .. } = self;
@@ -93,6 +98,12 @@ impl Row {
             id.replace('-', "_"),
             requires.join(", "),
         )?;
+        for (word, version) in [("since", &self.since), ("until", &self.until)] {
+            if let Some(version) = version {
+                let variant = variant(version, &[("1.12", "V1_12"), ("1.13", "V1_13")])?;
+                write!(code, " {word} {variant}")?;
+            }
+        }
         let reliance = |Reliance { component, breaks, place }: &Reliance| {
             format!("({component:?}, {breaks:?}, {place:?})")
         };

@@ -24,7 +24,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("csi-suite-stateful", &["csi-harness", "csi-proto"]),
     ("csi-suite-hostile", &["csi-harness", "csi-proto"]),
     ("csi-suite-faults", &["csi-harness", "csi-proto"]),
-    ("csi-suite-data", &["csi-harness", "csi-proto"]),
+    ("csi-suite-data", &["csi-harness", "csi-proto", "csi-suite-stateful"]),
     ("csi-suite-e2e", &["csi-harness", "csi-proto", "csi-driver-definitions"]),
     ("csi-report", &["csi-harness"]),
     ("csi-mock-driver", &["csi-proto"]),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use csi_driver_definitions::Quantity;
 use csi_harness::config::profile::Profile;
 use csi_harness::config::{AccessType, Config};
 use csi_harness::protocol::capability::Capability;
@@ -44,13 +45,13 @@ pub(super) fn draft(survey: &Survey) -> String {
         let _ = write!(
             text,
             "\n# The driver makes none that are smaller.\nvolume-size-bytes: {}\n",
-            survey.size_bytes
+            Quantity::from_bytes(survey.size_bytes.unsigned_abs())
         );
     }
     hint(
         &mut text,
         "Sizes of the smallest and largest volume of the back end: checks at these limits run then.",
-        "size-min-bytes: 1073741824\n# size-max-bytes: 17592186044416",
+        "size-min-bytes: 1Gi\n# size-max-bytes: 16Ti",
     );
     parameters(&mut text, &mut set, survey);
     if survey.config.secrets.is_empty() {

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use csi_harness::checks::check::{Body, Check, Runs};
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
+use csi_harness::resources::contents::{Found, Stamp};
 use csi_harness::resources::mounts;
-use csi_harness::resources::workload;
+use csi_harness::resources::workload::{self, Place};
 use csi_proto::Service;
 use csi_proto::lock::Mutex;
 
-/// What the workload of a trial writes, and where.
-const MARK: (u8, u32) = (0, 1);
+/// What the workload of a trial writes.
+fn mark() -> Stamp {
+    Stamp { run: 0, volume: "trial".to_owned(), number: 1 }
+}
 
 /// What came of a trial.
 #[derive(Clone, Debug, Default)]
@@ -158,7 +161,7 @@ async fn publish(cx: &Cx, volume: &NodeVolume, findings: &Findings) -> CheckResu
         let (fs_type, is_executable) = (mount.fs_type.clone(), !mount.options.contains("noexec"));
         findings.note(|tried| tried.mounted = Some(Mounted { fs_type, is_executable }));
     }
-    let written = is_seen && at(path, |path| workload::write(path, MARK.0, MARK.1)).await?.is_some();
+    let written = is_seen && at(path, |path| workload::write(path, Place::near(0), &mark())).await?.is_some();
     scope.undo().await?;
     if !written {
         return Ok(());
@@ -166,8 +169,8 @@ async fn publish(cx: &Cx, volume: &NodeVolume, findings: &Findings) -> CheckResu
     let scope = cx.scope();
     let staged = scope.staged(scope.attached(volume.clone()).await?).await?;
     let published = scope.published(staged).await?;
-    let found = at(Path::new(&published.target_path), |path| workload::read(path, MARK.0)).await?;
-    findings.note(|tried| tried.keeps = Some(found == Some(Some(MARK.1))));
+    let found = at(Path::new(&published.target_path), |path| workload::read(path, Place::near(0))).await?;
+    findings.note(|tried| tried.keeps = Some(found == Some(Found::Write(mark()))));
     scope.undo().await
 }
 

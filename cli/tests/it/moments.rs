@@ -1,15 +1,19 @@
 //! Runs that are ended at a moment which nobody chose: `--cleanup` leaves nothing of what they made.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use csi_hostpath_driver::HostpathDriver;
+use csi_hostpath_driver::args::Args;
 use csi_mock_driver::{Config, MockDriver};
 use csi_proto::{Listener, stop_signal};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use tonic::service::Routes;
 
 use crate::driver::LONG;
 use crate::program::{Said, program};
@@ -23,7 +27,12 @@ const USUAL_MOMENTS: u64 = 6;
 const CALLS_MAX: u64 = 600;
 const SIGNALS: [(&str, Signal); 3] = [("KILL", Signal::KILL), ("TERM", Signal::TERM), ("INT", Signal::INT)];
 
-/// What is run: the suites, and the tests of Kubernetes as root alone, which mount and start pods.
+/// How long a run with mounts goes on at the most.
+const WITH_MOUNTS_MS_MAX: u64 = 8_000;
+const USUAL_MOMENTS_WITH_MOUNTS: u64 = 4;
+const DEFINITION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/hostpath-image.yaml");
+
+/// The suites that need nothing but calls.
 const SUITES: [&str; 6] = ["sanity", "idempotency", "property", "concurrency", "restart", "hostile"];
 
 /// In the process that the run starts, this is the driver; in any other there is nothing to do.
@@ -31,11 +40,9 @@ const SUITES: [&str; 6] = ["sanity", "idempotency", "property", "concurrency", "
 fn plays_the_driver() {
     let Ok(directory) = std::env::var(DIRECTORY) else { return };
     let place = Place(PathBuf::from(directory));
-    let config = Config { state: Some(place.state()), call_log: Some(place.calls()), ..Config::default() };
-    let driver = MockDriver::new(config).unwrap();
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let listener = Listener::bind(&place.endpoint().parse().unwrap()).await.unwrap();
-        listener.serve(driver.routes(), stop_signal()).await.unwrap();
+        listener.serve(place.routes(), stop_signal()).await.unwrap();
     });
 }
 
@@ -55,6 +62,28 @@ impl Place {
         self.0.join("calls.jsonl")
     }
 
+    /// The mock driver, or where its directory says so the one with real mounts.
+    fn routes(&self) -> Routes {
+        if !self.has_mounts() {
+            let config =
+                Config { state: Some(self.state()), call_log: Some(self.calls()), ..Config::default() };
+            return MockDriver::new(config).unwrap().routes();
+        }
+        let state = format!("--statedir={}", self.volumes().display());
+        let arguments = ["csi-hostpath-driver", "--nodeid=node1", "--backend=image", &state];
+        let config = Args::read(arguments.map(OsString::from)).unwrap().into_config().unwrap();
+        csi_faulty_driver::routes(&HostpathDriver::new(config).unwrap(), None)
+    }
+
+    fn has_mounts(&self) -> bool {
+        self.volumes().is_dir()
+    }
+
+    /// Where the driver with real mounts keeps everything.
+    fn volumes(&self) -> PathBuf {
+        self.0.join("hostpath")
+    }
+
     fn command(&self) -> String {
         let this = std::env::current_exe().unwrap();
         format!(
@@ -64,13 +93,13 @@ impl Place {
         )
     }
 
-    fn run(&self, suite: &str, seed: u64) -> Command {
+    fn run(&self, what: &[&str], seed: u64) -> Command {
         let notes = self.0.join("notes");
         fs::create_dir_all(&notes).unwrap();
         let mut command = program();
-        command.env("TMPDIR", notes).args(["run", "--endpoint", &self.endpoint()]);
-        command.args(["--driver-command", &self.command(), "--suite", suite, "--seed", &seed.to_string()]);
-        command.args(["--attach-limit", "--driver-log", "/dev/null"]);
+        command.env("TMPDIR", notes).args(what).args(["--endpoint", &self.endpoint()]);
+        command.args(["--driver-command", &self.command(), "--seed", &seed.to_string()]);
+        command.args(["--driver-log", "/dev/null"]);
         command
     }
 
@@ -83,14 +112,27 @@ impl Place {
         }
     }
 
-    /// What the driver holds: volumes, snapshots and groups.
+    /// What the driver holds: volumes, snapshots and groups, or the files of them and what is mounted.
     fn held(&self) -> Vec<String> {
+        if self.has_mounts() {
+            let files =
+                ["volumes", "snapshots"].into_iter().flat_map(|part| names(&self.volumes().join(part)));
+            let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+            let directory = self.0.to_str().unwrap();
+            let mounts = mounts.lines().filter(|line| line.contains(directory)).map(str::to_owned);
+            return files.chain(mounts).collect();
+        }
         let Ok(state) = File::open(self.state()) else { return Vec::new() };
         let state: Value = serde_json::from_reader(state).unwrap();
         let rows = |kind: &str| state["state"][kind]["rows"].as_object().unwrap().clone();
         let ids = |kind: &'static str| rows(kind).into_iter().map(move |(id, _)| format!("{kind} {id}"));
         ["volumes", "snapshots", "groups"].into_iter().flat_map(ids).collect()
     }
+}
+
+fn names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().path().display().to_string()).collect()
 }
 
 fn count_lines(path: &Path) -> u64 {
@@ -105,45 +147,88 @@ fn random(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Ends a run at the moment of this seed, and cleans up: what it was, whether it came before the run was over, and whether anything was
-/// there to be cleaned up.
-fn end_at(seed: u64) -> (String, bool, bool) {
-    let directory = tempfile::tempdir().unwrap();
-    let place = Place(directory.path().to_owned());
-    let suite = SUITES[(seed as usize / SIGNALS.len()) % SUITES.len()];
-    let ((name, signal), calls) = (SIGNALS[seed as usize % SIGNALS.len()], 1 + random(seed) % CALLS_MAX);
-    let mut child = place.run(suite, seed).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    place.wait_for_calls(calls, &mut child);
+/// What was seen of a run that was ended.
+struct Ended {
+    moment: String,
+    /// Whether that was before the run was over.
+    in_time: bool,
+    /// Whether anything was there to be cleaned up.
+    had_left: bool,
+}
+
+/// Ends a run after so many calls, or after as many milliseconds where there are mounts, and cleans up.
+fn end_at(place: &Place, what: &[&str], moment: u64, seed: u64) -> Ended {
+    let (name, signal) = SIGNALS[seed as usize % SIGNALS.len()];
+    let mut child = place.run(what, seed).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    match place.has_mounts() {
+        true => std::thread::sleep(Duration::from_millis(moment)),
+        false => place.wait_for_calls(moment, &mut child),
+    }
     let in_time = child.try_wait().unwrap().is_none();
     // It may end by itself just now.
     let _ = kill_process(Pid::from_child(&child), signal);
     child.wait().unwrap();
     let had_left = !place.held().is_empty();
-    let moment = format!("{name} to {suite} after {calls} calls, seed {seed}");
-    let said: Said = place.run(suite, seed).arg("--cleanup").output().unwrap().into();
+    let unit = if place.has_mounts() { "ms" } else { "calls" };
+    let moment = format!("{name} to {} after {moment} {unit}, seed {seed}", what.join(" "));
+    let said: Said = place.run(what, seed).arg("--cleanup").output().unwrap().into();
     assert_eq!(said.code, Some(0), "{moment}: {} {}", said.stdout, said.stderr);
     assert_eq!(place.held(), Vec::<String>::new(), "{moment}: {}", said.stdout);
     let notes = fs::read_dir(place.0.join("notes")).unwrap().map(|entry| entry.unwrap().path());
     assert_eq!(notes.collect::<Vec<_>>(), Vec::<PathBuf>::new(), "{moment}: {}", said.stdout);
-    (moment, in_time, had_left)
+    Ended { moment, in_time, had_left }
+}
+
+fn moments(usual: u64) -> u64 {
+    std::env::var(MOMENTS).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
+/// Prints what was seen, and makes sure that it was not nothing.
+fn summarize(ended: &[Ended]) {
+    for Ended { moment, in_time, .. } in ended {
+        println!("{moment}: {}", if *in_time { "ended" } else { "the run was over" });
+    }
+    let in_time = ended.iter().filter(|ended| ended.in_time).count();
+    let had_left = ended.iter().filter(|ended| ended.had_left).count();
+    println!(
+        "{in_time} of {} moments came before the run was over; {had_left} had left something, and --cleanup nothing of it",
+        ended.len()
+    );
+    assert!(in_time > 0 && had_left > 0);
 }
 
 /// `INTERRUPT_MOMENTS=30` tries so many.
 #[test]
 fn cleanup_leaves_nothing_of_a_run_that_was_ended_at_any_moment() {
-    let moments = std::env::var(MOMENTS).ok().and_then(|text| text.parse().ok()).unwrap_or(USUAL_MOMENTS);
+    let moments = moments(USUAL_MOMENTS);
     // Those of the usual run are spread over signals and suites.
     let step = (SIGNALS.len() * SUITES.len()) as u64 / USUAL_MOMENTS + 1;
-    let (mut in_time, mut had_left) = (0, 0);
-    for moment in 0..moments {
-        let seed = if moments == USUAL_MOMENTS { moment * step } else { moment };
-        let (told, came_in_time, left) = end_at(seed);
-        println!("{told}: {}", if came_in_time { "ended" } else { "the run was over" });
-        in_time += u64::from(came_in_time);
-        had_left += u64::from(left);
+    let seeds = (0..moments).map(|moment| if moments == USUAL_MOMENTS { moment * step } else { moment });
+    let end = |seed: u64| {
+        let directory = tempfile::tempdir().unwrap();
+        let suite = SUITES[(seed as usize / SIGNALS.len()) % SUITES.len()];
+        let what = ["run", "--suite", suite, "--attach-limit"];
+        end_at(&Place(directory.path().to_owned()), &what, 1 + random(seed) % CALLS_MAX, seed)
+    };
+    summarize(&seeds.map(end).collect::<Vec<_>>());
+}
+
+/// The same where there are real mounts, loop devices and pods.
+#[test]
+fn cleanup_leaves_nothing_of_a_run_with_mounts_that_was_ended_at_any_moment() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root for mounts and loop devices");
+        return;
     }
-    println!(
-        "{in_time} of {moments} moments came before the run was over; {had_left} had left something, and --cleanup nothing of it"
-    );
-    assert!(in_time > 0 && had_left > 0);
+    let end = |seed: u64| {
+        let directory = tempfile::tempdir().unwrap();
+        let place = Place(directory.path().canonicalize().unwrap());
+        fs::create_dir(place.volumes()).unwrap();
+        let what: &[&str] = match seed % 2 {
+            0 => &["run", "--suite", "data"],
+            _ => &["e2e", "--driver-definition", DEFINITION],
+        };
+        end_at(&place, what, 500 + random(seed) % WITH_MOUNTS_MS_MAX, seed)
+    };
+    summarize(&(0..moments(USUAL_MOMENTS_WITH_MOUNTS)).map(end).collect::<Vec<_>>());
 }

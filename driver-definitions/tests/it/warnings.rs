@@ -43,8 +43,8 @@ DriverInfo:
             "8:33 SnapshotClass.Whatever is ignored by Kubernetes: unknown",
             "9:26 Timeouts.PodStrat is ignored by Kubernetes: unknown; did you mean PodStart?",
             "12:3 DriverInfo.NumSnapshots is ignored by Kubernetes: unknown; its place is \
-             DriverInfo.VolumeGroupSnapshotStressTestOptions.NumSnapshots or \
-             DriverInfo.VolumeSnapshotStressTestOptions.NumSnapshots",
+             DriverInfo.VolumeSnapshotStressTestOptions.NumSnapshots or \
+             DriverInfo.VolumeGroupSnapshotStressTestOptions.NumSnapshots",
             "14:5 DriverInfo.Capabilities.rwx is ignored by Kubernetes: unknown; letter case matters, write RWX",
             "15:5 DriverInfo.Capabilities.selinux is ignored by Kubernetes: unknown; did you mean seLinuxMount?",
             "16:5 DriverInfo.Capabilities.persistance is ignored by Kubernetes: unknown; did you mean persistence?",

@@ -187,7 +187,7 @@ impl<'a> Caller<'a> {
                     ..Default::default()
                 };
                 let reply = driver.controller_expand_volume(Request::new(request)).await;
-                answer(reply, |said| Response::Volume(VolumeResponse::Grown(said.capacity_bytes)))
+                answer(reply, |said| Response::Volume(VolumeResponse::Grown(said.capacity_bytes, true)))
             }
             ControllerModifyVolume { volume, .. } => {
                 let request = v1::ControllerModifyVolumeRequest {

@@ -57,6 +57,10 @@ pub enum Settles {
     NameFree,
     /// The controller knows the node.
     NodeKnown,
+    /// The driver has noticed that something is ill.
+    IllnessTold,
+    /// The driver has noticed that something is well again.
+    IllnessOver,
     /// A clock that knows whole seconds only tells another time.
     NextSecond,
     /// The driver's process takes up no more than before.
@@ -83,6 +87,8 @@ impl fmt::Display for Settles {
             Settles::StreamEnded => "a stream that was cut off to end",
             Settles::NameFree => "a name to be free again",
             Settles::NodeKnown => "the controller to know the node",
+            Settles::IllnessTold => "the driver to notice that something is ill",
+            Settles::IllnessOver => "the driver to notice that something is well again",
             Settles::NextSecond => "the next second",
             Settles::ProcessShrunk => "the driver to give back what it took",
         };

@@ -1,5 +1,7 @@
 //! Rules that hold for every reply, whichever RPC it answers: watched over the whole run, for checks to report.
 
+mod health;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::MutexGuard;
 
@@ -14,6 +16,7 @@ use tonic::{Code, Status};
 
 use crate::config::Config;
 use crate::protocol::rpc::Facts;
+use crate::protocol::version::Version;
 use crate::spec::requirements::{Requirement, req};
 use crate::text::shorten::shortened;
 
@@ -53,6 +56,8 @@ pub(crate) struct ResponseRules {
     secrets: Vec<String>,
     /// Ids in answers to requests beyond the limits. Whatever else is told of these things may be made of such a request.
     oversized: Mutex<BTreeSet<String>>,
+    /// What replies have had that only one version of the protocol has, by that version.
+    signs: Mutex<BTreeMap<Version, String>>,
 }
 
 impl Default for ResponseRules {
@@ -72,7 +77,13 @@ impl ResponseRules {
             name_bytes_max: config.name_length_max,
             secrets: forms.filter(|form| is_unlike_anything_else(form)).collect(),
             oversized: Mutex::default(),
+            signs: Mutex::default(),
         }
+    }
+
+    /// What replies have had that only one version of the protocol has.
+    pub(crate) fn signs(&self) -> Vec<(Version, String)> {
+        self.signs.lock().iter().map(|(version, sign)| (*version, sign.clone())).collect()
     }
 
     /// Whether the configuration has a secret that can be told from other text.
@@ -180,6 +191,13 @@ impl<Q: Call> Heard<'_, Q> {
 
     fn fields(&self, asked: &Asked<'_>, message: &DynamicMessage) {
         let asked = &Asked { legal: asked.legal && !self.is_oversized(message), ..*asked };
+        self.versions(message);
+        if message.descriptor().full_name() == "csi.v1.Snapshot" && has_places(message) {
+            // A breach only of a driver without the capability, which the check knows.
+            let told = "a topology".to_owned();
+            self.note(&req::MSG_SNAPSHOT_020, "Snapshot.accessible_topology", told, asked.answer);
+        }
+        health::look(message, &mut |rule, place, actual| self.note(rule, place, actual, asked.answer));
         for field in message.descriptor().fields() {
             if reflect::is_required(&field) && !message.has_field(&field) && !asked.says(&field, "") {
                 let rule = if field.is_list() { &req::GEN_FIELD_003 } else { &req::GEN_FIELD_002 };
@@ -193,6 +211,18 @@ impl<Q: Call> Heard<'_, Q> {
         }
     }
 
+    /// What only one version of the protocol has.
+    fn versions(&self, message: &DynamicMessage) {
+        let descriptor = message.descriptor();
+        let (version, field) = match descriptor.full_name() {
+            "csi.v1.VolumeCondition" => (Version::V1_12, "volume_condition"),
+            "csi.v1.Snapshot" if has_places(message) => (Version::V1_13, "accessible_topology of a snapshot"),
+            _ => return,
+        };
+        let mut signs = self.response_rules.signs.lock();
+        signs.entry(version).or_insert_with(|| format!("{} has had {field}", Q::RPC));
+    }
+
     fn value(&self, asked: &Asked<'_>, field: &FieldDescriptor, value: &Value) {
         match value {
             Value::Message(message) => self.fields(asked, message),
@@ -200,7 +230,10 @@ impl<Q: Call> Heard<'_, Q> {
                 values.iter().take(ELEMENTS_MAX).for_each(|value| self.value(asked, field, value));
             }
             Value::String(text)
-                if asked.legal && text.len() > reflect::text_bytes_max(field) && !asked.says(field, text) =>
+                if asked.legal
+                    && text.len() > reflect::text_bytes_max(field)
+                    && !asked.says(field, text)
+                    && !health::judges(field) =>
             {
                 self.note(&req::GEN_SIZE_001, &place(field), format!("{} bytes", text.len()), asked.answer);
             }
@@ -275,6 +308,13 @@ fn is_unlike_anything_else(secret: &str) -> bool {
 
 fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|part| part == text.as_bytes())
+}
+
+/// Whether a snapshot says from where it can be used.
+fn has_places(snapshot: &DynamicMessage) -> bool {
+    snapshot
+        .get_field_by_name("accessible_topology")
+        .is_some_and(|places| places.as_list().is_some_and(|places| !places.is_empty()))
 }
 
 /// The ids that a message has in its own fields.

@@ -4,7 +4,7 @@ mod interview;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitStatus;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -21,11 +21,13 @@ use crate::client::stages::Stages;
 use crate::client::tally::Tally;
 use crate::config::{Config, Elsewhere};
 use crate::driver::{Away, Driver, DriverError, START_FACTOR};
-use crate::protocol::capability::Capabilities;
+use crate::protocol::capability::{Capabilities, Capability};
+use crate::protocol::version::Judged;
 use crate::resources::logbook::{Logbook, RunOf};
 use crate::resources::mounts;
 use crate::resources::names::Names;
 use crate::resources::paths::Paths;
+use crate::resources::read_back::{Mismatch, ReadBack};
 use crate::resources::room::Room;
 use crate::resources::volumes::Pool;
 use crate::spec::faults::Faults;
@@ -50,6 +52,8 @@ pub struct Target {
     controller: Option<Peer>,
     info: v1::GetPluginInfoResponse,
     capabilities: Capabilities,
+    /// What it advertises beside that, of later versions than it is judged by.
+    hidden: BTreeSet<Capability>,
     services: BTreeSet<Service>,
     remarks: Vec<String>,
     pub(crate) names: Names,
@@ -67,6 +71,7 @@ pub struct Target {
     pub(crate) tally: Tally,
     pub(crate) stages: Stages,
     faults: Faults,
+    pub(crate) read_back: ReadBack,
     /// How often the breaking of connections from here has begun or ended: odd while they break.
     breaks: AtomicU64,
     logbook: Option<Arc<Logbook>>,
@@ -78,6 +83,8 @@ pub struct Node {
     peer: Peer,
     id: Option<String>,
     paths: Paths,
+    /// Whether it is known that the tests see the driver's files.
+    sees_files: AtomicBool,
 }
 
 impl Node {
@@ -98,6 +105,14 @@ impl Node {
             Some(commands) => commands.check_path_command.is_some(),
             None => mounts::are_shared_with(self.endpoint()).await,
         }
+    }
+
+    /// The same where the tests look themselves, asked once.
+    pub(crate) async fn sees_files(&self) -> bool {
+        let sees = self.sees_files.load(Ordering::Relaxed)
+            || (self.paths.commands().is_none() && self.shares_files().await);
+        self.sees_files.store(sees, Ordering::Relaxed);
+        sees
     }
 
     /// Whether the mounts of the driver, which is another process, are in the mount table of the tests.
@@ -233,7 +248,7 @@ impl Target {
         let info = found.identity().await?;
         found.services().await?;
         let ids = found.nodes(&info).await?;
-        let Interview { capabilities, services, mut remarks, response_rules, patience, .. } = found;
+        let Interview { capabilities, hidden, services, mut remarks, response_rules, patience, .. } = found;
         let logbook = match config.logbook.then(|| {
             Logbook::begin(RunOf::new(&config, driver.as_ref().is_some_and(Driver::ends_with_this_process)))
         }) {
@@ -250,13 +265,14 @@ impl Target {
             driver.note_in(logbook.clone());
         }
         let paths = Paths::of_nodes(&config, &info.name, logbook.as_ref()).map_err(TargetError::Workdir)?;
-        let node = |((peer, id), paths)| Node { peer, id, paths };
+        let node = |((peer, id), paths)| Node { peer, id, paths, sees_files: AtomicBool::new(false) };
         let nodes = nodes.into_iter().zip(ids).zip(paths).map(node).collect();
         Ok(Arc::new(Target {
             driver,
             nodes,
             controller,
             capabilities,
+            hidden,
             services,
             remarks,
             response_rules,
@@ -281,6 +297,7 @@ impl Target {
             controller: None,
             info,
             capabilities: Capabilities::default(),
+            hidden: BTreeSet::new(),
             services: BTreeSet::new(),
             remarks: Vec::new(),
             names: Names::new(&config.name_prefix, config.name_length_max),
@@ -295,6 +312,7 @@ impl Target {
             tally: Tally::default(),
             stages: Stages::default(),
             faults: Faults::default(),
+            read_back: ReadBack::default(),
             breaks: AtomicU64::new(0),
             logbook: None,
             config,
@@ -335,6 +353,11 @@ impl Target {
     /// The process of the driver, if the run may end and start it.
     pub fn driver(&self) -> Option<&Driver> {
         self.driver.as_ref()
+    }
+
+    /// Whether nobody else calls the driver: the run has started it, or the user says so.
+    pub fn is_owned(&self) -> bool {
+        self.config.exclusive || self.driver().is_some_and(Driver::is_started_here)
     }
 
     /// The last lines that the driver has printed, as far as the run hears them.
@@ -378,6 +401,29 @@ impl Target {
         &self.capabilities
     }
 
+    /// Whether the driver advertises it, and is judged by a version that does not have it.
+    pub(crate) fn hides(&self, capability: Capability) -> bool {
+        self.hidden.contains(&capability)
+    }
+
+    /// Those of the capabilities that a version has which the driver is judged by.
+    pub(crate) fn known_of(&self, some: &[Capability]) -> impl Iterator<Item = Capability> {
+        let judged = self.judged();
+        some.iter()
+            .copied()
+            .filter(move |one| judged.versions.iter().any(|version| one.versions().has(*version)))
+    }
+
+    /// By which version of the protocol the driver is judged, as far as it shows by now.
+    pub fn judged(&self) -> Judged {
+        let advertised = self
+            .capabilities
+            .iter()
+            .filter_map(|one| Some((one.versions().only()?, format!("it advertises {one}"))));
+        let signs: Vec<_> = advertised.chain(self.response_rules.signs()).collect();
+        Judged::by(self.config.csi_version, &signs)
+    }
+
     /// Whether an endpoint serves the service.
     pub fn serves(&self, service: Service) -> bool {
         self.services.contains(&service)
@@ -401,6 +447,11 @@ impl Target {
     /// Where replies of this run, to whichever call, broke a rule that holds for all of them.
     pub fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
         self.response_rules.breaches(requirement)
+    }
+
+    /// What the run has found published otherwise than it was asked for.
+    pub fn mismatches(&self) -> Vec<Mismatch> {
+        self.read_back.mismatches()
     }
 
     /// Faults that the checks of this run tell.

@@ -13,14 +13,23 @@ const OUTPUT_BYTES_MAX: u64 = 16 << 10;
 
 /// Runs a command and returns what it printed, trimmed. The error is a sentence that names the command.
 pub(crate) async fn run(command: &Path, argument: &OsStr, limit: Duration) -> Result<String, String> {
-    let (name, given) = (command.display(), argument.display());
-    let mut child = Command::new(command)
-        .arg(argument)
+    let what = format!("{} {}", command.display(), argument.display());
+    output(Command::new(command).arg(argument), &what, limit).await
+}
+
+/// The same for a command of the shell, which gets the argument as `$1`.
+pub(crate) async fn run_in_shell(command: &str, argument: &str, limit: Duration) -> Result<String, String> {
+    let what = format!("`{command}` of {argument}");
+    output(Command::new("sh").args(["-c", command, "sh", argument]), &what, limit).await
+}
+
+async fn output(command: &mut Command, what: &str, limit: Duration) -> Result<String, String> {
+    let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
-        .map_err(|error| format!("failed to run {name}: {error}"))?;
+        .map_err(|error| format!("failed to run {what}: {error}"))?;
     let mut output = String::new();
     let exchange = async {
         if let Some(stdout) = child.stdout.take() {
@@ -29,9 +38,9 @@ pub(crate) async fn run(command: &Path, argument: &OsStr, limit: Duration) -> Re
         child.wait().await
     };
     match tokio::time::timeout(limit, exchange).await {
-        Err(_) => Err(format!("{name} {given} took longer than {} ms", limit.as_millis())),
-        Ok(Err(error)) => Err(format!("{name} {given} failed: {error}")),
-        Ok(Ok(status)) if !status.success() => Err(format!("{name} {given} failed: {status}")),
+        Err(_) => Err(format!("{what} took longer than {} ms", limit.as_millis())),
+        Ok(Err(error)) => Err(format!("{what} failed: {error}")),
+        Ok(Ok(status)) if !status.success() => Err(format!("{what} failed: {status}")),
         Ok(Ok(_)) => Ok(output.trim().to_owned()),
     }
 }

@@ -3,8 +3,10 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use csi_proto::{Call as _, Service, v1};
+use csi_proto::{Call as _, Service, UnaryCall, v1};
 
+use crate::client::answer::Answer;
+use crate::client::reply::Reply;
 use crate::client::retry::PendingCall;
 use crate::config::{AccessType, Pairs};
 use crate::lifecycle::cx::Cx;
@@ -175,6 +177,9 @@ impl Cx {
         let thing = Thing::Attachment { volume_id, node_id };
         PendingCall::new(self, v1::ControllerPublishVolumeRequest::RPC, move || {
             let (thing, request) = (thing.clone(), request.clone());
+            if request.readonly {
+                self.target().read_back.attached_readonly(&request.volume_id);
+            }
             async move {
                 self.enter_node().await;
                 self.making(thing, self.call(request).once()).await
@@ -228,7 +233,7 @@ impl Cx {
         let (volume_id, path) = (volume_id.to_owned(), path.to_owned());
         let request =
             v1::NodeUnstageVolumeRequest { volume_id: volume_id.clone(), staging_target_path: path.clone() };
-        self.unmake(Thing::Staging { volume_id, path }, request)
+        self.taking_away(Thing::Staging { volume_id: volume_id.clone(), path }, volume_id, request)
     }
 
     /// A NodePublishVolume request for a path from [`Cx::target_path`].
@@ -251,7 +256,47 @@ impl Cx {
         request: v1::NodePublishVolumeRequest,
     ) -> PendingCall<'_, v1::NodePublishVolumeResponse> {
         let (volume_id, path) = (request.volume_id.clone(), request.target_path.clone());
-        self.make(Thing::Publication { volume_id, path }, request)
+        let thing = Thing::Publication { volume_id, path };
+        PendingCall::new(self, v1::NodePublishVolumeRequest::RPC, move || {
+            self.read_back(thing.clone(), request.clone())
+        })
+    }
+
+    /// Publishes a volume, and looks whether it is published as it was asked for, where the tests see that.
+    async fn read_back(
+        &self,
+        thing: Thing,
+        request: v1::NodePublishVolumeRequest,
+    ) -> Reply<v1::NodePublishVolumeResponse> {
+        let target = self.target();
+        let under_way = target.read_back.begin(self.node(), &request.volume_id);
+        let reply = self.making(thing, self.call(request.clone()).once()).await;
+        if matches!(reply.answer(), Answer::Ok(_)) && target.node(self.node()).sees_files().await {
+            target.read_back.published(&under_way, &request, self.label());
+        }
+        if !matches!(reply.answer(), Answer::Unknown(_)) {
+            target.read_back.end(under_way);
+        }
+        reply
+    }
+
+    /// A call that takes a volume from a place on this node.
+    fn taking_away<Q>(&self, thing: Thing, volume_id: String, request: Q) -> PendingCall<'_, Q::Response>
+    where
+        Q: UnaryCall + Send + Sync,
+        Q::Response: Send + Sync,
+    {
+        PendingCall::new(self, Q::RPC, move || {
+            let (thing, request, volume_id) = (thing.clone(), request.clone(), volume_id.clone());
+            async move {
+                let under_way = self.target().read_back.begin(self.node(), &volume_id);
+                let reply = self.undoing(thing, self.call(request).once()).await;
+                if !matches!(reply.answer(), Answer::Unknown(_)) {
+                    self.target().read_back.end(under_way);
+                }
+                reply
+            }
+        })
     }
 
     /// Sends NodeUnpublishVolume.
@@ -263,7 +308,7 @@ impl Cx {
         let (volume_id, path) = (volume_id.to_owned(), path.to_owned());
         let request =
             v1::NodeUnpublishVolumeRequest { volume_id: volume_id.clone(), target_path: path.clone() };
-        self.unmake(Thing::Publication { volume_id, path }, request)
+        self.taking_away(Thing::Publication { volume_id: volume_id.clone(), path }, volume_id, request)
     }
 
     /// A volume attached to this node, as far as the driver attaches. Waits for room on a node that other checks have
@@ -482,9 +527,12 @@ impl Cx {
         Some(written)
     }
 
-    /// The process that listens at the endpoint of this node, by the number that it has here; none where it cannot be known, as
-    /// over TCP.
+    /// The process of the driver, by the number that it has here: the one that listens at the endpoint of this node, unless the user
+    /// names another; none where it cannot be known, as over TCP.
     pub async fn driver_process(&self) -> Option<u32> {
+        if self.config().driver_pid.is_some() {
+            return self.config().driver_pid;
+        }
         let pid = mounts::listener(self.target().node(self.node()).endpoint()).await?;
         u32::try_from(pid).ok()
     }

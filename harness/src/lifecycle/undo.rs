@@ -18,6 +18,8 @@ use crate::text::shorten::named;
 
 /// Times that a call to undo something is made.
 const TRIES_MAX: u32 = 6;
+/// The same where the driver fails, and does not say "not now".
+const FAILED_TRIES_MAX: u32 = 5;
 /// Times that a driver has to fail alike in making a thing before it is believed that there is none.
 const FAILURES_BELIEVED: u32 = 2;
 
@@ -177,7 +179,10 @@ impl Tries<'_> {
 
     /// Pauses before the next try, or says why there is none.
     async fn again_after(&mut self, refused: &Refused) -> Result<(), String> {
-        self.again(&format!("answered {refused}"), refused.code == Code::Unimplemented).await
+        let fails = !effect::is_not_now(self.rpc.method, refused.code);
+        let in_vain =
+            refused.code == Code::Unimplemented || (fails && self.pauses.taken + 1 >= FAILED_TRIES_MAX);
+        self.again(&format!("answered {refused}"), in_vain).await
     }
 
     /// The same after a call without an answer.

@@ -13,6 +13,7 @@ use csi_proto::v1::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::protocol::version::{Version, Versions};
 use crate::text::suggest::did_you_mean;
 
 macro_rules! capabilities {
@@ -28,7 +29,7 @@ macro_rules! capabilities {
         }
 
         impl Capability {
-            /// Every capability of protocol v1.12.
+            /// Every capability of the versions that are known.
             pub const ALL: &'static [Capability] = &[$($(Capability::$variant,)+)+];
 
             /// The name as the protocol spells it; prefixed with `Node.` where a controller capability has the
@@ -64,6 +65,7 @@ capabilities! {
         VolumeAccessibilityConstraints = "VOLUME_ACCESSIBILITY_CONSTRAINTS" from ServiceType::VolumeAccessibilityConstraints,
         GroupControllerService = "GROUP_CONTROLLER_SERVICE" from ServiceType::GroupControllerService,
         SnapshotMetadataService = "SNAPSHOT_METADATA_SERVICE" from ServiceType::SnapshotMetadataService,
+        SnapshotAccessibilityConstraints = "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS" from ServiceType::SnapshotAccessibilityConstraints,
     }
     Expansion {
         OnlineExpansion = "ONLINE" from ExpansionType::Online,
@@ -85,6 +87,8 @@ capabilities! {
         SingleNodeMultiWriter = "SINGLE_NODE_MULTI_WRITER" from ControllerType::SingleNodeMultiWriter,
         ModifyVolume = "MODIFY_VOLUME" from ControllerType::ModifyVolume,
         GetSnapshot = "GET_SNAPSHOT" from ControllerType::GetSnapshot,
+        GetVolumeHealth = "GET_VOLUME_HEALTH" from ControllerType::GetVolumeHealth,
+        ListVolumeHealth = "LIST_VOLUME_HEALTH" from ControllerType::ListVolumeHealth,
     }
     Group {
         CreateDeleteGetVolumeGroupSnapshot = "CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT" from GroupType::CreateDeleteGetVolumeGroupSnapshot,
@@ -96,6 +100,25 @@ capabilities! {
         NodeVolumeCondition = "Node.VOLUME_CONDITION" from NodeType::VolumeCondition,
         NodeSingleNodeMultiWriter = "Node.SINGLE_NODE_MULTI_WRITER" from NodeType::SingleNodeMultiWriter,
         VolumeMountGroup = "VOLUME_MOUNT_GROUP" from NodeType::VolumeMountGroup,
+        NodeGetVolumeHealth = "Node.GET_VOLUME_HEALTH" from NodeType::GetVolumeHealth,
+        GetStorageHealth = "GET_STORAGE_HEALTH" from NodeType::GetStorageHealth,
+    }
+}
+
+impl Capability {
+    /// The versions of the protocol that define it.
+    pub fn versions(self) -> Versions {
+        match self {
+            Capability::VolumeCondition | Capability::NodeVolumeCondition => {
+                Versions::ALL.until(Version::V1_12)
+            }
+            Capability::SnapshotAccessibilityConstraints
+            | Capability::GetVolumeHealth
+            | Capability::ListVolumeHealth
+            | Capability::NodeGetVolumeHealth
+            | Capability::GetStorageHealth => Versions::ALL.since(Version::V1_13),
+            _ => Versions::ALL,
+        }
     }
 }
 
@@ -112,7 +135,7 @@ impl FromStr for Capability {
         let named = Capability::ALL.iter().copied().find(|one| one.name() == text.trim());
         named.ok_or_else(|| {
             let near = did_you_mean(text, Capability::ALL.iter().map(|one| one.name()));
-            format!("CSI v1.12 has no capability {text:?}{near}")
+            format!("CSI has no capability {text:?}{near}")
         })
     }
 }
@@ -130,14 +153,21 @@ impl Capabilities {
         self.known.contains(&capability)
     }
 
-    /// Everything advertised that protocol v1.12 knows.
+    /// Everything advertised that a version known here defines.
     pub fn iter(&self) -> impl Iterator<Item = Capability> + '_ {
         self.known.iter().copied()
     }
 
-    /// Numbers that protocol v1.12 does not know, such as `controller capability 42`: news, not a fault.
+    /// Numbers that no version known here defines, such as `controller capability 42`: news, not a fault.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
         self.unknown.iter().map(String::as_str)
+    }
+
+    /// Forgets what is of later versions, as a caller of this one would not know it, and returns it.
+    pub(crate) fn keep(&mut self, version: Version) -> BTreeSet<Capability> {
+        let (kept, later) = self.known.iter().copied().partition(|one| one.versions().first() <= version);
+        self.known = kept;
+        later
     }
 
     pub(crate) fn add(&mut self, set: &str, number: i32, capability: impl Into<Option<Capability>>) {

@@ -3,6 +3,7 @@
 use csi_proto::{Call, RPCS, Rpc, Service, v1};
 
 use crate::protocol::capability::Capability;
+use crate::protocol::version::Version;
 
 /// What an RPC does to what a driver keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,11 @@ impl Facts {
         FACTS.iter().find(|facts| facts.rpc.method == method)
     }
 
+    /// Whether a version of the protocol has it.
+    pub fn is_in(&self, version: Version) -> bool {
+        self.promised_by.is_empty() || self.promised_by.iter().any(|one| one.versions().has(version))
+    }
+
     /// What it makes, if it makes anything.
     pub fn makes(&self) -> Option<Resource> {
         match self.does {
@@ -98,13 +104,16 @@ macro_rules! facts {
     (@does makes $resource:ident undone by $request:ident) => {
         Does::Makes(Resource::$resource, <v1::$request as Call>::RPC)
     };
-    ($($request:ident { $($does:tt)+ } $(promised by $($capability:ident)|+)?;)+) => {
+    ($($request:ident { $($does:tt)+ } $(promised by $capability:ident $(| $other:ident)*)?;)+) => {
         /// A row for each RPC, in the order of csi.proto.
         pub static FACTS: [Facts; RPCS.len()] = [$(Facts {
             rpc: <v1::$request as Call>::RPC,
             does: facts!(@does $($does)+),
-            promised_by: &[$($(Capability::$capability),+)?],
+            promised_by: &[$(Capability::$capability, $(Capability::$other),*)?],
         }),+];
+
+        /// Every capability with an RPC of its own behind it.
+        pub const PROMISES: &[Capability] = &[$($(Capability::$capability,)?)+];
     };
 }
 
@@ -128,6 +137,8 @@ facts! {
     ControllerExpandVolumeRequest { changes } promised by ExpandVolume;
     ControllerGetVolumeRequest { asks } promised by GetVolume;
     ControllerModifyVolumeRequest { changes } promised by ModifyVolume;
+    ControllerListVolumeHealthRequest { lists } promised by ListVolumeHealth;
+    ControllerGetVolumeHealthRequest { asks } promised by GetVolumeHealth;
     GroupControllerGetCapabilitiesRequest { asks };
     CreateVolumeGroupSnapshotRequest { makes GroupSnapshot undone by DeleteVolumeGroupSnapshotRequest }
         promised by CreateDeleteGetVolumeGroupSnapshot;
@@ -143,6 +154,8 @@ facts! {
     NodeExpandVolumeRequest { changes } promised by NodeExpandVolume;
     NodeGetCapabilitiesRequest { asks };
     NodeGetInfoRequest { asks };
+    NodeGetVolumeHealthRequest { asks } promised by NodeGetVolumeHealth;
+    NodeGetStorageHealthRequest { asks } promised by GetStorageHealth;
 }
 
 /// The RPCs of a service that a driver has only if it advertises a capability.

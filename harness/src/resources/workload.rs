@@ -4,8 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
+use crate::resources::contents::{self, BLOCK_BYTES, Found, Stamp};
 use crate::resources::mounts;
 use crate::spec::verdict::{CheckResult, Stop};
 
@@ -13,10 +15,12 @@ use crate::spec::verdict::{CheckResult, Stop};
 const LIMIT: Duration = Duration::from_secs(60);
 /// Distance between the places of a device, in bytes.
 const PLACE_BYTES: u64 = 64 << 10;
+/// Blocks of a write.
+const BLOCKS: usize = 16;
 /// What statfs(2) says of FUSE.
 const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
-/// What stands before the number of a write, so that nothing else is taken for one.
-const MARK: [u8; 12] = *b"csi-sanity: ";
+/// A file system smaller than this may have no room for what workloads write.
+const ROOM_BYTES_MIN: u64 = 1 << 20;
 
 /// Does what a workload does, which may hang with its volume.
 ///
@@ -64,55 +68,131 @@ pub fn size_bytes(path: &Path) -> io::Result<u64> {
 }
 
 /// A place in a volume: a file of its file system, or a range of its device.
-fn place(path: &Path, slot: u8) -> io::Result<(PathBuf, u64)> {
-    if !is_published(path) {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "nothing is mounted at the target path"));
-    }
-    Ok(match path.is_dir() {
-        true => (path.join(format!("csi-sanity-{slot}")), 0),
-        false => (path.to_owned(), u64::from(slot) * PLACE_BYTES),
-    })
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    slot: u8,
+    /// Where it is on a device.
+    offset: u64,
+    blocks: usize,
 }
 
-/// Writes a number into a place of the volume at a path, and waits until it is durable.
+impl Place {
+    /// The n-th place from the beginning.
+    pub const fn near(slot: u8) -> Place {
+        Place { slot, offset: slot as u64 * PLACE_BYTES, blocks: BLOCKS }
+    }
+
+    /// The same for a write that devices do whole or not at all.
+    pub const fn of_one_block(slot: u8) -> Place {
+        Place { blocks: 1, ..Place::near(slot) }
+    }
+
+    /// A place at the end of the smallest device of so many bytes that there is, if that is not near its beginning.
+    pub fn at_end(slot: u8, size_bytes: u64) -> Place {
+        let far = (size_bytes & !(PLACE_BYTES - 1)).saturating_sub(PLACE_BYTES);
+        let near = Place::near(slot);
+        Place { offset: far.max(near.offset), ..near }
+    }
+
+    fn bytes(self) -> u64 {
+        (self.blocks * BLOCK_BYTES) as u64
+    }
+
+    /// The file or device, and where in it.
+    fn of(self, path: &Path) -> io::Result<(PathBuf, u64)> {
+        if !is_published(path) {
+            return Err(io::Error::new(io::ErrorKind::NotFound, "nothing is mounted at the target path"));
+        }
+        if path.is_dir() {
+            let file = path.join(format!("csi-sanity-{}", self.slot));
+            // Not every file system says how large it is.
+            let is_small = (1..ROOM_BYTES_MIN).contains(&size_bytes(path)?);
+            return if is_small { Err(no_room()) } else { Ok((file, 0)) };
+        }
+        let end = self.offset.saturating_add(self.bytes());
+        if end > size_bytes(path)? { Err(no_room()) } else { Ok((path.to_owned(), self.offset)) }
+    }
+}
+
+fn no_room() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "the volume is too small for what a workload writes there")
+}
+
+/// Writes into a place of the volume at a path, and waits until it is durable. On a device the last block is written as well,
+/// which belongs to no place.
 ///
 /// # Errors
-/// That of the volume, or `NotFound` if nothing is published there.
-pub fn write(path: &Path, slot: u8, stamp: u32) -> io::Result<()> {
-    let (place, offset) = place(path, slot)?;
-    let is_file = place != path;
-    let file = OpenOptions::new()
+/// That of the volume, `NotFound` if nothing is published there, `Unsupported` if it has no such place.
+pub fn write(path: &Path, place: Place, stamp: &Stamp) -> io::Result<()> {
+    let (file, offset) = place.of(path)?;
+    let is_file = file != path;
+    let open = OpenOptions::new()
         .write(true)
         .create(is_file)
         .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-        .open(&place)?;
-    let mut bytes = [0; 512];
-    bytes[..MARK.len()].copy_from_slice(&MARK);
-    bytes[MARK.len()..MARK.len() + 4].copy_from_slice(&stamp.to_le_bytes());
-    file.write_all_at(&bytes, offset)?;
-    file.sync_all()?;
+        .open(&file)?;
+    open.write_all_at(&contents::bytes(stamp, offset, place.blocks), offset)?;
+    if !is_file {
+        write_last_block(&open, path)?;
+    }
+    open.sync_all()?;
     if is_file { File::open(path)?.sync_all() } else { Ok(()) }
 }
 
-/// The number in a place; `None` if something else is there, or nothing.
+/// What a device has is its own up to the last byte.
+fn write_last_block(device: &File, path: &Path) -> io::Result<()> {
+    let Some(offset) = size_bytes(path)?.checked_sub(BLOCK_BYTES as u64) else { return Ok(()) };
+    let failed = |error: io::Error| {
+        io::Error::new(
+            error.kind(),
+            format!("the last {BLOCK_BYTES} bytes of the device, at {offset}: {error}"),
+        )
+    };
+    device.write_all_at(&[0xa5; BLOCK_BYTES], offset).map_err(failed)?;
+    device.sync_all().map_err(failed)
+}
+
+/// What is in a place of the volume at a path.
 ///
 /// # Errors
-/// That of the volume, or `NotFound` if nothing is published there.
-pub fn read(path: &Path, slot: u8) -> io::Result<Option<u32>> {
-    let (place, offset) = place(path, slot)?;
-    let mut bytes = [0; MARK.len() + 4];
-    let file = match File::open(&place) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+/// That of the volume, `NotFound` if nothing is published there, `Unsupported` if it has no such place.
+pub fn read(path: &Path, place: Place) -> io::Result<Found> {
+    let (file, offset) = place.of(path)?;
+    let mut bytes = Vec::new();
+    let open = match File::open(&file) {
+        Ok(open) => open,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && file != path => return Ok(Found::Empty),
         Err(error) => return Err(error),
     };
-    let read =
-        if place == path { file.read_exact_at(&mut bytes, offset) } else { (&file).read_exact(&mut bytes) };
-    match read {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        Err(error) => return Err(error),
+    io::Seek::seek(&mut &open, io::SeekFrom::Start(offset))?;
+    (&open).take(place.bytes()).read_to_end(&mut bytes)?;
+    Ok(contents::found(&bytes, offset, place.blocks))
+}
+
+/// Tells apart those who write in this process and in others.
+pub fn new_run() -> u64 {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    (time.as_nanos() as u64).wrapping_mul(1 << 16).wrapping_add(RUNS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// What is mounted at a path, or which device it is: `ext4 on /dev/loop3 (/var/lib/driver/1.img)`.
+pub fn whereabouts(path: &Path) -> String {
+    let Ok(found) = path.metadata() else { return "nothing".to_owned() };
+    if found.file_type().is_block_device() {
+        let device = found.rdev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        return format!("device {major}:{minor}{}", backing(&format!("/sys/dev/block/{major}:{minor}")));
     }
-    let (mark, stamp) = bytes.split_at(MARK.len());
-    Ok(stamp.try_into().ok().filter(|_| mark == MARK).map(u32::from_le_bytes))
+    let Some(mount) = mounts::at(path).pop() else { return "no mount".to_owned() };
+    let name = Path::new(&mount.source).file_name().unwrap_or_default().to_string_lossy();
+    let part =
+        if mount.root == Path::new("/") { String::new() } else { format!(", {}", mount.root.display()) };
+    format!("{} on {}{}{part}", mount.fs_type, mount.source, backing(&format!("/sys/block/{name}")))
+}
+
+/// The file behind a loop device.
+fn backing(device: &str) -> String {
+    let file = std::fs::read_to_string(Path::new(device).join("loop/backing_file"));
+    file.map_or_else(|_| String::new(), |file| format!(" ({})", file.trim_end()))
 }

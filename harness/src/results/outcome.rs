@@ -12,6 +12,7 @@ use crate::client::record::CallRecord;
 use crate::client::spent::Spent;
 use crate::client::tally::{FirstFailure, RpcCalls};
 use crate::config::profile::Profile;
+use crate::protocol::version::Judged;
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::spec::verdict::Violation;
 
@@ -332,6 +333,8 @@ pub struct Summary {
     pub duration: Duration,
     /// What was called, by RPC.
     pub calls: Vec<RpcCalls>,
+    /// By which version of the protocol the driver was judged, if one was called.
+    pub judged: Option<Judged>,
 }
 
 impl Summary {

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::client::patience::Settles;
 use crate::client::session::Session;
@@ -16,10 +17,16 @@ use crate::spec::verdict::Stop;
 use crate::text::encoding::shell_word;
 use crate::text::shorten::named;
 
+/// A look at what exists that takes no longer can be had after each check.
+const QUICK: Duration = Duration::from_millis(50);
+
 /// Everything that can be counted.
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     things: BTreeSet<(&'static str, String)>,
+    /// Whether nobody else makes anything meanwhile: whatever is new is of this run.
+    is_exclusive: bool,
+    took: Duration,
 }
 
 impl Inventory {
@@ -28,7 +35,9 @@ impl Inventory {
     /// # Errors
     /// A list cannot be had; the text says why.
     pub(crate) async fn take(session: &Session) -> Result<Inventory, String> {
-        let capabilities = session.target().capabilities();
+        let begun = Instant::now();
+        let target = session.target();
+        let capabilities = target.capabilities();
         let mut things = BTreeSet::new();
         if capabilities.has(Capability::ListVolumes) {
             let entries = session.list_volumes().await.map_err(text)?;
@@ -38,8 +47,27 @@ impl Inventory {
             let snapshots = session.list_snapshots(Default::default()).await.map_err(text)?;
             things.extend(snapshots.into_iter().map(|snapshot| ("snapshot", snapshot.snapshot_id)));
         }
+        let had_nothing = things.is_empty();
         things.extend(mounts(session).into_iter().map(|path| ("mount", path)));
-        Ok(Inventory { things })
+        let is_exclusive = target.config().exclusive || (target.is_owned() && had_nothing);
+        Ok(Inventory { things, is_exclusive, took: begun.elapsed() })
+    }
+
+    /// Puts down what is new, and what no call has named, to the check that has just run alone, where looking costs little.
+    pub(crate) async fn put_down_to(&self, check: &str, session: &Session) {
+        if !self.is_exclusive || self.took > QUICK {
+            return;
+        }
+        // Where the driver does not tell now, it is found at the end of the run.
+        let Ok(now) = Inventory::take(session).await else { return };
+        let target = session.target();
+        let unknown = now.things.difference(&self.things).filter(|(_, id)| target.maker_of(id).is_none());
+        unknown.for_each(|(_, id)| target.made(id, check));
+    }
+
+    /// Whether what is new may be somebody else's after all.
+    pub(crate) fn share(&mut self) {
+        self.is_exclusive = false;
     }
 
     /// Looks again until nothing of ours is left over or the time has passed, since drivers may delete in the
@@ -59,14 +87,15 @@ impl Inventory {
     /// What is new in the mount table, which no driver is needed for.
     pub(crate) fn mounts_left(&self, session: &Session) -> Vec<Leak> {
         let things = mounts(session).into_iter().map(|path| ("mount", path)).collect();
-        self.new_since(&Inventory { things }, session)
+        self.new_since(&Inventory { things, ..Inventory::default() }, session)
     }
 
     fn new_since(&self, now: &Inventory, session: &Session) -> Vec<Leak> {
         let target = session.target();
         let leak = |(kind, id): &(&'static str, String)| {
             let check = target.maker_of(id);
-            let ours = *kind == "mount" || check.is_some() || id.contains(target.run_prefix());
+            let is_named = check.is_some() || id.contains(target.run_prefix());
+            let ours = *kind == "mount" || is_named || self.is_exclusive;
             Leak { kind: (*kind).to_owned(), id: id.clone(), ours, check }
         };
         now.things.difference(&self.things).map(leak).collect()

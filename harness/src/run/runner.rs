@@ -116,6 +116,8 @@ pub struct Runner<'a> {
     /// Ids of the checks that have passed.
     passed: BTreeSet<String>,
     summary: Summary,
+    /// What there was before, where that was looked at.
+    before: Option<Inventory>,
     around: Surroundings,
     dead: bool,
     /// Why it is not started again, where the run could have done that.
@@ -185,6 +187,7 @@ impl<'a> Runner<'a> {
             harm: Harm::default(),
             passed: BTreeSet::new(),
             summary: Summary { profile, ..Summary::default() },
+            before: None,
             around: Surroundings::default(),
             dead: false,
             gone: None,
@@ -211,7 +214,7 @@ impl<'a> Runner<'a> {
         for remark in target.remarks() {
             self.emit(&Event::Remark(remark));
         }
-        let before = self.take_inventory().await;
+        self.before = self.take_inventory().await;
         if plan.iter().any(|planned| planned.check.needs.iter().any(Need::is_of_volumes)) {
             self.find_size().await;
         }
@@ -224,8 +227,8 @@ impl<'a> Runner<'a> {
         }
         let rest = self.dedup.rest();
         self.tell(rest);
-        if let Some(before) = before {
-            self.report_leaks(&before).await;
+        if let Some(before) = self.before.take() {
+            self.report_leaks(before).await;
         }
         let reason = !self.summary.left_behind.is_empty() || self.summary.own_leaks().next().is_some();
         let around = std::mem::take(&mut self.around).news(&self.target, reason);
@@ -237,6 +240,7 @@ impl<'a> Runner<'a> {
         self.summary.halt = *self.stop.borrow();
         self.summary.duration = started.elapsed();
         self.summary.calls = target.tally.calls();
+        self.summary.judged = (!target.nodes().is_empty()).then(|| target.judged());
         let summary = std::mem::take(&mut self.summary);
         self.emit(&Event::Finished(&summary));
         summary
@@ -649,8 +653,13 @@ impl<'a> Runner<'a> {
         }
     }
 
-    async fn report_leaks(&mut self, before: &Inventory) {
+    async fn report_leaks(&mut self, mut before: Inventory) {
         let session = self.inventory_session();
+        // What a call made that the driver did not survive, or of which nobody asks any more, is not the driver's to give back.
+        let is_unnamed = |left: &LeftBehind| left.in_doubt && left.id.is_none();
+        if !self.summary.crashes.is_empty() || self.summary.left_behind.iter().any(is_unnamed) {
+            before.share();
+        }
         if self.dead {
             self.unmount(&mut before.mounts_left(&session), &session).await;
             return self.emit(&Event::Remark("leaks are not looked for: the driver is dead"));

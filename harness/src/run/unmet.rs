@@ -11,13 +11,14 @@ impl Need {
         let capabilities = target.capabilities();
         let config = target.config();
         match self {
-            Need::Has(one) => {
-                (!capabilities.has(*one)).then(|| format!("the driver does not advertise {one}"))
-            }
+            Need::Has(one) => (!capabilities.has(*one)).then(|| match target.hides(*one) {
+                true => format!("{one} is of a later version of CSI than the driver is judged by"),
+                false => format!("the driver does not advertise {one}"),
+            }),
             Need::Lacks(one) => capabilities
                 .has(*one)
                 .then(|| format!("for drivers without {one}, which this one advertises")),
-            Need::LacksOneOf(some) => some.iter().all(|one| capabilities.has(*one)).then(|| {
+            Need::LacksOneOf(some) => target.known_of(some).all(|one| capabilities.has(one)).then(|| {
                 "for drivers that leave a capability out; this one advertises all that matter here".to_owned()
             }),
             Need::AnyOf(some) => (!some.iter().any(|one| capabilities.has(*one))).then(|| {

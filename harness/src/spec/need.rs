@@ -90,6 +90,7 @@ has! {
     VOLUME_ACCESSIBILITY_CONSTRAINTS = VolumeAccessibilityConstraints;
     GROUP_CONTROLLER_SERVICE = GroupControllerService;
     SNAPSHOT_METADATA_SERVICE = SnapshotMetadataService;
+    SNAPSHOT_ACCESSIBILITY_CONSTRAINTS = SnapshotAccessibilityConstraints;
     CREATE_DELETE_VOLUME = CreateDeleteVolume;
     PUBLISH_UNPUBLISH_VOLUME = PublishUnpublishVolume;
     LIST_VOLUMES = ListVolumes;
@@ -105,6 +106,8 @@ has! {
     SINGLE_NODE_MULTI_WRITER = SingleNodeMultiWriter;
     MODIFY_VOLUME = ModifyVolume;
     GET_SNAPSHOT = GetSnapshot;
+    GET_VOLUME_HEALTH = GetVolumeHealth;
+    LIST_VOLUME_HEALTH = ListVolumeHealth;
     CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT = CreateDeleteGetVolumeGroupSnapshot;
     STAGE_UNSTAGE_VOLUME = StageUnstageVolume;
     GET_VOLUME_STATS = GetVolumeStats;
@@ -112,6 +115,8 @@ has! {
     NODE_VOLUME_CONDITION = NodeVolumeCondition;
     NODE_SINGLE_NODE_MULTI_WRITER = NodeSingleNodeMultiWriter;
     VOLUME_MOUNT_GROUP = VolumeMountGroup;
+    NODE_GET_VOLUME_HEALTH = NodeGetVolumeHealth;
+    GET_STORAGE_HEALTH = GetStorageHealth;
 }
 
 names! {

@@ -8,8 +8,9 @@
 macro_rules! rows {
     ($($name:ident: $id:literal, $rpc:literal, $level:ident, $on:ident, [$($need:expr),*], $when:literal,
         $expect:literal, $code:expr, $section:literal, $lines:expr, $test:ident, $caution:expr, $maturity:ident,
-        $basis:ident $(, [$(($component:literal, $breaks:literal, $place:literal)),+])?;)+) => {
+        $basis:ident $(since $since:ident)? $(until $until:ident)? $(, [$(($component:literal, $breaks:literal, $place:literal)),+])?;)+) => {
         use crate::protocol::capability::Capability::*;
+        use crate::protocol::version::{Version, Versions};
         use crate::spec::need::Need::{AnyOf, Has, Lacks};
         use crate::spec::requirements::{Basis, Level, Maturity, Party, Reliance, Requirement, Testability};
 
@@ -30,6 +31,7 @@ macro_rules! rows {
                 caution: $caution,
                 maturity: Maturity::$maturity,
                 basis: Basis::$basis,
+                versions: Versions::ALL$(.since(Version::$since))?$(.until(Version::$until))?,
                 relied_on_by: &[$($(Reliance { component: $component, breaks: $breaks, place: $place }),+)?],
             };
         )+
@@ -46,6 +48,7 @@ pub mod req;
 use std::fmt;
 
 use crate::config::profile::Profile;
+use crate::protocol::version::Versions;
 use crate::spec::need::Need;
 
 /// One checkable statement of the specification, in our own words.
@@ -79,6 +82,9 @@ pub struct Requirement {
     pub maturity: Maturity,
     /// What the statement rests on.
     pub basis: Basis,
+    /// The versions of the protocol that have it. A later one may have taken away what it is about: a driver that goes on offering
+    /// that is held to it all the same.
+    pub versions: Versions,
     /// Who of Kubernetes counts on it, whatever its level.
     pub relied_on_by: &'static [Reliance],
 }
@@ -104,7 +110,7 @@ impl Requirement {
     /// before they are a failure, unless Kubernetes counts on them.
     pub fn binds_from(&self) -> Profile {
         match (self.level, self.basis) {
-            (Level::Must, basis) if basis != Basis::Derived => Profile::Csi,
+            (Level::Must, basis) if !matches!(basis, Basis::Derived | Basis::Analogy) => Profile::Csi,
             _ if !self.relied_on_by.is_empty() => Profile::Kubernetes,
             _ => Profile::Strict,
         }
@@ -198,6 +204,8 @@ pub enum Basis {
     Lowercase,
     /// Inferred, or stated without a keyword.
     Derived,
+    /// Inferred from the rule of another RPC, as the text of this one was not at hand.
+    Analogy,
     /// Nothing in the specification: a rule of a suite's own.
     Own,
 }

@@ -77,6 +77,32 @@ async fn what_others_make_is_theirs() {
     assert_eq!(kinds(&found), [("volume", false)]);
 }
 
+check! {
+    /// Sends a request that is refused.
+    IS_REFUSED {
+        id: "inventory/is-refused",
+        title: "a volume without a name is refused",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+        runs: Serial,
+    }
+    async |cx| {
+        let request = v1::CreateVolumeRequest { name: String::new(), ..cx.create_volume_request() };
+        cx.create_volume(request).await.any_answer()?.err().ok_or_else(|| Stop::broken("it was not refused"))?;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn where_nobody_else_makes_anything_what_a_refused_call_leaves_is_found_with_the_check() {
+    let mock = || with(Defect::CreateVolumeLeaksOnError);
+    let found = leaks(mock(), config(), &[&IS_REFUSED]).await;
+    assert_eq!(kinds(&found), [("volume", false)]);
+    let found = leaks(mock(), Config { exclusive: true, ..config() }, &[&IS_REFUSED]).await;
+    assert_eq!(kinds(&found), [("volume", true)]);
+    assert_eq!(found[0].check.as_deref(), Some("inventory/is-refused"));
+}
+
 #[tokio::test]
 async fn lists_that_the_driver_does_not_have_are_not_asked_for() {
     let mock = csi_mock_driver::Config {

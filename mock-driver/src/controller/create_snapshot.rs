@@ -3,6 +3,7 @@
 use csi_proto::v1;
 use tonic::Status;
 
+use super::placement;
 use super::snapshot_message::{look_at, snapshot_message};
 use crate::defect::Defect;
 use crate::driver::{MockDriver, now_ms};
@@ -23,16 +24,22 @@ pub(crate) async fn create_snapshot(
     validate::name(&request.name, driver.name_bytes_max())?;
     validate::map("parameters", &request.parameters)?;
     driver.check_id_format("source_volume_id", &request.source_volume_id, "vol")?;
+    let requirement = requirement(driver, request)?;
     let snapshot = driver.change(request, |state| {
         if let Some(existing) = state.snapshots.named_mut(&request.name) {
             if existing.source_volume_id != request.source_volume_id {
                 let message = "a snapshot of this name exists with another source_volume_id";
                 return Err(Status::already_exists(message));
             }
+            if !placement::fulfils(driver, existing.zone, requirement) {
+                let message =
+                    "a snapshot of this name exists, and cannot be used from the topology asked for";
+                return Err(Status::already_exists(message));
+            }
             look_at(existing);
             return Ok(snapshot_message(driver, existing));
         }
-        let snapshot = make(driver, state, request)?;
+        let snapshot = make(driver, state, request, requirement)?;
         let message = snapshot_message(driver, &snapshot);
         state.snapshots.insert(snapshot);
         Ok(message)
@@ -40,14 +47,35 @@ pub(crate) async fn create_snapshot(
     Ok(v1::CreateSnapshotResponse { snapshot: Some(snapshot.await?) })
 }
 
+/// From where the snapshot has to be usable, where that matters.
+fn requirement<'a>(
+    driver: &MockDriver,
+    request: &'a v1::CreateSnapshotRequest,
+) -> Result<Option<&'a v1::TopologyRequirement>, Status> {
+    let requirement = request.accessibility_requirements.as_ref().filter(|_| driver.has_snapshot_topology());
+    match requirement {
+        Some(given) if given.requisite.is_empty() && given.preferred.is_empty() => {
+            Err(validate::invalid("accessibility_requirements has neither requisite nor preferred"))
+        }
+        requirement => Ok(requirement.filter(|_| placement::constrains_snapshots(driver))),
+    }
+}
+
 fn make(
     driver: &MockDriver,
     state: &mut State,
     request: &v1::CreateSnapshotRequest,
+    requirement: Option<&v1::TopologyRequirement>,
 ) -> Result<Snapshot, Status> {
     let source = &request.source_volume_id;
-    if state.volumes.get(source).is_none() && !driver.has(Defect::CreateSnapshotIgnoresMissingSource) {
+    let volume = state.volumes.get(source);
+    if volume.is_none() && !driver.has(Defect::CreateSnapshotIgnoresMissingSource) {
         return Err(state.no_source(source));
+    }
+    if !placement::fulfils(driver, volume.map_or(0, |volume| volume.zone), requirement) {
+        return Err(Status::resource_exhausted(
+            "the volume cannot be snapshotted to the topologies asked for",
+        ));
     }
     if !driver.is(Quirk::UnknownParametersIgnored) {
         validate::known_parameters("parameters", &request.parameters, &driver.config.parameters)?;
@@ -66,13 +94,13 @@ fn make(
 pub(crate) fn cut(driver: &MockDriver, state: &mut State, id: String, source_volume_id: &str) -> Snapshot {
     let seed = state.fresh_seed();
     let source = state.volumes.get_mut(source_volume_id);
-    let (content, size_bytes) = match source {
+    let (content, size_bytes, zone) = match source {
         Some(volume) => {
             volume.content.write();
             note_written(volume);
-            (volume.content.clone(), volume.capacity_bytes)
+            (volume.content.clone(), volume.capacity_bytes, volume.zone)
         }
-        None => (crate::state::Content::new(seed, 1 << 30), 1 << 30),
+        None => (crate::state::Content::new(seed, 1 << 30), 1 << 30, 0),
     };
     let created_ms = now_ms();
     // What hides snapshots that are not ready needs some.
@@ -87,6 +115,7 @@ pub(crate) fn cut(driver: &MockDriver, state: &mut State, id: String, source_vol
         size_bytes,
         created_ms,
         group: None,
+        zone,
         content,
         polls_left: if driver.is(Quirk::SnapshotsReadyAfterPolls) { POLLS_UNTIL_READY } else { 0 },
         ready_ms: created_ms + later,

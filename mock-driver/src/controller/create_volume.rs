@@ -28,6 +28,8 @@ struct Wanted {
 struct Original {
     content: Option<Content>,
     size_bytes: i64,
+    /// Where it lies, if it can be used from there only.
+    zone: Option<usize>,
 }
 
 pub(crate) async fn create_volume(
@@ -149,7 +151,8 @@ fn make(
     let original =
         wanted.source.as_ref().map_or(Ok(Original::default()), |source| original(state, source))?;
     let capacity_bytes = size(driver, wanted.range, &original)?;
-    let zone = placement::choose(driver, state, request.accessibility_requirements.as_ref(), capacity_bytes)?;
+    let requirement = request.accessibility_requirements.as_ref();
+    let zone = placement::choose(driver, state, requirement, original.zone, capacity_bytes)?;
     if state.volumes.len() >= driver.config.objects_max as usize {
         return Err(Status::resource_exhausted("no more volumes are possible"));
     }
@@ -184,11 +187,16 @@ fn original(state: &mut State, source: &Source) -> Result<Original, Status> {
             if !super::is_ready(snapshot) {
                 return Err(Status::failed_precondition(format!("source snapshot {id} is not ready to use")));
             }
-            Ok(Original { content: Some(snapshot.content.clone()), size_bytes: snapshot.size_bytes })
+            Ok(Original {
+                content: Some(snapshot.content.clone()),
+                size_bytes: snapshot.size_bytes,
+                zone: Some(snapshot.zone),
+            })
         }
         Source::Volume(id) => {
             let Some(volume) = state.volumes.get(id) else { return Err(state.no_source(id)) };
-            Ok(Original { content: Some(volume.content.clone()), size_bytes: volume.capacity_bytes })
+            let content = Some(volume.content.clone());
+            Ok(Original { content, size_bytes: volume.capacity_bytes, zone: None })
         }
     }
 }

@@ -8,14 +8,20 @@ use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 use crate::state::{Map, State};
 
-/// Picks the zone of a new volume: preferred ones in their order, then required ones, then any if none is required.
+/// Picks the zone of a new volume: preferred ones in their order, then required ones, then any if none is required; that of
+/// the snapshot it is made from, if that can be used from there only.
 pub(super) fn choose(
     driver: &MockDriver,
     state: &State,
     requirement: Option<&v1::TopologyRequirement>,
+    source: Option<usize>,
     bytes: i64,
 ) -> Result<usize, Status> {
-    let candidates = candidates(driver, requirement);
+    let mut candidates = candidates(driver, requirement);
+    if let Some(zone) = source.filter(|_| constrains_snapshots(driver)) {
+        let elsewhere = driver.has(Defect::CreateVolumeRestoresElsewhere) && requirement.is_none();
+        candidates.retain(|candidate| (*candidate == zone) != elsewhere);
+    }
     if candidates.is_empty() {
         return Err(Status::resource_exhausted("no storage can be reached from the topologies asked for"));
     }
@@ -76,6 +82,17 @@ pub(super) fn fulfils(
         None | Some([]) => true,
         Some(requisite) => matching(driver, requisite).contains(&zone),
     }
+}
+
+/// From where a snapshot of a volume in this zone can be used, where that is told.
+pub(super) fn snapshot_topology(driver: &MockDriver, zone: usize) -> Vec<v1::Topology> {
+    let segments = driver.zones.get(zone).filter(|_| constrains_snapshots(driver));
+    segments.map(|segments| v1::Topology { segments: segments.clone() }).into_iter().collect()
+}
+
+/// Whether the place of a snapshot matters.
+pub(super) fn constrains_snapshots(driver: &MockDriver) -> bool {
+    constrains(driver) && driver.has_snapshot_topology()
 }
 
 /// Whether the place of a volume matters.

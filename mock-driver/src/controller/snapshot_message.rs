@@ -3,6 +3,7 @@
 use csi_proto::v1;
 use prost_types::Timestamp;
 
+use super::placement;
 use crate::driver::{MockDriver, now_ms};
 use crate::quirk::Quirk;
 use crate::state::Snapshot;
@@ -26,6 +27,7 @@ pub(crate) fn snapshot_message(driver: &MockDriver, snapshot: &Snapshot) -> v1::
         creation_time: Some(creation_time(driver, snapshot.created_ms)),
         ready_to_use: is_ready(snapshot),
         group_snapshot_id: snapshot.group.clone().unwrap_or_default(),
+        accessible_topology: placement::snapshot_topology(driver, snapshot.zone),
     }
 }
 

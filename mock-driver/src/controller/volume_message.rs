@@ -5,6 +5,7 @@ use csi_proto::v1::{self};
 
 use super::placement;
 use crate::driver::MockDriver;
+use crate::health;
 use crate::quirk::Quirk;
 use crate::state::Volume;
 
@@ -46,8 +47,7 @@ pub(super) fn condition(driver: &MockDriver, volume: &Volume) -> Option<v1::Volu
 
 /// Whether a volume is well.
 pub(crate) fn state_of_health(driver: &MockDriver, volume: &Volume) -> v1::VolumeCondition {
-    let known = &driver.config.abnormal_volumes;
-    let abnormal = known.iter().any(|given| *given == volume.id || Some(given) == volume.name.as_ref());
+    let abnormal = health::is_said_to_be_abnormal(driver, volume);
     let message = if abnormal { "the volume is said to be abnormal" } else { "the volume is available" };
     v1::VolumeCondition { abnormal, message: message.to_owned() }
 }

@@ -39,6 +39,9 @@ pub(crate) async fn get_plugin_capabilities(
     if has(Defect::GetPluginCapabilitiesHidesControllerService) {
         hide(capabilities, &service(ServiceType::ControllerService as i32));
     }
+    if has(Defect::GetPluginCapabilitiesHidesSnapshotTopology) {
+        hide(capabilities, &service(ServiceType::SnapshotAccessibilityConstraints as i32));
+    }
     if has(Defect::GetPluginCapabilitiesHidesTopology) {
         hide(capabilities, &service(ServiceType::VolumeAccessibilityConstraints as i32));
     }
@@ -66,6 +69,9 @@ pub(crate) async fn controller_get_capabilities(
     }
     if has(Defect::ControllerGetCapabilitiesHidesExpand) || has(Defect::ExpandVolumeNotAdvertised) {
         hide(capabilities, &controller_capability(ControllerType::ExpandVolume as i32));
+    }
+    if has(Defect::ControllerGetCapabilitiesHidesGetVolumeHealth) {
+        hide(capabilities, &controller_capability(ControllerType::GetVolumeHealth as i32));
     }
     if has(Defect::ControllerGetCapabilitiesHidesGetSnapshot) {
         hide(capabilities, &controller_capability(ControllerType::GetSnapshot as i32));

@@ -1,6 +1,6 @@
 //! CreateSnapshot.
 
-use csi_proto::v1::{CreateSnapshotRequest, CreateSnapshotResponse, Snapshot};
+use csi_proto::v1::{CreateSnapshotRequest, CreateSnapshotResponse, Snapshot, TopologyRequirement};
 use tonic::{Code, Status};
 
 use super::snapshot::spoil_snapshot;
@@ -23,6 +23,15 @@ pub(crate) async fn create_snapshot(
     if has(Defect::CreateSnapshotForgetsNames) {
         driver.state().snapshots.forget_name(&request.name);
     }
+    let asks_for_nothing =
+        |asked: &TopologyRequirement| asked.requisite.is_empty() && asked.preferred.is_empty();
+    let is_empty = asked.accessibility_requirements.as_ref().is_some_and(asks_for_nothing);
+    if has(Defect::CreateSnapshotIgnoresTopology)
+        || has(Defect::CreateSnapshotEchoesTopology)
+        || (has(Defect::CreateSnapshotAcceptsEmptyTopology) && is_empty)
+    {
+        request.accessibility_requirements = None;
+    }
     let source = {
         let state = driver.state();
         state.snapshots.named(&request.name).map(|known| known.source_volume_id.clone())
@@ -39,6 +48,7 @@ pub(crate) async fn create_snapshot(
     for (defect, from) in [
         (Defect::CreateSnapshotConflictAsInternal, Code::AlreadyExists),
         (Defect::CreateSnapshotUnknownSourceAsInternal, Code::NotFound),
+        (Defect::CreateSnapshotUnknownTopologyAsInternal, Code::ResourceExhausted),
     ] {
         if has(defect) {
             recode(&mut answer, from, Code::Internal);
@@ -47,6 +57,11 @@ pub(crate) async fn create_snapshot(
     let mut response = answer?;
     if let Some(snapshot) = &mut response.snapshot {
         spoil_snapshot(driver, snapshot);
+        if has(Defect::CreateSnapshotEchoesTopology)
+            && let Some(asked) = &asked.accessibility_requirements
+        {
+            snapshot.accessible_topology.clone_from(&asked.requisite);
+        }
         if has(Defect::CreateSnapshotTimeIsNow) {
             snapshot.creation_time = Some(controller::timestamp(now_ms() / 1000 * 1000));
         }
@@ -77,6 +92,9 @@ fn spoil_repeated(driver: &MockDriver, snapshot: &mut Snapshot) {
     let has = |defect| driver.has(defect);
     if has(Defect::CreateSnapshotRepeatChangesTime) {
         snapshot.creation_time = Some(controller::timestamp(now_ms() + 1000));
+    }
+    if has(Defect::CreateSnapshotRepeatOmitsTopology) {
+        snapshot.accessible_topology.clear();
     }
     if has(Defect::CreateSnapshotRepeatDropsSize) {
         snapshot.size_bytes = 0;

@@ -9,7 +9,7 @@ use tonic::{Code, Status};
 
 use super::overlap::GivenUp;
 use super::volume::spoil_volume;
-use super::{GIB, drop_unknown, host, plain_capability, recode};
+use super::{GIB, drop_unknown, host, keep_for_copy, plain_capability, recode};
 use crate::config::StaticVolume;
 use crate::controller;
 use crate::defect::Defect;
@@ -47,6 +47,9 @@ pub(crate) async fn create_volume(
     given_up.answered();
     if let Ok(CreateVolumeResponse { volume: Some(volume) }) = &mut answer {
         spoil_volume(driver, volume);
+    }
+    if answer.is_ok() && asked.volume_content_source.is_some() {
+        keep_for_copy(driver);
     }
     if driver.has(Defect::CreateVolumeEchoesRequisite)
         && let Some(requirement) = &asked.accessibility_requirements

@@ -1,12 +1,13 @@
 //! DeleteVolume.
 
-use csi_proto::v1::{DeleteVolumeRequest, DeleteVolumeResponse};
+use csi_proto::v1::{DeleteVolumeRequest, DeleteVolumeResponse, VolumeHealth, VolumeHealthErrorType};
 use tonic::{Code, Status};
 
 use super::{host, is_all_dots, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
+use crate::health::entry;
 
 pub(crate) async fn delete_volume(
     driver: &MockDriver,
@@ -24,6 +25,11 @@ pub(crate) async fn delete_volume(
         driver.crash("DeleteVolume");
     }
     let known = driver.state().volumes.get(id).is_some();
+    if has(Defect::ControllerListVolumeHealthKeepsDeleted) && known {
+        let gone = entry(VolumeHealthErrorType::Inaccessible, "VolumeNotFound", "");
+        let gone = VolumeHealth { volume_id: id.clone(), health_statuses: vec![gone] };
+        driver.haunted.lock().insert(id.clone(), gone);
+    }
     if has(Defect::DeleteVolumeUnknownNotFound) && !known && !id.is_empty() {
         return Err(Status::not_found(format!("volume {id} does not exist")));
     }

@@ -27,6 +27,9 @@ pub(crate) async fn get_snapshot(
         if has(Defect::GetSnapshotHidesUnready) && !snapshot.ready_to_use {
             return Err(Status::not_found("the snapshot is not ready"));
         }
+        if has(Defect::GetSnapshotOmitsTopology) {
+            snapshot.accessible_topology.clear();
+        }
         if has(Defect::GetSnapshotOtherId) {
             snapshot.snapshot_id.push_str("-0");
         }

@@ -121,6 +121,9 @@ fn is_hidden(driver: &MockDriver, asked: &ListSnapshotsRequest, entry: &Entry) -
 fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
     if let Some(snapshot) = &mut entry.snapshot {
         spoil_snapshot(driver, snapshot);
+        if driver.has(Defect::ListSnapshotsOmitsTopology) {
+            snapshot.accessible_topology.clear();
+        }
         if driver.has(Defect::ListSnapshotsDropsSize) {
             snapshot.size_bytes = 0;
         }

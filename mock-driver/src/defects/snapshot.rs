@@ -1,6 +1,6 @@
 //! Snapshots, whichever RPC reports them.
 
-use csi_proto::v1::Snapshot;
+use csi_proto::v1::{Snapshot, Topology};
 
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -30,5 +30,25 @@ pub(super) fn spoil_snapshot(driver: &MockDriver, snapshot: &mut Snapshot) {
     }
     if has(Defect::SnapshotGroupIdMissing) {
         snapshot.group_snapshot_id.clear();
+    }
+    if !snapshot.accessible_topology.is_empty() {
+        spoil_topology(driver, &mut snapshot.accessible_topology);
+    }
+}
+
+fn spoil_topology(driver: &MockDriver, places: &mut Vec<Topology>) {
+    let has = |defect| driver.has(defect);
+    if has(Defect::SnapshotTopologyElsewhere) {
+        let is_elsewhere = |zone: &&_| places.iter().all(|place| place.segments != **zone);
+        if let Some(segments) = driver.zones.iter().find(is_elsewhere) {
+            *places = vec![Topology { segments: segments.clone() }];
+        }
+    }
+    if has(Defect::SnapshotTopologyEmptyEntry) {
+        places.push(Topology::default());
+    }
+    if has(Defect::SnapshotTopologyKeyInvalid) {
+        let odd = ("mock.example/zone/room".to_owned(), "r1".to_owned());
+        places.iter_mut().for_each(|place| place.segments.extend([odd.clone()]));
     }
 }

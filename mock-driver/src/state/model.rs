@@ -293,6 +293,9 @@ pub(crate) struct Snapshot {
     pub(crate) size_bytes: i64,
     pub(crate) created_ms: u64,
     pub(crate) group: Option<String>,
+    /// Index of the zone that its volume lies in, from which alone it can be used where snapshots have a topology.
+    #[serde(default)]
+    pub(crate) zone: usize,
     pub(crate) content: Content,
     /// Times it has to be looked at before it is ready.
     pub(crate) polls_left: u32,

@@ -7,6 +7,7 @@ use super::content::hash;
 pub(crate) enum List {
     Volumes = 1,
     Snapshots = 2,
+    Health = 3,
 }
 
 /// The token of the page that starts after the object with this sequence number.

@@ -41,7 +41,8 @@ fn every_defect_and_quirk_acts_somewhere() {
             !source[at + name.len()..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
         })
     };
-    for defect in Defect::ALL {
+    // The others act by their id.
+    for defect in Defect::ALL.iter().filter(|defect| !defect.id().ends_with("-unimplemented")) {
         assert!(acts("Defect", format!("{defect:?}")), "{defect} stands in the table only");
     }
     for quirk in Quirk::ALL {
@@ -93,7 +94,7 @@ async fn each_rpc_can_be_unimplemented() {
     let driver = defective(Defect::ProbeUnimplemented);
     assert_eq!(code(driver.probe(empty()).await), Code::Unimplemented);
     let advertised = ok(driver.get_plugin_capabilities(empty()).await);
-    assert_eq!(advertised.capabilities.len(), 6);
+    assert_eq!(advertised.capabilities.len(), 7);
     let unimplemented = Defect::ALL.iter().filter(|defect| defect.id().ends_with("-unimplemented")).count();
     assert_eq!(unimplemented, csi_proto::RPCS.len());
 }

@@ -1,6 +1,6 @@
 //! Identity, and the capabilities of all services.
 
-use csi_mock_driver::Config;
+use csi_mock_driver::{Config, CsiVersion};
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::identity_server::Identity as _;
 use csi_proto::v1::node_server::Node as _;
@@ -19,7 +19,7 @@ async fn the_plugin_tells_who_it_is() {
     assert_eq!(probe.ready, Some(true));
     let capabilities =
         ok(driver.get_plugin_capabilities(Request::new(v1::GetPluginCapabilitiesRequest {})).await);
-    assert_eq!(capabilities.capabilities.len(), 6);
+    assert_eq!(capabilities.capabilities.len(), 7);
 }
 
 #[tokio::test]
@@ -33,7 +33,29 @@ async fn what_is_switched_off_is_not_advertised_and_unimplemented() {
     assert_eq!(code(driver.node_expand_volume(empty()).await), Code::Unimplemented);
     assert_eq!(code(driver.list_volumes(empty()).await), Code::Ok);
     let advertised = ok(driver.controller_get_capabilities(empty()).await).capabilities;
-    assert_eq!(advertised.len(), 14);
+    assert_eq!(advertised.len(), 16);
+}
+
+#[tokio::test]
+async fn a_version_leaves_out_what_only_the_other_one_has() {
+    for (csi_version, health, condition) in [
+        (CsiVersion::V1_12, Code::Unimplemented, true),
+        (CsiVersion::V1_13, Code::Ok, false),
+        (CsiVersion::Both, Code::Ok, true),
+    ] {
+        let driver = with(Config { csi_version, ..Config::default() });
+        assert_eq!(code(driver.controller_list_volume_health(empty()).await), health, "{csi_version:?}");
+        assert_eq!(code(driver.node_get_storage_health(empty()).await), health, "{csi_version:?}");
+        let advertised = ok(driver.controller_get_capabilities(empty()).await).capabilities;
+        let numbers: Vec<i32> = advertised
+            .into_iter()
+            .map(|one| match one.r#type.unwrap() {
+                v1::controller_service_capability::Type::Rpc(rpc) => rpc.r#type,
+            })
+            .collect();
+        assert_eq!(numbers.contains(&11), condition, "{csi_version:?}");
+        assert_eq!(numbers.contains(&16), health == Code::Ok, "{csi_version:?}");
+    }
 }
 
 #[tokio::test]

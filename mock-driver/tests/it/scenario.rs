@@ -25,6 +25,8 @@ use crate::support::{
 struct Play {
     driver: Arc<MockDriver>,
     directory: tempfile::TempDir,
+    /// Files that tell health.
+    health: tempfile::TempDir,
     seen: Vec<String>,
 }
 
@@ -78,6 +80,16 @@ impl Play {
 
     fn path(&self, name: &str) -> String {
         self.directory.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn ill(&self, name: &str, status: &str) {
+        let text = format!(r#"{{"status": "{status}", "reason": "MadeIll"}}"#);
+        // The id that a defect makes may be no name of a file.
+        let _ = std::fs::write(self.health.path().join(format!("{name}.health")), text);
+    }
+
+    fn well(&self, name: &str) {
+        let _ = std::fs::remove_file(self.health.path().join(format!("{name}.health")));
     }
 
     fn look(&mut self) {
@@ -805,14 +817,123 @@ async fn deletion(play: &mut Play, id: &str, snapshots: &[String]) {
     list_volumes(play).await;
 }
 
+/// What is told of volumes, ill or well, that no node has.
+async fn health(play: &mut Play, id: &str) {
+    let other = send!(play, create_volume, volume_request("ill")).volume.unwrap_or_default().volume_id;
+    told_by_the_controller(play, id).await;
+    told_on_the_node(play, id).await;
+    for name in [id, &other] {
+        play.ill(name, "DEGRADED");
+    }
+    play.ill("storage", "STORAGE_UNREACHABLE");
+    told_by_the_controller(play, id).await;
+    told_on_the_node(play, id).await;
+    for name in [id, &other, "storage"] {
+        play.well(name);
+    }
+    told_by_the_controller(play, id).await;
+    send!(play, delete_volume, v1::DeleteVolumeRequest { volume_id: other, ..Default::default() });
+    told_by_the_controller(play, id).await;
+}
+
+async fn told_by_the_controller(play: &mut Play, id: &str) {
+    for volume_id in [id, id, "", "vol-0"] {
+        let volume_id = volume_id.to_owned();
+        let request = v1::ControllerGetVolumeHealthRequest { volume_id, ..Default::default() };
+        send!(play, controller_get_volume_health, request);
+    }
+    let page = |max_entries, starting_token: &str| v1::ControllerListVolumeHealthRequest {
+        max_entries,
+        starting_token: starting_token.to_owned(),
+        ..Default::default()
+    };
+    let first = send!(play, controller_list_volume_health, page(1, ""));
+    for (max_entries, token) in [(1, first.next_token.as_str()), (0, ""), (0, "odd"), (-1, "")] {
+        send!(play, controller_list_volume_health, page(max_entries, token));
+    }
+}
+
+async fn told_on_the_node(play: &mut Play, id: &str) {
+    let request = |volume_id: &str, path: String, staging: String| v1::NodeGetVolumeHealthRequest {
+        volume_id: volume_id.to_owned(),
+        volume_publish_path: path,
+        staging_target_path: staging,
+    };
+    for volume_id in [id, "", "vol-0"] {
+        send!(play, node_get_volume_health, request(volume_id, String::new(), String::new()));
+    }
+    let path = play.path("nothing");
+    let long = [128, 200].map(|bytes| format!("/{}", "p".repeat(bytes - 1)));
+    let [of_128_bytes, longer] = long;
+    for (path, staging) in [(path.clone(), String::new()), (of_128_bytes, longer), (path.clone(), path)] {
+        send!(play, node_get_volume_health, request(id, path, staging));
+    }
+    play.look();
+    send!(play, node_get_storage_health, v1::NodeGetStorageHealthRequest::default());
+}
+
+/// What is told of a volume that a node has, and of one that it has lost.
+async fn lost(play: &mut Play, id: &str) {
+    let target_path = play.path("lost");
+    let publish = v1::NodePublishVolumeRequest {
+        volume_id: id.to_owned(),
+        target_path: target_path.clone(),
+        staging_target_path: play.path("staging"),
+        volume_capability: Some(writer()),
+        ..Default::default()
+    };
+    send!(play, node_publish_volume, publish);
+    told_by_the_controller(play, id).await;
+    told_on_the_node(play, id).await;
+    // A defect may have kept it from being there.
+    let _ = std::fs::remove_dir(&target_path);
+    told_on_the_node(play, id).await;
+    let request = v1::NodeGetVolumeHealthRequest {
+        volume_id: id.to_owned(),
+        volume_publish_path: target_path,
+        ..Default::default()
+    };
+    send!(play, node_get_volume_health, request);
+    unpublish(play, id, "lost").await;
+}
+
+/// Snapshots that are to be usable from here, from elsewhere, from nowhere.
+async fn places_of_snapshots(play: &mut Play, id: &str) {
+    let place = |zone: &str| v1::Topology { segments: map(&[("mock.csi-sanity.example/zone", zone)]) };
+    for (name, requisite) in [
+        ("placed", vec![place("zone-a")]),
+        ("placed", vec![place("zone-b")]),
+        ("elsewhere", vec![place("zone-b")]),
+        ("nowhere", vec![place("zone-z")]),
+        ("anywhere", Vec::new()),
+    ] {
+        let request = v1::CreateSnapshotRequest {
+            name: name.to_owned(),
+            source_volume_id: id.to_owned(),
+            accessibility_requirements: Some(v1::TopologyRequirement { requisite, preferred: Vec::new() }),
+            ..Default::default()
+        };
+        let snapshot_id = send!(play, create_snapshot, request).snapshot.unwrap_or_default().snapshot_id;
+        send!(play, delete_snapshot, v1::DeleteSnapshotRequest { snapshot_id, ..Default::default() });
+    }
+}
+
 async fn transcript(config: Config) -> String {
-    let mut playing =
-        Play { driver: with(config), directory: tempfile::tempdir().unwrap(), seen: Vec::new() };
+    let health_dir = tempfile::tempdir().unwrap();
+    let config = Config { health_dir: Some(health_dir.path().to_owned()), ..config };
+    let mut playing = Play {
+        driver: with(config),
+        directory: tempfile::tempdir().unwrap(),
+        health: health_dir,
+        seen: Vec::new(),
+    };
     let play = &mut playing;
     identity(play).await;
     capacity(play).await;
     let id = repeated_volumes(play).await.volume_id;
     capacity(play).await;
+    health(play, &id).await;
+    places_of_snapshots(play, &id).await;
     attachments(play, &id).await;
     shared_attachments(play).await;
     validation(play, &id).await;
@@ -820,6 +941,7 @@ async fn transcript(config: Config) -> String {
     groups(play, &id).await;
     modification(play, &id).await;
     staging(play, &id).await;
+    lost(play, &id).await;
     publishing(play, &id, writer()).await;
     expansion(play, &id).await;
     unstaging(play, &id).await;
@@ -892,7 +1014,6 @@ const NOT_IN_THE_SCENARIO: &[&str] = &[
     "group-snapshot-members-claim-ready",
     "delete-group-snapshot-in-use-as-internal",
     "get-metadata-allocated-misses-writes",
-    "get-metadata-delta-misses-first-block",
     "get-metadata-stuck-after-cut",
     "node-stage-accepts-incomplete-capability",
     "node-publish-accepts-incomplete-capability",
@@ -909,7 +1030,7 @@ async fn each_defect_shows_and_nothing_else_differs() {
         healthy.push(first);
     }
     let mut hidden = Vec::new();
-    let others = [Defect::IN_HISTORIES, Defect::UNDER_ATTACK].concat();
+    let others = [Defect::IN_HISTORIES, Defect::OVER_TIME, Defect::UNDER_ATTACK].concat();
     for defect in Defect::ALL.iter().filter(|defect| !others.contains(defect)) {
         let mut shows = false;
         for (config, expected) in stages().into_iter().zip(&healthy) {

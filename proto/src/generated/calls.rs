@@ -181,6 +181,28 @@ impl Call for v1::ControllerModifyVolumeRequest {
 
 impl UnaryCall for v1::ControllerModifyVolumeRequest {}
 
+impl Call for v1::ControllerListVolumeHealthRequest {
+    type Response = v1::ControllerListVolumeHealthResponse;
+    const RPC: Rpc =
+        Rpc { service: Service::Controller, method: "ControllerListVolumeHealth", path: "/csi.v1.Controller/ControllerListVolumeHealth" };
+    fn secrets_mut(&mut self) -> Option<&mut BTreeMap<String, String>> {
+        Some(&mut self.secrets)
+    }
+}
+
+impl UnaryCall for v1::ControllerListVolumeHealthRequest {}
+
+impl Call for v1::ControllerGetVolumeHealthRequest {
+    type Response = v1::ControllerGetVolumeHealthResponse;
+    const RPC: Rpc =
+        Rpc { service: Service::Controller, method: "ControllerGetVolumeHealth", path: "/csi.v1.Controller/ControllerGetVolumeHealth" };
+    fn secrets_mut(&mut self) -> Option<&mut BTreeMap<String, String>> {
+        Some(&mut self.secrets)
+    }
+}
+
+impl UnaryCall for v1::ControllerGetVolumeHealthRequest {}
+
 impl Call for v1::GroupControllerGetCapabilitiesRequest {
     type Response = v1::GroupControllerGetCapabilitiesResponse;
     const RPC: Rpc =
@@ -317,8 +339,27 @@ impl Call for v1::NodeGetInfoRequest {
 
 impl UnaryCall for v1::NodeGetInfoRequest {}
 
+impl Call for v1::NodeGetVolumeHealthRequest {
+    type Response = v1::NodeGetVolumeHealthResponse;
+    const RPC: Rpc =
+        Rpc { service: Service::Node, method: "NodeGetVolumeHealth", path: "/csi.v1.Node/NodeGetVolumeHealth" };
+}
+
+impl UnaryCall for v1::NodeGetVolumeHealthRequest {}
+
+impl Call for v1::NodeGetStorageHealthRequest {
+    type Response = v1::NodeGetStorageHealthResponse;
+    const RPC: Rpc =
+        Rpc { service: Service::Node, method: "NodeGetStorageHealth", path: "/csi.v1.Node/NodeGetStorageHealth" };
+    fn secrets_mut(&mut self) -> Option<&mut BTreeMap<String, String>> {
+        Some(&mut self.secrets)
+    }
+}
+
+impl UnaryCall for v1::NodeGetStorageHealthRequest {}
+
 /// Every RPC of the protocol, in the order of csi.proto.
-pub const RPCS: [Rpc; 32] = [
+pub const RPCS: [Rpc; 36] = [
     <v1::GetPluginInfoRequest as Call>::RPC,
     <v1::GetPluginCapabilitiesRequest as Call>::RPC,
     <v1::ProbeRequest as Call>::RPC,
@@ -337,6 +378,8 @@ pub const RPCS: [Rpc; 32] = [
     <v1::ControllerExpandVolumeRequest as Call>::RPC,
     <v1::ControllerGetVolumeRequest as Call>::RPC,
     <v1::ControllerModifyVolumeRequest as Call>::RPC,
+    <v1::ControllerListVolumeHealthRequest as Call>::RPC,
+    <v1::ControllerGetVolumeHealthRequest as Call>::RPC,
     <v1::GroupControllerGetCapabilitiesRequest as Call>::RPC,
     <v1::CreateVolumeGroupSnapshotRequest as Call>::RPC,
     <v1::DeleteVolumeGroupSnapshotRequest as Call>::RPC,
@@ -351,4 +394,6 @@ pub const RPCS: [Rpc; 32] = [
     <v1::NodeExpandVolumeRequest as Call>::RPC,
     <v1::NodeGetCapabilitiesRequest as Call>::RPC,
     <v1::NodeGetInfoRequest as Call>::RPC,
+    <v1::NodeGetVolumeHealthRequest as Call>::RPC,
+    <v1::NodeGetStorageHealthRequest as Call>::RPC,
 ];

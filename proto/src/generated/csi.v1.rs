@@ -112,6 +112,8 @@ pub mod plugin_capability {
             GroupControllerService = 3,
             /// The SnapshotMetadata service is there.
             SnapshotMetadataService = 4,
+            /// Some snapshots cannot be used from everywhere, so the topology of snapshots has to be heeded. Since 1.13.
+            SnapshotAccessibilityConstraints = 5,
         }
         impl Type {
             /// String value of the enum field names used in the ProtoBuf definition.
@@ -127,6 +129,9 @@ pub mod plugin_capability {
                     }
                     Self::GroupControllerService => "GROUP_CONTROLLER_SERVICE",
                     Self::SnapshotMetadataService => "SNAPSHOT_METADATA_SERVICE",
+                    Self::SnapshotAccessibilityConstraints => {
+                        "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS"
+                    }
                 }
             }
             /// Creates an enum from field names used in the ProtoBuf definition.
@@ -139,6 +144,9 @@ pub mod plugin_capability {
                     }
                     "GROUP_CONTROLLER_SERVICE" => Some(Self::GroupControllerService),
                     "SNAPSHOT_METADATA_SERVICE" => Some(Self::SnapshotMetadataService),
+                    "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS" => {
+                        Some(Self::SnapshotAccessibilityConstraints)
+                    }
                     _ => None,
                 }
             }
@@ -933,7 +941,7 @@ pub mod list_volumes_response {
         /// LIST_VOLUMES_PUBLISHED_NODES.
         #[prost(string, repeated, tag = "1")]
         pub published_node_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-        /// OPTIONAL. The health of the volume; set if the plugin has VOLUME_CONDITION.
+        /// OPTIONAL. The health of the volume; set if the plugin has VOLUME_CONDITION. Until 1.12.
         #[prost(message, optional, tag = "2")]
         pub volume_condition: ::core::option::Option<super::VolumeCondition>,
     }
@@ -1014,7 +1022,7 @@ pub mod controller_get_volume_response {
         /// LIST_VOLUMES_PUBLISHED_NODES.
         #[prost(string, repeated, tag = "1")]
         pub published_node_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-        /// OPTIONAL. The health of the volume; set if the plugin has VOLUME_CONDITION.
+        /// OPTIONAL. The health of the volume; set if the plugin has VOLUME_CONDITION. Until 1.12.
         #[prost(message, optional, tag = "2")]
         pub volume_condition: ::core::option::Option<super::VolumeCondition>,
     }
@@ -1216,7 +1224,7 @@ pub mod controller_service_capability {
             ExpandVolume = 9,
             /// The published nodes in ListVolumes and ControllerGetVolume. Needs PUBLISH_UNPUBLISH_VOLUME.
             ListVolumesPublishedNodes = 10,
-            /// The health of volumes in ListVolumes and ControllerGetVolume.
+            /// The health of volumes in ListVolumes and ControllerGetVolume. Until 1.12.
             VolumeCondition = 11,
             /// ControllerGetVolume.
             GetVolume = 12,
@@ -1226,6 +1234,10 @@ pub mod controller_service_capability {
             ModifyVolume = 14,
             /// GetSnapshot.
             GetSnapshot = 15,
+            /// ControllerGetVolumeHealth. Since 1.13.
+            GetVolumeHealth = 16,
+            /// ControllerListVolumeHealth. Needs GET_VOLUME_HEALTH. Since 1.13.
+            ListVolumeHealth = 17,
         }
         impl Type {
             /// String value of the enum field names used in the ProtoBuf definition.
@@ -1250,6 +1262,8 @@ pub mod controller_service_capability {
                     Self::SingleNodeMultiWriter => "SINGLE_NODE_MULTI_WRITER",
                     Self::ModifyVolume => "MODIFY_VOLUME",
                     Self::GetSnapshot => "GET_SNAPSHOT",
+                    Self::GetVolumeHealth => "GET_VOLUME_HEALTH",
+                    Self::ListVolumeHealth => "LIST_VOLUME_HEALTH",
                 }
             }
             /// Creates an enum from field names used in the ProtoBuf definition.
@@ -1273,6 +1287,8 @@ pub mod controller_service_capability {
                     "SINGLE_NODE_MULTI_WRITER" => Some(Self::SingleNodeMultiWriter),
                     "MODIFY_VOLUME" => Some(Self::ModifyVolume),
                     "GET_SNAPSHOT" => Some(Self::GetSnapshot),
+                    "GET_VOLUME_HEALTH" => Some(Self::GetVolumeHealth),
+                    "LIST_VOLUME_HEALTH" => Some(Self::ListVolumeHealth),
                     _ => None,
                 }
             }
@@ -1329,6 +1345,10 @@ pub struct CreateSnapshotRequest {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
+    /// OPTIONAL. From where the snapshot has to be usable; the plugin chooses if it is unset. Only for plugins with
+    /// SNAPSHOT_ACCESSIBILITY_CONSTRAINTS. Since 1.13.
+    #[prost(message, optional, tag = "5")]
+    pub accessibility_requirements: ::core::option::Option<TopologyRequirement>,
 }
 impl ::prost::Name for CreateSnapshotRequest {
     const NAME: &'static str = "CreateSnapshotRequest";
@@ -1341,7 +1361,7 @@ impl ::prost::Name for CreateSnapshotRequest {
     }
 }
 /// The snapshot.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct CreateSnapshotResponse {
     /// REQUIRED. The snapshot that was taken, now or by an earlier call with the name.
     #[prost(message, optional, tag = "1")]
@@ -1358,7 +1378,7 @@ impl ::prost::Name for CreateSnapshotResponse {
     }
 }
 /// A snapshot of a volume.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Snapshot {
     /// OPTIONAL. Bytes that a volume made from it has at least, not negative; 0 means unknown.
     #[prost(int64, tag = "1")]
@@ -1378,6 +1398,10 @@ pub struct Snapshot {
     /// OPTIONAL. The group snapshot it belongs to and is deleted with; empty means that it is independent.
     #[prost(string, tag = "6")]
     pub group_snapshot_id: ::prost::alloc::string::String,
+    /// OPTIONAL. From where it can be used, that is, from where volumes made from it are sure to be reachable; any of
+    /// them will do. Empty means from everywhere. Only for plugins with SNAPSHOT_ACCESSIBILITY_CONSTRAINTS. Since 1.13.
+    #[prost(message, repeated, tag = "7")]
+    pub accessible_topology: ::prost::alloc::vec::Vec<Topology>,
 }
 impl ::prost::Name for Snapshot {
     const NAME: &'static str = "Snapshot";
@@ -1472,7 +1496,7 @@ pub struct ListSnapshotsResponse {
 /// Nested message and enum types in `ListSnapshotsResponse`.
 pub mod list_snapshots_response {
     /// One snapshot of a page.
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct Entry {
         /// REQUIRED. The snapshot.
         #[prost(message, optional, tag = "1")]
@@ -1524,7 +1548,7 @@ impl ::prost::Name for GetSnapshotRequest {
     }
 }
 /// The state of the snapshot.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetSnapshotResponse {
     /// REQUIRED. The snapshot.
     #[prost(message, optional, tag = "1")]
@@ -1804,7 +1828,7 @@ pub struct NodeGetVolumeStatsResponse {
     /// OPTIONAL. The figures, in bytes, inodes or both; empty if only the condition is reported.
     #[prost(message, repeated, tag = "1")]
     pub usage: ::prost::alloc::vec::Vec<VolumeUsage>,
-    /// OPTIONAL. The health of the volume; set if the plugin has VOLUME_CONDITION.
+    /// OPTIONAL. The health of the volume; set if the plugin has VOLUME_CONDITION. Until 1.12.
     #[prost(message, optional, tag = "2")]
     pub volume_condition: ::core::option::Option<VolumeCondition>,
 }
@@ -1890,7 +1914,7 @@ impl ::prost::Name for VolumeUsage {
         "/csi.v1.VolumeUsage".into()
     }
 }
-/// The health of a volume.
+/// The health of a volume. Until 1.12.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct VolumeCondition {
     /// REQUIRED. Whether something is wrong with it.
@@ -1980,12 +2004,16 @@ pub mod node_service_capability {
             GetVolumeStats = 2,
             /// NodeExpandVolume.
             ExpandVolume = 3,
-            /// The health of volumes in NodeGetVolumeStats, which is then there in any case.
+            /// The health of volumes in NodeGetVolumeStats, which is then there in any case. Until 1.12.
             VolumeCondition = 4,
             /// The access modes SINGLE_NODE_SINGLE_WRITER and SINGLE_NODE_MULTI_WRITER.
             SingleNodeMultiWriter = 5,
             /// The volume_mount_group of a mount.
             VolumeMountGroup = 6,
+            /// NodeGetVolumeHealth. Since 1.13.
+            GetVolumeHealth = 7,
+            /// NodeGetStorageHealth. Since 1.13.
+            GetStorageHealth = 8,
         }
         impl Type {
             /// String value of the enum field names used in the ProtoBuf definition.
@@ -2001,6 +2029,8 @@ pub mod node_service_capability {
                     Self::VolumeCondition => "VOLUME_CONDITION",
                     Self::SingleNodeMultiWriter => "SINGLE_NODE_MULTI_WRITER",
                     Self::VolumeMountGroup => "VOLUME_MOUNT_GROUP",
+                    Self::GetVolumeHealth => "GET_VOLUME_HEALTH",
+                    Self::GetStorageHealth => "GET_STORAGE_HEALTH",
                 }
             }
             /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2013,6 +2043,8 @@ pub mod node_service_capability {
                     "VOLUME_CONDITION" => Some(Self::VolumeCondition),
                     "SINGLE_NODE_MULTI_WRITER" => Some(Self::SingleNodeMultiWriter),
                     "VOLUME_MOUNT_GROUP" => Some(Self::VolumeMountGroup),
+                    "GET_VOLUME_HEALTH" => Some(Self::GetVolumeHealth),
+                    "GET_STORAGE_HEALTH" => Some(Self::GetStorageHealth),
                     _ => None,
                 }
             }
@@ -2549,6 +2581,251 @@ impl ::prost::Name for GetMetadataDeltaResponse {
         "/csi.v1.GetMetadataDeltaResponse".into()
     }
 }
+/// What is wrong with a volume.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct VolumeHealth {
+    /// REQUIRED. The volume.
+    #[prost(string, tag = "1")]
+    pub volume_id: ::prost::alloc::string::String,
+    /// OPTIONAL. What is wrong with it, as long as it is; empty if nothing is known to be. No two with the same status
+    /// and reason.
+    #[prost(message, repeated, tag = "2")]
+    pub health_statuses: ::prost::alloc::vec::Vec<volume_health::VolumeHealthEntry>,
+}
+/// Nested message and enum types in `VolumeHealth`.
+pub mod volume_health {
+    /// One thing that is wrong.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct VolumeHealthEntry {
+        /// REQUIRED. How bad it is.
+        #[prost(enumeration = "super::VolumeHealthErrorType", tag = "1")]
+        pub status: i32,
+        /// REQUIRED. What it is, for programs: brief, and in CamelCase.
+        #[prost(string, tag = "2")]
+        pub reason: ::prost::alloc::string::String,
+        /// OPTIONAL. What it is, for people.
+        #[prost(string, tag = "3")]
+        pub message: ::prost::alloc::string::String,
+    }
+    impl ::prost::Name for VolumeHealthEntry {
+        const NAME: &'static str = "VolumeHealthEntry";
+        const PACKAGE: &'static str = "csi.v1";
+        fn full_name() -> ::prost::alloc::string::String {
+            "csi.v1.VolumeHealth.VolumeHealthEntry".into()
+        }
+        fn type_url() -> ::prost::alloc::string::String {
+            "/csi.v1.VolumeHealth.VolumeHealthEntry".into()
+        }
+    }
+}
+impl ::prost::Name for VolumeHealth {
+    const NAME: &'static str = "VolumeHealth";
+    const PACKAGE: &'static str = "csi.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "csi.v1.VolumeHealth".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/csi.v1.VolumeHealth".into()
+    }
+}
+/// Which page of volumes is wanted.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct ControllerListVolumeHealthRequest {
+    /// OPTIONAL. The most entries the answer may have, not negative; 0 sets no bound.
+    #[prost(int32, tag = "1")]
+    pub max_entries: i32,
+    /// OPTIONAL. The next_token of the page before; empty starts from the top.
+    #[prost(string, tag = "2")]
+    pub starting_token: ::prost::alloc::string::String,
+    /// OPTIONAL. Secrets for the call, such as credentials for the storage system; never logged.
+    #[prost(btree_map = "string, string", tag = "3")]
+    pub secrets: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+impl ::prost::Name for ControllerListVolumeHealthRequest {
+    const NAME: &'static str = "ControllerListVolumeHealthRequest";
+    const PACKAGE: &'static str = "csi.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "csi.v1.ControllerListVolumeHealthRequest".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/csi.v1.ControllerListVolumeHealthRequest".into()
+    }
+}
+/// One page of volumes that something is wrong with.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ControllerListVolumeHealthResponse {
+    /// The volumes of the page; may be empty.
+    #[prost(message, repeated, tag = "1")]
+    pub entries: ::prost::alloc::vec::Vec<VolumeHealth>,
+    /// OPTIONAL. Gets the next page as its starting_token, opaque to the caller; empty on the last page.
+    #[prost(string, tag = "2")]
+    pub next_token: ::prost::alloc::string::String,
+}
+impl ::prost::Name for ControllerListVolumeHealthResponse {
+    const NAME: &'static str = "ControllerListVolumeHealthResponse";
+    const PACKAGE: &'static str = "csi.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "csi.v1.ControllerListVolumeHealthResponse".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/csi.v1.ControllerListVolumeHealthResponse".into()
+    }
+}
+/// Which volume is asked about.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct ControllerGetVolumeHealthRequest {
+    /// REQUIRED. The volume.
+    #[prost(string, tag = "1")]
+    pub volume_id: ::prost::alloc::string::String,
+    /// OPTIONAL. Secrets for the call, such as credentials for the storage system; never logged.
+    #[prost(btree_map = "string, string", tag = "2")]
+    pub secrets: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+impl ::prost::Name for ControllerGetVolumeHealthRequest {
+    const NAME: &'static str = "ControllerGetVolumeHealthRequest";
+    const PACKAGE: &'static str = "csi.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "csi.v1.ControllerGetVolumeHealthRequest".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/csi.v1.ControllerGetVolumeHealthRequest".into()
+    }
+}
+/// How the volume is.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ControllerGetVolumeHealthResponse {
+    /// REQUIRED. The volume, and what is wrong with it.
+    #[prost(message, optional, tag = "1")]
+    pub volume_health: ::core::option::Option<VolumeHealth>,
+}
+impl ::prost::Name for ControllerGetVolumeHealthResponse {
+    const NAME: &'static str = "ControllerGetVolumeHealthResponse";
+    const PACKAGE: &'static str = "csi.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "csi.v1.ControllerGetVolumeHealthResponse".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/csi.v1.ControllerGetVolumeHealthResponse".into()
+    }
+}
+/// Which volume is asked about, and where it is on the node or was tried to be.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NodeGetVolumeHealthRequest {
+    /// REQUIRED. The volume.
+    #[prost(string, tag = "1")]
+    pub volume_id: ::prost::alloc::string::String,
+    /// OPTIONAL. The absolute path at which it is published, or was tried to be.
+    #[prost(string, tag = "2")]
+    pub volume_publish_path: ::prost::alloc::string::String,
+    /// OPTIONAL. The absolute path at which it is staged, or was tried to be, if the plugin stages volumes.
+    #[prost(string, tag = "3")]
+    pub staging_target_path: ::prost::alloc::string::String,
+}
+impl ::prost::Name for NodeGetVolumeHealthRequest {
+    const NAME: &'static str = "NodeGetVolumeHealthRequest";
+    const PACKAGE: &'static str = "csi.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "csi.v1.NodeGetVolumeHealthRequest".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/csi.v1.NodeGetVolumeHealthRequest".into()
+    }
+}
+/// How the volume is, as the node sees it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeGetVolumeHealthResponse {
+    /// REQUIRED. The volume, and what is wrong with it.
+    #[prost(message, optional, tag = "1")]
+    pub volume_health: ::core::option::Option<VolumeHealth>,
+}
+impl ::prost::Name for NodeGetVolumeHealthResponse {
+    const NAME: &'static str = "NodeGetVolumeHealthResponse";
+    const PACKAGE: &'static str = "csi.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "csi.v1.NodeGetVolumeHealthResponse".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/csi.v1.NodeGetVolumeHealthResponse".into()
+    }
+}
+/// Asks about the storage system.
+#[derive(Clone, PartialEq, ::prost::Message)]
+#[prost(skip_debug)]
+pub struct NodeGetStorageHealthRequest {
+    /// OPTIONAL. Secrets for the call, such as credentials for the storage system; never logged.
+    #[prost(btree_map = "string, string", tag = "1")]
+    pub secrets: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+impl ::prost::Name for NodeGetStorageHealthRequest {
+    const NAME: &'static str = "NodeGetStorageHealthRequest";
+    const PACKAGE: &'static str = "csi.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "csi.v1.NodeGetStorageHealthRequest".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/csi.v1.NodeGetStorageHealthRequest".into()
+    }
+}
+/// How the storage system is, as the node sees it.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct NodeGetStorageHealthResponse {
+    /// OPTIONAL. What is wrong, as long as it is; empty if nothing is known to be. No two with the same status, reason
+    /// and volume_capability.
+    #[prost(message, repeated, tag = "1")]
+    pub backend_health: ::prost::alloc::vec::Vec<
+        node_get_storage_health_response::StorageBackendHealth,
+    >,
+}
+/// Nested message and enum types in `NodeGetStorageHealthResponse`.
+pub mod node_get_storage_health_response {
+    /// One thing that is wrong.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct StorageBackendHealth {
+        /// REQUIRED. How bad it is.
+        #[prost(enumeration = "super::StorageHealthErrorType", tag = "1")]
+        pub status: i32,
+        /// REQUIRED. What it is, for programs: brief, and in CamelCase.
+        #[prost(string, tag = "2")]
+        pub reason: ::prost::alloc::string::String,
+        /// OPTIONAL. What it is, for people.
+        #[prost(string, tag = "3")]
+        pub message: ::prost::alloc::string::String,
+        /// OPTIONAL. Only volumes of this kind are affected; all are, if it is unset.
+        #[prost(message, optional, tag = "4")]
+        pub volume_capability: ::core::option::Option<super::VolumeCapability>,
+    }
+    impl ::prost::Name for StorageBackendHealth {
+        const NAME: &'static str = "StorageBackendHealth";
+        const PACKAGE: &'static str = "csi.v1";
+        fn full_name() -> ::prost::alloc::string::String {
+            "csi.v1.NodeGetStorageHealthResponse.StorageBackendHealth".into()
+        }
+        fn type_url() -> ::prost::alloc::string::String {
+            "/csi.v1.NodeGetStorageHealthResponse.StorageBackendHealth".into()
+        }
+    }
+}
+impl ::prost::Name for NodeGetStorageHealthResponse {
+    const NAME: &'static str = "NodeGetStorageHealthResponse";
+    const PACKAGE: &'static str = "csi.v1";
+    fn full_name() -> ::prost::alloc::string::String {
+        "csi.v1.NodeGetStorageHealthResponse".into()
+    }
+    fn type_url() -> ::prost::alloc::string::String {
+        "/csi.v1.NodeGetStorageHealthResponse".into()
+    }
+}
 /// How the ranges of a metadata stream are cut. It does not change within a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -2578,6 +2855,78 @@ impl BlockMetadataType {
             "UNKNOWN" => Some(Self::Unknown),
             "FIXED_LENGTH" => Some(Self::FixedLength),
             "VARIABLE_LENGTH" => Some(Self::VariableLength),
+            _ => None,
+        }
+    }
+}
+/// What can be wrong with a volume. Others may come with later versions; callers ignore what they do not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum VolumeHealthErrorType {
+    /// Never valid.
+    UnknownVolumeHealthType = 0,
+    /// It can be used, but something is amiss.
+    Degraded = 1,
+    /// It cannot be used: said by a controller, from no node; said by a node, not from that node.
+    Inaccessible = 2,
+    /// Data are lost for good, known or strongly suspected.
+    DataLoss = 3,
+}
+impl VolumeHealthErrorType {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::UnknownVolumeHealthType => "UNKNOWN_VOLUME_HEALTH_TYPE",
+            Self::Degraded => "DEGRADED",
+            Self::Inaccessible => "INACCESSIBLE",
+            Self::DataLoss => "DATA_LOSS",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "UNKNOWN_VOLUME_HEALTH_TYPE" => Some(Self::UnknownVolumeHealthType),
+            "DEGRADED" => Some(Self::Degraded),
+            "INACCESSIBLE" => Some(Self::Inaccessible),
+            "DATA_LOSS" => Some(Self::DataLoss),
+            _ => None,
+        }
+    }
+}
+/// What can be wrong with the storage system as a node sees it. Others may come with later versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum StorageHealthErrorType {
+    /// Never valid.
+    UnknownStorageHealthErrorType = 0,
+    /// It can be reached, but not as it should be.
+    StorageDegraded = 1,
+    /// It cannot be reached at all from this node.
+    StorageUnreachable = 2,
+}
+impl StorageHealthErrorType {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::UnknownStorageHealthErrorType => "UNKNOWN_STORAGE_HEALTH_ERROR_TYPE",
+            Self::StorageDegraded => "STORAGE_DEGRADED",
+            Self::StorageUnreachable => "STORAGE_UNREACHABLE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "UNKNOWN_STORAGE_HEALTH_ERROR_TYPE" => {
+                Some(Self::UnknownStorageHealthErrorType)
+            }
+            "STORAGE_DEGRADED" => Some(Self::StorageDegraded),
+            "STORAGE_UNREACHABLE" => Some(Self::StorageUnreachable),
             _ => None,
         }
     }
@@ -3524,6 +3873,61 @@ pub mod controller_client {
                 .insert(GrpcMethod::new("csi.v1.Controller", "ControllerModifyVolume"));
             self.inner.unary(req, path, codec).await
         }
+        /// The volumes that something is wrong with, page by page, published or not. Those that are well are left out.
+        /// Since 1.13.
+        pub async fn controller_list_volume_health(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ControllerListVolumeHealthRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ControllerListVolumeHealthResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/csi.v1.Controller/ControllerListVolumeHealth",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("csi.v1.Controller", "ControllerListVolumeHealth"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// What is wrong with one volume, as the storage system sees it. Since 1.13.
+        pub async fn controller_get_volume_health(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ControllerGetVolumeHealthRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ControllerGetVolumeHealthResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/csi.v1.Controller/ControllerGetVolumeHealth",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("csi.v1.Controller", "ControllerGetVolumeHealth"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -3672,6 +4076,23 @@ pub mod controller_server {
             request: tonic::Request<super::ControllerModifyVolumeRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ControllerModifyVolumeResponse>,
+            tonic::Status,
+        >;
+        /// The volumes that something is wrong with, page by page, published or not. Those that are well are left out.
+        /// Since 1.13.
+        async fn controller_list_volume_health(
+            &self,
+            request: tonic::Request<super::ControllerListVolumeHealthRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ControllerListVolumeHealthResponse>,
+            tonic::Status,
+        >;
+        /// What is wrong with one volume, as the storage system sees it. Since 1.13.
+        async fn controller_get_volume_health(
+            &self,
+            request: tonic::Request<super::ControllerGetVolumeHealthRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ControllerGetVolumeHealthResponse>,
             tonic::Status,
         >;
     }
@@ -4443,6 +4864,110 @@ pub mod controller_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ControllerModifyVolumeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/csi.v1.Controller/ControllerListVolumeHealth" => {
+                    #[allow(non_camel_case_types)]
+                    struct ControllerListVolumeHealthSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<
+                        super::ControllerListVolumeHealthRequest,
+                    > for ControllerListVolumeHealthSvc<T> {
+                        type Response = super::ControllerListVolumeHealthResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                super::ControllerListVolumeHealthRequest,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::controller_list_volume_health(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ControllerListVolumeHealthSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/csi.v1.Controller/ControllerGetVolumeHealth" => {
+                    #[allow(non_camel_case_types)]
+                    struct ControllerGetVolumeHealthSvc<T: Controller>(pub Arc<T>);
+                    impl<
+                        T: Controller,
+                    > tonic::server::UnaryService<
+                        super::ControllerGetVolumeHealthRequest,
+                    > for ControllerGetVolumeHealthSvc<T> {
+                        type Response = super::ControllerGetVolumeHealthResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                super::ControllerGetVolumeHealthRequest,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Controller>::controller_get_volume_health(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ControllerGetVolumeHealthSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
@@ -5806,6 +6331,57 @@ pub mod node_client {
             req.extensions_mut().insert(GrpcMethod::new("csi.v1.Node", "NodeGetInfo"));
             self.inner.unary(req, path, codec).await
         }
+        /// What is wrong with one volume, as this node sees it. Also for volumes that were only tried to be staged or
+        /// published. Since 1.13.
+        pub async fn node_get_volume_health(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NodeGetVolumeHealthRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::NodeGetVolumeHealthResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/csi.v1.Node/NodeGetVolumeHealth",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("csi.v1.Node", "NodeGetVolumeHealth"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// What is wrong with the storage system, as this node sees it. Since 1.13.
+        pub async fn node_get_storage_health(
+            &mut self,
+            request: impl tonic::IntoRequest<super::NodeGetStorageHealthRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::NodeGetStorageHealthResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/csi.v1.Node/NodeGetStorageHealth",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("csi.v1.Node", "NodeGetStorageHealth"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -5893,6 +6469,23 @@ pub mod node_server {
             request: tonic::Request<super::NodeGetInfoRequest>,
         ) -> std::result::Result<
             tonic::Response<super::NodeGetInfoResponse>,
+            tonic::Status,
+        >;
+        /// What is wrong with one volume, as this node sees it. Also for volumes that were only tried to be staged or
+        /// published. Since 1.13.
+        async fn node_get_volume_health(
+            &self,
+            request: tonic::Request<super::NodeGetVolumeHealthRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::NodeGetVolumeHealthResponse>,
+            tonic::Status,
+        >;
+        /// What is wrong with the storage system, as this node sees it. Since 1.13.
+        async fn node_get_storage_health(
+            &self,
+            request: tonic::Request<super::NodeGetStorageHealthRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::NodeGetStorageHealthResponse>,
             tonic::Status,
         >;
     }
@@ -6316,6 +6909,96 @@ pub mod node_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = NodeGetInfoSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/csi.v1.Node/NodeGetVolumeHealth" => {
+                    #[allow(non_camel_case_types)]
+                    struct NodeGetVolumeHealthSvc<T: Node>(pub Arc<T>);
+                    impl<
+                        T: Node,
+                    > tonic::server::UnaryService<super::NodeGetVolumeHealthRequest>
+                    for NodeGetVolumeHealthSvc<T> {
+                        type Response = super::NodeGetVolumeHealthResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NodeGetVolumeHealthRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Node>::node_get_volume_health(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NodeGetVolumeHealthSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/csi.v1.Node/NodeGetStorageHealth" => {
+                    #[allow(non_camel_case_types)]
+                    struct NodeGetStorageHealthSvc<T: Node>(pub Arc<T>);
+                    impl<
+                        T: Node,
+                    > tonic::server::UnaryService<super::NodeGetStorageHealthRequest>
+                    for NodeGetStorageHealthSvc<T> {
+                        type Response = super::NodeGetStorageHealthResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::NodeGetStorageHealthRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Node>::node_get_storage_health(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = NodeGetStorageHealthSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

@@ -117,3 +117,21 @@ impl fmt::Debug for v1::GetMetadataDeltaRequest {
         redact::debug(self, f)
     }
 }
+
+impl fmt::Debug for v1::ControllerListVolumeHealthRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        redact::debug(self, f)
+    }
+}
+
+impl fmt::Debug for v1::ControllerGetVolumeHealthRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        redact::debug(self, f)
+    }
+}
+
+impl fmt::Debug for v1::NodeGetStorageHealthRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        redact::debug(self, f)
+    }
+}

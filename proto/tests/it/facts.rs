@@ -1,6 +1,8 @@
 //! csi.proto against the table of wire facts: both are written as sets of sentences, which have to be equal.
+//!
+//! The file holds what either of two releases has; the counts of each show that nothing of it is lost or made up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use csi_proto::DESCRIPTOR_SET;
 use prost_reflect::{
@@ -11,7 +13,7 @@ use serde::Deserialize;
 
 const PACKAGE: &str = "csi.v1";
 
-/// The table; `since` and `ga_since` are history, which no descriptor holds.
+/// The table; `since`, `until` and `ga_since` are history, which no descriptor holds.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Facts {
@@ -19,7 +21,7 @@ struct Facts {
     package: String,
     go_package: String,
     imports: Vec<String>,
-    counts: Counts,
+    counts: BTreeMap<Release, Counts>,
     custom_options: Vec<CustomOption>,
     services: Vec<Service>,
     enums: Vec<Enum>,
@@ -27,6 +29,47 @@ struct Facts {
     csi_secret_fields: BTreeSet<String>,
     alpha: Alpha,
     deprecated: Vec<String>,
+}
+
+/// A release of the protocol, such as `v1.12.0`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+struct Release(Vec<u32>);
+
+impl TryFrom<String> for Release {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Release, String> {
+        let numbers = text.strip_prefix('v').unwrap_or_default().split('.').map(str::parse);
+        numbers.collect::<Result<_, _>>().map(Release).map_err(|_| format!("{text:?} is no release"))
+    }
+}
+
+/// Something that a release may have.
+trait Element {
+    /// The first release with it, and the last one if a later one is without.
+    fn releases(&self) -> (&Release, Option<&Release>);
+
+    fn is_in(&self, release: &Release) -> bool {
+        let (since, until) = self.releases();
+        since <= release && until.is_none_or(|until| release <= until)
+    }
+}
+
+macro_rules! elements {
+    ($($element:ident)+) => {
+        $(impl Element for $element {
+            fn releases(&self) -> (&Release, Option<&Release>) {
+                (&self.since, self.until.as_ref())
+            }
+        })+
+    };
+}
+
+elements! { Service Rpc Enum EnumValue Message Field }
+
+fn number<'a, E: Element + 'a>(elements: impl IntoIterator<Item = &'a E>, release: &Release) -> usize {
+    elements.into_iter().filter(|element| element.is_in(release)).count()
 }
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
@@ -51,6 +94,8 @@ struct CustomOption {
 
 #[derive(Deserialize)]
 struct Service {
+    since: Release,
+    until: Option<Release>,
     name: String,
     #[serde(default)]
     alpha: bool,
@@ -59,6 +104,8 @@ struct Service {
 
 #[derive(Deserialize)]
 struct Rpc {
+    since: Release,
+    until: Option<Release>,
     name: String,
     request: String,
     response: String,
@@ -69,12 +116,16 @@ struct Rpc {
 
 #[derive(Deserialize)]
 struct Enum {
+    since: Release,
+    until: Option<Release>,
     name: String,
     values: Vec<EnumValue>,
 }
 
 #[derive(Deserialize)]
 struct EnumValue {
+    since: Release,
+    until: Option<Release>,
     name: String,
     number: i32,
     #[serde(default)]
@@ -83,6 +134,8 @@ struct EnumValue {
 
 #[derive(Deserialize)]
 struct Message {
+    since: Release,
+    until: Option<Release>,
     name: String,
     #[serde(default)]
     alpha: bool,
@@ -93,6 +146,8 @@ struct Message {
 
 #[derive(Deserialize)]
 struct Field {
+    since: Release,
+    until: Option<Release>,
     name: String,
     number: u32,
     r#type: String,
@@ -124,7 +179,7 @@ fn file() -> FileDescriptor {
 }
 
 fn field_sentence(message: &str, field: &Field) -> String {
-    let Field { name, number, r#type, kind, is_enum, oneof, options } = field;
+    let Field { name, number, r#type, kind, is_enum, oneof, options, .. } = field;
     let kind = if *is_enum { format!("{kind} enum") } else { kind.clone() };
     format!("field {message}.{name} = {number}: {kind} {}, oneof {oneof:?}, options {options:?}", r#type)
 }
@@ -136,20 +191,20 @@ fn sentences_of_table(facts: &Facts) -> BTreeSet<String> {
     }
     for service in &facts.services {
         all.insert(format!("service {}, alpha {}", service.name, service.alpha));
-        for Rpc { name, request, response, streaming, alpha } in &service.rpcs {
+        for Rpc { name, request, response, streaming, alpha, .. } in &service.rpcs {
             let service = &service.name;
             all.insert(format!(
                 "rpc {service}.{name}({request}) -> {response}, streaming {streaming}, alpha {alpha}"
             ));
         }
     }
-    for Enum { name, values } in &facts.enums {
+    for Enum { name, values, .. } in &facts.enums {
         all.insert(format!("enum {name}"));
-        for EnumValue { name: value, number, alpha } in values {
+        for EnumValue { name: value, number, alpha, .. } in values {
             all.insert(format!("value {name}.{value} = {number}, alpha {alpha}"));
         }
     }
-    for Message { name, alpha, oneofs, fields } in &facts.messages {
+    for Message { name, alpha, oneofs, fields, .. } in &facts.messages {
         all.insert(format!("message {name}, alpha {alpha}, oneofs {oneofs:?}"));
         all.extend(fields.iter().map(|field| field_sentence(name, field)));
     }
@@ -212,6 +267,9 @@ fn field_facts(field: &FieldDescriptor) -> Field {
         kind => (if field.is_list() { "repeated" } else { "singular" }, type_name(&kind)),
     };
     Field {
+        // History, which no descriptor holds.
+        since: Release(Vec::new()),
+        until: None,
         name: field.name().to_owned(),
         number: field.number(),
         r#type,
@@ -270,22 +328,38 @@ fn every_element_is_as_in_the_table() {
 }
 
 #[test]
-fn the_counts_are_those_of_the_table() {
-    let file = file();
-    let messages = messages(&file);
-    let counts = Counts {
-        services: file.services().len(),
-        rpcs: file.services().map(|service| service.methods().len()).sum(),
-        fields: messages.iter().map(|message| message.fields().len()).sum(),
-        messages: messages.len(),
-        enums: enums(&file).len(),
-        enum_values: enums(&file).iter().map(|item| item.values().len()).sum(),
-    };
-    assert_eq!(counts, facts().counts);
-    assert_eq!(
-        counts,
-        Counts { services: 5, rpcs: 32, messages: 94, fields: 196, enums: 8, enum_values: 47 }
-    );
+fn each_release_has_as_many_of_everything_as_it_was_published_with() {
+    let facts = facts();
+    for (release, counts) in &facts.counts {
+        let in_release = Counts {
+            services: number(&facts.services, release),
+            rpcs: number(facts.services.iter().flat_map(|service| &service.rpcs), release),
+            messages: number(&facts.messages, release),
+            fields: number(facts.messages.iter().flat_map(|message| &message.fields), release),
+            enums: number(&facts.enums, release),
+            enum_values: number(facts.enums.iter().flat_map(|item| &item.values), release),
+        };
+        assert_eq!(in_release, *counts, "{release:?}");
+    }
+    let published = [
+        Counts { services: 5, rpcs: 32, messages: 94, fields: 196, enums: 8, enum_values: 47 },
+        Counts { services: 5, rpcs: 36, messages: 104, fields: 216, enums: 10, enum_values: 57 },
+    ];
+    assert_eq!(facts.counts.into_values().collect::<Vec<_>>(), published);
+}
+
+#[test]
+fn what_a_release_took_away_has_a_number_that_nothing_else_has() {
+    let facts = facts();
+    let fields = facts.messages.iter().map(|message| {
+        (&message.name, message.fields.iter().map(|field| i64::from(field.number)).collect::<Vec<_>>())
+    });
+    let values = facts.enums.iter().map(|item| {
+        (&item.name, item.values.iter().map(|value| i64::from(value.number)).collect::<Vec<_>>())
+    });
+    for (name, numbers) in fields.chain(values) {
+        assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), numbers.len(), "{name}");
+    }
 }
 
 #[test]

@@ -62,6 +62,9 @@ fn every_message_with_secrets_hides_them() {
         check::<v1::GetVolumeGroupSnapshotRequest>(),
         check::<v1::GetMetadataAllocatedRequest>(),
         check::<v1::GetMetadataDeltaRequest>(),
+        check::<v1::ControllerListVolumeHealthRequest>(),
+        check::<v1::ControllerGetVolumeHealthRequest>(),
+        check::<v1::NodeGetStorageHealthRequest>(),
     ]);
     let secretive: BTreeSet<_> = pool()
         .all_messages()

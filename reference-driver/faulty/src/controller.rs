@@ -1,12 +1,19 @@
 //! What goes wrong where volumes and snapshots are made.
 
+use std::time::Duration;
+
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::group_controller_server::GroupController as _;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::*;
 use tonic::{Request, Response};
 
+use crate::data::Origin;
 use crate::{Defect, Faults, Reply, Seen};
+
+const MIB: i64 = 1 << 20;
+/// How long a copy takes that can be given up half-way.
+const COPY_TIME: Duration = Duration::from_millis(80);
 
 impl Faults {
     pub(crate) async fn create_volume(
@@ -18,10 +25,21 @@ impl Faults {
         let message = request.get_mut();
         message.volume_capabilities.iter_mut().for_each(|capability| self.misread(capability));
         self.misread_source(&seen, message);
+        self.misread_size(&seen, message);
+        self.begin_copy(&mut seen, message).await?;
         let mut done = self.driver.create_volume(request).await?;
         let Some(volume) = &mut done.get_mut().volume else { return Ok(done) };
-        seen.names.insert(volume.volume_id.clone(), asked.name);
+        let id = volume.volume_id.clone();
+        match seen.names.insert(id.clone(), asked.name.clone()).is_none() {
+            true => seen.note_origin(&id, asked.volume_content_source.as_ref()),
+            false if self.has(Defect::WipesAtRepeatedCreation) => self.empty(&mut seen, &id),
+            false => {}
+        }
         volume.content_source = asked.volume_content_source;
+        if self.misstates_size() {
+            let asked = asked.capacity_range.map_or(0, |range| range.required_bytes);
+            volume.capacity_bytes = if asked > 0 { asked } else { volume.capacity_bytes };
+        }
         if volume.content_source.is_some() {
             seen.copies.insert(volume.volume_id.clone());
             seen.new_copies.insert(volume.volume_id.clone());
@@ -45,9 +63,107 @@ impl Faults {
         let mut seen = self.seen.lock().await;
         let name = seen.names.get(&request.get_ref().volume_id).cloned();
         let is_deleted_again = name.is_some_and(|name| !seen.deleted_names.insert(name));
-        match is_deleted_again && self.has(Defect::DeletesNameOnce) {
-            true => Ok(Response::new(DeleteVolumeResponse {})),
-            false => self.driver.delete_volume(request).await,
+        if is_deleted_again && self.has(Defect::DeletesNameOnce) {
+            return Ok(Response::new(DeleteVolumeResponse {}));
+        }
+        let id = request.get_ref().volume_id.clone();
+        let done = self.driver.delete_volume(request).await?;
+        self.delete_more(&mut seen, &id);
+        // Its name may come again, with another id.
+        seen.names.remove(&id);
+        Ok(done)
+    }
+
+    pub(crate) async fn delete_snapshot(
+        &self,
+        request: Request<DeleteSnapshotRequest>,
+    ) -> Reply<DeleteSnapshotResponse> {
+        if self.has(Defect::KeepsDeletedSnapshots) {
+            return Ok(Response::new(DeleteSnapshotResponse {}));
+        }
+        let id = request.get_ref().snapshot_id.clone();
+        let done = self.driver.delete_snapshot(request).await?;
+        self.seen.lock().await.data.cuts.retain(|(snapshot, _)| *snapshot != id);
+        Ok(done)
+    }
+
+    pub(crate) async fn controller_unpublish_volume(
+        &self,
+        request: Request<ControllerUnpublishVolumeRequest>,
+    ) -> Reply<ControllerUnpublishVolumeResponse> {
+        let id = request.get_ref().volume_id.clone();
+        let done = self.driver.controller_unpublish_volume(request).await?;
+        if self.has(Defect::WipesAtDetach) {
+            self.empty(&mut *self.seen.lock().await, &id);
+        }
+        Ok(done)
+    }
+
+    /// Takes a snapshot that nobody asked for, of a volume that is about to be used.
+    pub(crate) async fn cut_unseen(&self, seen: &mut Seen, id: &str) {
+        let name = format!("unseen-{}-{}", id, seen.data.staged_as.len() + seen.data.cuts.len());
+        let request = CreateSnapshotRequest { source_volume_id: id.to_owned(), name, ..Default::default() };
+        if let Ok(done) = self.driver.create_snapshot(Request::new(request)).await
+            && let Some(snapshot) = done.into_inner().snapshot
+        {
+            seen.data.staged_as.insert(id.to_owned(), snapshot.snapshot_id);
+        }
+    }
+
+    /// Makes the volume of a copy first, and its data later; who gives up meanwhile finds the volume as it is.
+    async fn begin_copy(
+        &self,
+        seen: &mut Seen,
+        request: &mut CreateVolumeRequest,
+    ) -> Result<(), tonic::Status> {
+        let is_copy = request.volume_content_source.is_some();
+        if !is_copy
+            || !self.has(Defect::HandsOutHalfCopies)
+            || seen.names.values().any(|name| *name == request.name)
+        {
+            return Ok(());
+        }
+        let empty = CreateVolumeRequest { volume_content_source: None, ..request.clone() };
+        if seen.data.half.contains(&request.name) {
+            *request = empty;
+            return Ok(());
+        }
+        let made = self.driver.create_volume(Request::new(empty)).await?.into_inner();
+        seen.data.half.insert(request.name.clone());
+        tokio::time::sleep(COPY_TIME).await;
+        seen.data.half.remove(&request.name);
+        let volume_id = made.volume.unwrap_or_default().volume_id;
+        self.driver
+            .delete_volume(Request::new(DeleteVolumeRequest { volume_id, ..Default::default() }))
+            .await?;
+        Ok(())
+    }
+
+    /// Whether what was asked for is told, whatever was made.
+    fn misstates_size(&self) -> bool {
+        matches!(self.defect, Some(Defect::RoundsDown | Defect::ExceedsLimit | Defect::RestoresGrown))
+    }
+
+    fn misread_size(&self, seen: &Seen, request: &mut CreateVolumeRequest) {
+        let Some(range) = &mut request.capacity_range else { return };
+        match self.defect {
+            Some(Defect::RoundsDown) if range.limit_bytes == 0 => range.required_bytes &= !(MIB - 1),
+            Some(Defect::ExceedsLimit) if range.limit_bytes > 0 => {
+                *range = CapacityRange { required_bytes: range.limit_bytes + MIB, limit_bytes: 0 };
+            }
+            Some(Defect::RestoresGrown) => {
+                let Some(VolumeContentSource { r#type: Some(Type::Snapshot(source)) }) =
+                    &request.volume_content_source
+                else {
+                    return;
+                };
+                let source =
+                    seen.snapshots.get(&source.snapshot_id).map(|snapshot| &snapshot.source_volume_id);
+                if let Some(bytes) = source.and_then(|source| seen.data.grown.get(source)) {
+                    *range = CapacityRange { required_bytes: *bytes, limit_bytes: 0 };
+                }
+            }
+            _ => {}
         }
     }
 
@@ -75,11 +191,43 @@ impl Faults {
                 seen.snapshots.get(snapshot).map(|snapshot| snapshot.source_volume_id.clone())
             }
             (Some(Defect::GroupsOverTime), _) => seen.late_members.get(snapshot).cloned(),
+            (Some(Defect::ClonesSourceOfCopy), Some(Type::Volume(VolumeSource { volume_id }))) => {
+                seen.origin_of(volume_id, true)
+            }
+            (Some(Defect::RestoresNothingOfDeleted), Some(Type::Snapshot(_))) => {
+                let of = seen.snapshots.get(snapshot).map(|snapshot| &snapshot.source_volume_id);
+                if of.is_some_and(|volume| seen.data.deleted.contains(volume)) {
+                    request.volume_content_source = None;
+                }
+                None
+            }
+            (_, Some(Type::Snapshot(_))) => {
+                if let Some(snapshot_id) = self.other_snapshot(seen, snapshot) {
+                    let source = Type::Snapshot(SnapshotSource { snapshot_id });
+                    request.volume_content_source = Some(VolumeContentSource { r#type: Some(source) });
+                }
+                None
+            }
             _ => None,
         };
         if let Some(volume_id) = later {
             let source = Type::Volume(VolumeSource { volume_id });
             request.volume_content_source = Some(VolumeContentSource { r#type: Some(source) });
+        }
+    }
+
+    /// The snapshot that is restored in place of another one.
+    fn other_snapshot(&self, seen: &Seen, snapshot: &str) -> Option<String> {
+        let of =
+            |id: &str| seen.data.cuts.iter().find(|(snapshot, _)| snapshot == id).map(|(_, volume)| volume);
+        let mut alike = seen.data.cuts.iter().filter(|(_, volume)| of(snapshot) == Some(volume));
+        match self.defect {
+            Some(Defect::RestoresFirst) => alike.next().map(|(snapshot, _)| snapshot.clone()),
+            Some(Defect::RestoresNewest) => alike.next_back().map(|(snapshot, _)| snapshot.clone()),
+            Some(Defect::MembersHoldFirst | Defect::SnapshotsMissUse) => {
+                seen.data.instead.get(snapshot).cloned()
+            }
+            _ => None,
         }
     }
 
@@ -106,12 +254,28 @@ impl Faults {
 
     pub(crate) async fn create_snapshot(
         &self,
-        request: Request<CreateSnapshotRequest>,
+        mut request: Request<CreateSnapshotRequest>,
     ) -> Reply<CreateSnapshotResponse> {
         let mut seen = self.seen.lock().await;
-        let done = self.driver.create_snapshot(request).await?;
-        let snapshot = done.get_ref().snapshot.iter();
-        seen.snapshots.extend(snapshot.map(|one| (one.snapshot_id.clone(), one.clone())));
+        let volume = request.get_ref().source_volume_id.clone();
+        if self.has(Defect::SnapshotsSourceOfCopy)
+            && let Some(source) = seen.origin_of(&volume, true)
+        {
+            request.get_mut().source_volume_id = source;
+        }
+        let mut done = self.driver.create_snapshot(request).await?;
+        let Some(snapshot) = &mut done.get_mut().snapshot else { return Ok(done) };
+        snapshot.source_volume_id.clone_from(&volume);
+        let id = snapshot.snapshot_id.clone();
+        seen.snapshots.insert(id.clone(), snapshot.clone());
+        if !seen.data.cuts.iter().any(|(other, _)| *other == id) {
+            seen.data.cuts.push((id.clone(), volume.clone()));
+            if let Some(unseen) = seen.data.staged_as.get(&volume).cloned()
+                && seen.target_of(&volume).is_some()
+            {
+                seen.data.instead.insert(id, unseen);
+            }
+        }
         Ok(done)
     }
 
@@ -127,7 +291,11 @@ impl Faults {
                 std::mem::swap(&mut first.source_volume_id, &mut second.source_volume_id);
             }
             let late = (second.snapshot_id.clone(), second.source_volume_id.clone());
-            self.seen.lock().await.late_members.extend([late]);
+            let mut seen = self.seen.lock().await;
+            if self.has(Defect::MembersHoldFirst) {
+                seen.data.instead.insert(second.snapshot_id.clone(), first.snapshot_id.clone());
+            }
+            seen.late_members.extend([late]);
         }
         Ok(done)
     }
@@ -137,7 +305,14 @@ impl Faults {
         request: Request<ControllerExpandVolumeRequest>,
     ) -> Reply<ControllerExpandVolumeResponse> {
         if !self.has(Defect::ControllerExpandsNothing) {
-            return self.driver.controller_expand_volume(request).await;
+            let id = request.get_ref().volume_id.clone();
+            let done = self.driver.controller_expand_volume(request).await?;
+            let mut seen = self.seen.lock().await;
+            seen.data.grown.insert(id.clone(), done.get_ref().capacity_bytes);
+            if self.has(Defect::ExpansionWipes) {
+                self.empty(&mut seen, &id);
+            }
+            return Ok(done);
         }
         let capacity_bytes = request.get_ref().capacity_range.map_or(0, |range| range.required_bytes);
         Ok(Response::new(ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required: false }))
@@ -151,5 +326,22 @@ impl Faults {
             true => Ok(Response::new(ControllerModifyVolumeResponse {})),
             false => self.driver.controller_modify_volume(request).await,
         }
+    }
+}
+
+impl Seen {
+    /// Remembers what a new volume was made from.
+    fn note_origin(&mut self, id: &str, source: Option<&VolumeContentSource>) {
+        self.data.unused.insert(id.to_owned());
+        let origin = match source.and_then(|source| source.r#type.clone()) {
+            Some(Type::Volume(VolumeSource { volume_id })) => Origin { snapshot: None, volume: volume_id },
+            Some(Type::Snapshot(SnapshotSource { snapshot_id })) => {
+                let volume =
+                    self.snapshots.get(&snapshot_id).map(|snapshot| snapshot.source_volume_id.clone());
+                Origin { snapshot: Some(snapshot_id), volume: volume.unwrap_or_default() }
+            }
+            None => return,
+        };
+        self.data.origins.insert(id.to_owned(), origin);
     }
 }

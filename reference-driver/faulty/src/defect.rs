@@ -88,6 +88,84 @@ defects! {
     AttachesForWriting = "hostpath/attaches-for-writing";
     /// The second member of a group snapshot holds what is written until it is restored.
     GroupsOverTime = "hostpath/groups-over-time";
+    /// Volumes that were asked for for writing are mounted for reading only when they are published once more.
+    MountsForReadingOnly = "hostpath/mounts-for-reading-only";
+    /// Of `mount_flags` only the first is looked at.
+    TakesFirstFlagOnly = "hostpath/takes-first-flag-only";
+    /// NodeGetVolumeStats measures the file system that the driver's own directory is on.
+    StatsOfTheHost = "hostpath/stats-of-the-host";
+    /// NodeGetVolumeStats tells twice the size.
+    StatsDoubled = "hostpath/stats-doubled";
     /// DeleteVolume does nothing where a volume of the same name was deleted before.
     DeletesNameOnce = "hostpath/deletes-a-name-once";
+    /// A volume that was staged before holds what was in it when it was first unpublished.
+    RevertsAtRestage = "hostpath/reverts-at-restage";
+    /// A volume shows what was last in a copy of it, as where both share their data.
+    CopiesWriteThrough = "hostpath/copies-write-through";
+    /// A copy of a volume shows what is in the volume now, as where it is a link to it.
+    CopiesFollowSource = "hostpath/copies-follow-source";
+    /// The second volume made from a snapshot shows what is in the first one.
+    RestoresShare = "hostpath/restores-share";
+    /// An expanded volume is empty.
+    ExpansionWipes = "hostpath/expansion-wipes";
+    /// When a volume is deleted, its copies are emptied.
+    DeletesCopies = "hostpath/deletes-copies-with-source";
+    /// When a copy is deleted, the volume that it was made from is emptied.
+    DeletesSource = "hostpath/deletes-source-with-copy";
+    /// A copy lacks its last part, and the last half of its files.
+    CopiesLoseEnd = "hostpath/copies-lose-end";
+    /// What is in a copy stands 512 bytes behind its place.
+    CopiesShifted = "hostpath/copies-shifted";
+    /// A copy has wrong bytes in it.
+    CopiesDamaged = "hostpath/copies-damaged";
+    /// CreateVolume of a volume that exists empties it.
+    WipesAtRepeatedCreation = "hostpath/wipes-at-repeated-creation";
+    /// NodeStageVolume of a staged volume empties it.
+    WipesAtRepeatedStaging = "hostpath/wipes-at-repeated-staging";
+    /// A volume that is unpublished from its node by the controller is emptied.
+    WipesAtDetach = "hostpath/wipes-at-detach";
+    /// The last part of a volume, and the last half of its files, is lost when it is unpublished.
+    LosesEnd = "hostpath/loses-end";
+    /// A new volume holds what was in the one that was deleted last.
+    HandsOutDeleted = "hostpath/hands-out-deleted-data";
+    /// Nothing is done to publish a volume where a directory exists at the target path.
+    TakesDirectoryForPublished = "hostpath/takes-directory-for-published";
+    /// Nothing is done to publish a volume at a path where it was published before, since it was unpublished or not.
+    RemembersPublished = "hostpath/remembers-published";
+    /// What is not mounted cannot be unpublished.
+    RefusesUnpublishWithoutMount = "hostpath/refuses-unpublish-without-mount";
+    /// What is not mounted cannot be unstaged.
+    RefusesUnstageWithoutMount = "hostpath/refuses-unstage-without-mount";
+    /// NodeUnpublishVolume unpublishes the volume at all of its targets.
+    UnpublishesAllTargets = "hostpath/unpublishes-all-targets";
+    /// A volume that is staged again shows another one that is published.
+    MixesUpRestaged = "hostpath/mixes-up-restaged";
+    /// DeleteVolume unmounts another volume.
+    DeleteUnmountsOthers = "hostpath/delete-unmounts-others";
+    /// Volumes are rounded down to whole MiB, and are said to have what was asked for.
+    RoundsDown = "hostpath/rounds-down";
+    /// Volumes with a limit are a MiB larger than it, and are said to have what was asked for.
+    ExceedsLimit = "hostpath/exceeds-limit";
+    /// A volume made from a snapshot is as large as the source of the snapshot is by then.
+    RestoresGrown = "hostpath/restores-at-grown-size";
+    /// A volume made from a snapshot holds the first snapshot of the same source.
+    RestoresFirst = "hostpath/restores-first-snapshot";
+    /// A volume made from a snapshot holds the last snapshot of the same source.
+    RestoresNewest = "hostpath/restores-newest-snapshot";
+    /// A snapshot of a copy is one of what it was copied from.
+    SnapshotsSourceOfCopy = "hostpath/snapshots-source-of-copy";
+    /// A volume made from a copy is made from what that was copied from.
+    ClonesSourceOfCopy = "hostpath/clones-source-of-copy";
+    /// A volume made from a snapshot is empty where the source of the snapshot was deleted.
+    RestoresNothingOfDeleted = "hostpath/restores-nothing-of-deleted";
+    /// A snapshot of a volume in use holds what was in it when it was staged, as where what was written is not flushed.
+    SnapshotsMissUse = "hostpath/snapshots-miss-use";
+    /// A volume made from a member of a group snapshot holds the first member.
+    MembersHoldFirst = "hostpath/members-hold-first";
+    /// DeleteSnapshot does nothing, so that a snapshot of the same name is the old one.
+    KeepsDeletedSnapshots = "hostpath/keeps-deleted-snapshots";
+    /// A copy that its caller gave up while it was made is handed out as it is.
+    HandsOutHalfCopies = "hostpath/hands-out-half-copies";
+    /// A driver that starts takes all mounts away.
+    UnmountsAtStart = "hostpath/unmounts-at-start";
 }

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a driver of tests; a panic is a failure of the test")]
 #![warn(missing_docs)]
 
+mod contents;
 mod controller;
+mod data;
 mod defect;
 mod node;
 pub mod plain;
@@ -22,6 +24,8 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
 pub use defect::Defect;
+
+use data::Data;
 
 pub(crate) type Reply<T> = Result<Response<T>, Status>;
 
@@ -69,11 +73,13 @@ pub(crate) struct Seen {
     pub(crate) snapshots: BTreeMap<String, Snapshot>,
     /// The second members of group snapshots by their ids, with their volumes.
     pub(crate) late_members: BTreeMap<String, String>,
+    pub(crate) data: Data,
 }
 
 /// The services of the driver with a defect.
 pub fn routes(driver: &HostpathDriver, defect: Option<Defect>) -> Routes {
     let faults = Faults { driver: driver.clone(), defect, seen: Arc::default() };
+    faults.start();
     let faulty = Faulty { driver: driver.clone(), faults };
     Routes::new(IdentityServer::new(driver.clone()))
         .add_service(ControllerServer::new(faulty.clone()))
@@ -93,6 +99,7 @@ impl Faults {
             Some(Defect::IgnoresGroup) => mount.volume_mount_group.clear(),
             Some(Defect::IgnoresFsType) => "ext4".clone_into(&mut mount.fs_type),
             Some(Defect::IgnoresMountFlags) => mount.mount_flags.clear(),
+            Some(Defect::TakesFirstFlagOnly) => mount.mount_flags.truncate(1),
             Some(Defect::ForbidsExecution) => mount.mount_flags.push("noexec".to_owned()),
             _ => {}
         }
@@ -117,18 +124,20 @@ service! {
     faults.create_volume(CreateVolumeRequest) -> CreateVolumeResponse;
     faults.delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse;
     faults.controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse;
-    driver.controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse;
+    faults.controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse;
     driver.validate_volume_capabilities(ValidateVolumeCapabilitiesRequest) -> ValidateVolumeCapabilitiesResponse;
     driver.list_volumes(ListVolumesRequest) -> ListVolumesResponse;
     faults.get_capacity(GetCapacityRequest) -> GetCapacityResponse;
     driver.controller_get_capabilities(ControllerGetCapabilitiesRequest) -> ControllerGetCapabilitiesResponse;
     faults.create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse;
-    driver.delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse;
+    faults.delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse;
     driver.list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse;
     driver.get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse;
     faults.controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse;
     driver.controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse;
     faults.controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse;
+    driver.controller_list_volume_health(ControllerListVolumeHealthRequest) -> ControllerListVolumeHealthResponse;
+    driver.controller_get_volume_health(ControllerGetVolumeHealthRequest) -> ControllerGetVolumeHealthResponse;
 }
 
 service! {
@@ -145,8 +154,10 @@ service! {
     faults.node_unstage_volume(NodeUnstageVolumeRequest) -> NodeUnstageVolumeResponse;
     faults.node_publish_volume(NodePublishVolumeRequest) -> NodePublishVolumeResponse;
     faults.node_unpublish_volume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse;
-    driver.node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;
+    faults.node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;
     faults.node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse;
     driver.node_get_capabilities(NodeGetCapabilitiesRequest) -> NodeGetCapabilitiesResponse;
     driver.node_get_info(NodeGetInfoRequest) -> NodeGetInfoResponse;
+    driver.node_get_volume_health(NodeGetVolumeHealthRequest) -> NodeGetVolumeHealthResponse;
+    driver.node_get_storage_health(NodeGetStorageHealthRequest) -> NodeGetStorageHealthResponse;
 }

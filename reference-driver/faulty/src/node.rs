@@ -7,9 +7,10 @@ use std::path::Path;
 
 use csi_proto::v1::node_server::Node as _;
 use csi_proto::v1::*;
-use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 use tonic::{Request, Response, Status};
 
+use crate::data::{is_mounted, take_away};
 use crate::{Defect, Faults, Reply, Seen};
 
 /// Bytes that are wiped of a device, at its beginning.
@@ -30,9 +31,16 @@ impl Faults {
         if self.has(Defect::RefusesCopiesBesideSource) && is_second {
             return Err(Status::internal("mount: wrong fs type, bad option, bad superblock"));
         }
+        if self.has(Defect::SnapshotsMissUse) && !seen.staging_paths.contains(&path) {
+            self.cut_unseen(&mut seen, &id).await;
+        }
         let done = self.driver.node_stage_volume(request).await?;
-        if !seen.staging_paths.insert(path.clone()) && self.has(Defect::StacksStagings) {
-            seen.stack(&path);
+        if !seen.staging_paths.insert(path.clone()) {
+            match self.defect {
+                Some(Defect::StacksStagings) => seen.stack(&path),
+                Some(Defect::WipesAtRepeatedStaging) => self.empty(&mut seen, &id),
+                _ => {}
+            }
         }
         if !seen.staged.insert(id.clone()) {
             seen.restaged.insert(id);
@@ -50,20 +58,26 @@ impl Faults {
         let (id, target) = (message.volume_id.clone(), message.target_path.clone());
         let for_group = message.volume_capability.as_ref().is_some_and(has_group);
         let mut seen = self.seen.lock().await;
+        if self.is_taken_for_published(&seen, &id, &target) {
+            return Ok(Response::new(NodePublishVolumeResponse {}));
+        }
         let done = self.driver.node_publish_volume(request).await?;
+        seen.data.targets.insert((target.clone(), id.clone()));
         if for_group && self.has(Defect::GroupOfDirectoryOnly) {
             fs::set_permissions(&target, Permissions::from_mode(0o770)).unwrap();
         }
-        if seen.restaged.remove(&id) && self.has(Defect::WipesAtRestage) {
+        let is_restaged = seen.restaged.remove(&id);
+        if is_restaged && self.has(Defect::WipesAtRestage) {
             wipe(Path::new(&target));
         }
+        self.spoil(&mut seen, &id, &target, is_restaged);
         if seen.new_copies.remove(&id) && self.has(Defect::CopiesPlainFiles) {
             leave_plain_files(Path::new(&target));
         }
         if self.has(Defect::StacksPublications) && seen.published.iter().any(|(path, _)| *path == target) {
             seen.stack(&target);
         }
-        if self.cover(&seen, &id, &target) {
+        if self.cover(&seen, &id, &target, is_restaged) {
             seen.covered.insert(target.clone());
         }
         seen.published.push((target, id));
@@ -71,19 +85,39 @@ impl Faults {
     }
 
     /// Shows something else at the target than the volume, if the driver does that.
-    fn cover(&self, seen: &Seen, id: &str, target: &str) -> bool {
+    fn cover(&self, seen: &Seen, id: &str, target: &str, is_restaged: bool) -> bool {
         let mut published = seen.published.iter();
+        let mixes_up = match self.defect {
+            Some(Defect::MixesUp) => true,
+            Some(Defect::MixesUpRestaged) => is_restaged,
+            _ => false,
+        };
         match self.defect {
-            Some(Defect::MixesUp) => {
+            _ if mixes_up => {
                 let is_alike = |other: &str| Path::new(other).is_dir() == Path::new(target).is_dir();
                 let other = published.find(|(other, volume)| volume != id && is_alike(other));
                 other.inspect(|(other, _)| mount_bind(other, target).unwrap()).is_some()
+            }
+            Some(Defect::MountsForReadingOnly) if Path::new(target).is_dir() => {
+                let other = published.find(|(other, volume)| volume == id && other != target);
+                other.inspect(|(other, _)| bind_for_reading(other, target)).is_some()
             }
             Some(Defect::HidesFromSecondPod) if Path::new(target).is_dir() => {
                 let other = published.find(|(other, volume)| volume == id && other != target);
                 other
                     .inspect(|_| mount("none", target, "tmpfs", MountFlags::empty(), None).unwrap())
                     .is_some()
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether nothing is done, since it looks as if the volume were published.
+    fn is_taken_for_published(&self, seen: &Seen, id: &str, target: &str) -> bool {
+        match self.defect {
+            Some(Defect::TakesDirectoryForPublished) => Path::new(target).is_dir(),
+            Some(Defect::RemembersPublished) => {
+                seen.data.targets.contains(&(target.to_owned(), id.to_owned()))
             }
             _ => false,
         }
@@ -102,11 +136,20 @@ impl Faults {
         if seen.unstack(&target) {
             return Ok(Response::new(NodeUnpublishVolumeResponse {}));
         }
-        if seen.covered.remove(&target) {
-            unmount(&target, UnmountFlags::empty()).unwrap();
+        if self.has(Defect::RefusesUnpublishWithoutMount) && !is_mounted(&target) {
+            return Err(Status::internal(format!("umount {target}: not mounted")));
         }
+        self.set_aside(&mut seen, &target);
+        if seen.covered.remove(&target) {
+            take_away(&target);
+        }
+        let id = request.get_ref().volume_id.clone();
         seen.published.retain(|(other, _)| *other != target);
         match self.defect {
+            Some(Defect::UnpublishesAllTargets) => {
+                let others = seen.published.iter().filter(|(_, volume)| *volume == id);
+                others.for_each(|(other, _)| take_away(other));
+            }
             Some(Defect::LosesLastByte) => cut(Path::new(&target), |bytes| bytes.saturating_sub(1)),
             Some(Defect::CutsFiles) => cut(Path::new(&target), |bytes| bytes.min(CUT_AT_BYTES)),
             _ => {}
@@ -123,8 +166,30 @@ impl Faults {
         if seen.unstack(&path) {
             return Ok(Response::new(NodeUnstageVolumeResponse {}));
         }
+        if self.has(Defect::RefusesUnstageWithoutMount) && !is_mounted(&path) {
+            return Err(Status::internal(format!("umount {path}: not mounted")));
+        }
         seen.staging_paths.remove(&path);
         self.driver.node_unstage_volume(request).await
+    }
+
+    pub(crate) async fn node_get_volume_stats(
+        &self,
+        request: Request<NodeGetVolumeStatsRequest>,
+    ) -> Reply<NodeGetVolumeStatsResponse> {
+        let mut done = self.driver.node_get_volume_stats(request).await?;
+        let bytes = volume_usage::Unit::Bytes as i32;
+        for usage in done.get_mut().usage.iter_mut().filter(|usage| usage.unit == bytes) {
+            match self.defect {
+                Some(Defect::StatsOfTheHost) => {
+                    let host = rustix::fs::statvfs("/").unwrap();
+                    usage.total = i64::try_from(host.f_blocks * host.f_frsize).unwrap();
+                }
+                Some(Defect::StatsDoubled) => usage.total *= 2,
+                _ => {}
+            }
+        }
+        Ok(done)
     }
 
     pub(crate) async fn node_expand_volume(
@@ -153,6 +218,12 @@ impl Seen {
         self.stacked.swap_remove(at);
         true
     }
+}
+
+/// Shows what is at one target at another one, where nobody can write to it.
+fn bind_for_reading(other: &str, target: &str) {
+    mount_bind(other, target).unwrap();
+    mount_remount(target, MountFlags::BIND | MountFlags::RDONLY, "").unwrap();
 }
 
 /// Removes links, and what is hidden, in a directory and those below it.

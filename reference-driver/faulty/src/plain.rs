@@ -576,6 +576,20 @@ impl Controller for PlainDriver {
         Err(not_offered())
     }
 
+    async fn controller_list_volume_health(
+        &self,
+        _: Request<ControllerListVolumeHealthRequest>,
+    ) -> Reply<ControllerListVolumeHealthResponse> {
+        Err(not_offered())
+    }
+
+    async fn controller_get_volume_health(
+        &self,
+        _: Request<ControllerGetVolumeHealthRequest>,
+    ) -> Reply<ControllerGetVolumeHealthResponse> {
+        Err(not_offered())
+    }
+
     async fn controller_modify_volume(
         &self,
         _: Request<ControllerModifyVolumeRequest>,
@@ -654,6 +668,20 @@ impl Node for PlainDriver {
 
     async fn node_get_info(&self, _: Request<NodeGetInfoRequest>) -> Reply<NodeGetInfoResponse> {
         Ok(Response::new(NodeGetInfoResponse { node_id: NODE.to_owned(), ..Default::default() }))
+    }
+
+    async fn node_get_volume_health(
+        &self,
+        _: Request<NodeGetVolumeHealthRequest>,
+    ) -> Reply<NodeGetVolumeHealthResponse> {
+        Err(not_offered())
+    }
+
+    async fn node_get_storage_health(
+        &self,
+        _: Request<NodeGetStorageHealthRequest>,
+    ) -> Reply<NodeGetStorageHealthResponse> {
+        Err(not_offered())
     }
 
     async fn node_get_volume_stats(

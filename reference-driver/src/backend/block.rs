@@ -4,18 +4,18 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use csi_proto::v1::VolumeUsage;
 use csi_proto::v1::volume_usage::Unit;
-use csi_proto::v1::{VolumeCondition, VolumeUsage};
 use rustix::fs::FileType;
 use rustix::mount::MountFlags;
 
 use super::{Backend, file, unmount, used};
 use crate::capability::Capability;
-use crate::condition;
 use crate::driver::Driver;
 use crate::error::{DriverError, IoContext, Result};
 use crate::freeze::Frozen;
 use crate::fs::FsType;
+use crate::health::Trouble;
 use crate::ids::Shown;
 use crate::loopdev::{self, LoopDevice};
 use crate::mount;
@@ -178,21 +178,21 @@ impl Backend for Block {
         volume: &Volume,
         at: &Place,
         _readonly: bool,
-    ) -> Result<(Vec<VolumeUsage>, VolumeCondition)> {
+    ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
         let total = volume.capacity_bytes;
         let image = driver.layout.volume(&volume.key);
         let allocated = allocated_bytes(&image)?.min(total);
         // A staging path stays the directory it was.
         let is_there =
             |there: &Occupant| there.file_type == FileType::Directory || is_device_of(there, &image);
-        let condition = if writable_device(driver, volume)?.is_none() {
-            condition::abnormal("the device of the volume is gone")
+        let trouble = if writable_device(driver, volume)?.is_none() {
+            Some(Trouble::inaccessible("DeviceGone", "the device of the volume is gone"))
         } else if !at.occupant()?.as_ref().is_some_and(is_there) {
-            condition::abnormal("the mount of the volume is gone")
+            Some(Trouble::inaccessible("MountGone", "the mount of the volume is gone"))
         } else {
-            condition::normal()
+            None
         };
-        Ok((vec![used(total, allocated, total - allocated, Unit::Bytes)], condition))
+        Ok((vec![used(total, allocated, total - allocated, Unit::Bytes)], trouble))
     }
 }
 

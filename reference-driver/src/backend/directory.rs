@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use csi_proto::v1::{VolumeCondition, VolumeUsage};
+use csi_proto::v1::VolumeUsage;
 
 use super::{Backend, mounted, unmount};
 use crate::capability::{Access, Capability};
@@ -13,6 +13,7 @@ use crate::copy;
 use crate::driver::Driver;
 use crate::error::{IoContext, Result};
 use crate::fs::FsType;
+use crate::health::Trouble;
 use crate::ids::Shown;
 use crate::mount::{self, MountOptions};
 use crate::paths::{Occupant, Place};
@@ -163,7 +164,7 @@ impl Backend for Directory {
         volume: &Volume,
         at: &Place,
         readonly: bool,
-    ) -> Result<(Vec<VolumeUsage>, VolumeCondition)> {
+    ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
         if driver.privileged {
             return mounted::usage(self, driver, volume, at, readonly);
         }

@@ -3,7 +3,7 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
-use csi_proto::v1::{VolumeCondition, VolumeUsage};
+use csi_proto::v1::VolumeUsage;
 use rustix::fs::StatVfsMountFlags;
 use rustix::mount::MountFlags;
 
@@ -13,6 +13,7 @@ use crate::driver::Driver;
 use crate::error::{DriverError, IoContext, Result};
 use crate::freeze::Frozen;
 use crate::fs::{self, Content, FsType};
+use crate::health::Trouble;
 use crate::ids::Shown;
 use crate::loopdev::LoopDevice;
 use crate::mount::{self, MountOptions};
@@ -164,7 +165,7 @@ impl Backend for Image {
         volume: &Volume,
         at: &Place,
         readonly: bool,
-    ) -> Result<(Vec<VolumeUsage>, VolumeCondition)> {
+    ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
         mounted::usage(self, driver, volume, at, readonly)
     }
 }

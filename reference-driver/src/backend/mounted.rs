@@ -1,15 +1,15 @@
 //! What back ends with a file system that is mounted have in common.
 
+use csi_proto::v1::VolumeUsage;
 use csi_proto::v1::volume_usage::Unit;
-use csi_proto::v1::{VolumeCondition, VolumeUsage};
 use rustix::fs::{OFlags, StatVfs};
 use rustix::mount::MountFlags;
 
 use super::{Backend, ownership, used};
 use crate::capability::Capability;
-use crate::condition;
 use crate::driver::Driver;
 use crate::error::{IoContext, Result};
+use crate::health::{self, Trouble};
 use crate::mount::{self, MountOptions};
 use crate::paths::Place;
 use crate::store::{Published, Volume};
@@ -53,23 +53,24 @@ pub(super) fn publish_inline(
     Ok(())
 }
 
-/// How much of a volume is used, and how it is, as seen from a place where it should be mounted.
+/// How much of a volume is used, and what is wrong with it, as seen from a place where it should be mounted.
 pub(super) fn usage(
     backend: &dyn Backend,
     driver: &Driver,
     volume: &Volume,
     at: &Place,
     readonly: bool,
-) -> Result<(Vec<VolumeUsage>, VolumeCondition)> {
+) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
     if !backend.is_mounted(driver, volume, at)? {
-        return Ok((Vec::new(), condition::abnormal("the mount of the volume is gone")));
+        let gone = Trouble::inaccessible("MountGone", "the mount of the volume is gone");
+        return Ok((Vec::new(), Some(gone)));
     }
     let root = at.open(OFlags::PATH | OFlags::DIRECTORY)?;
     let space = rustix::fs::fstatvfs(&root).on("get the usage of", at.path())?;
     Ok(usage_of(&space, readonly))
 }
 
-pub(super) fn usage_of(space: &StatVfs, readonly: bool) -> (Vec<VolumeUsage>, VolumeCondition) {
+pub(super) fn usage_of(space: &StatVfs, readonly: bool) -> (Vec<VolumeUsage>, Option<Trouble>) {
     let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
     let blocks_used = space.f_blocks.saturating_sub(space.f_bfree);
     let inodes_used = space.f_files.saturating_sub(space.f_ffree);
@@ -77,5 +78,5 @@ pub(super) fn usage_of(space: &StatVfs, readonly: bool) -> (Vec<VolumeUsage>, Vo
         used(bytes(space.f_blocks), bytes(blocks_used), bytes(space.f_bavail), Unit::Bytes),
         used(space.f_files, inodes_used, space.f_favail, Unit::Inodes),
     ];
-    (usages, condition::of_file_system(space, readonly))
+    (usages, health::of_file_system(space, readonly))
 }

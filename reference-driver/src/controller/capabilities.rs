@@ -22,6 +22,8 @@ pub(crate) fn controller_get_capabilities(
         (true, Rpc::ListVolumes),
         (true, Rpc::GetVolume),
         (true, Rpc::VolumeCondition),
+        (true, Rpc::GetVolumeHealth),
+        (true, Rpc::ListVolumeHealth),
         (true, Rpc::GetCapacity),
         (true, Rpc::CreateDeleteSnapshot),
         (config.list_snapshots, Rpc::ListSnapshots),

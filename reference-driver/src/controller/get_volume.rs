@@ -4,9 +4,9 @@ use csi_proto::v1::controller_get_volume_response::VolumeStatus;
 use csi_proto::v1::{ControllerGetVolumeRequest, ControllerGetVolumeResponse};
 
 use super::{published_node_ids, volume_message};
-use crate::condition;
 use crate::driver::Driver;
 use crate::error::Result;
+use crate::health;
 
 pub(crate) fn controller_get_volume(
     driver: &Driver,
@@ -15,7 +15,7 @@ pub(crate) fn controller_get_volume(
     let volume = driver.volume(&driver.store.view()?, &request.volume_id)?;
     let status = VolumeStatus {
         published_node_ids: published_node_ids(driver, &volume),
-        volume_condition: Some(condition::of_data(driver, &volume)),
+        volume_condition: Some(health::condition(health::of_data(driver, &volume).as_ref())),
     };
     Ok(ControllerGetVolumeResponse { volume: Some(volume_message(driver, &volume)), status: Some(status) })
 }

@@ -5,9 +5,9 @@ use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse};
 
 use super::paging::Page;
 use super::{published_node_ids, volume_message};
-use crate::condition;
 use crate::driver::Driver;
 use crate::error::Result;
+use crate::health;
 use crate::ids::ObjectKind;
 
 pub(crate) fn list_volumes(driver: &Driver, request: &ListVolumesRequest) -> Result<ListVolumesResponse> {
@@ -18,7 +18,7 @@ pub(crate) fn list_volumes(driver: &Driver, request: &ListVolumesRequest) -> Res
         volume: Some(volume_message(driver, volume)),
         status: Some(VolumeStatus {
             published_node_ids: published_node_ids(driver, volume),
-            volume_condition: Some(condition::of_data(driver, volume)),
+            volume_condition: Some(health::condition(health::of_data(driver, volume).as_ref())),
         }),
     });
     Ok(ListVolumesResponse { entries: entries.collect(), next_token })

@@ -11,6 +11,7 @@ use csi_proto::v1::{
 
 use super::paging::Page;
 use super::signed;
+use super::topology::{self, node_topology};
 use crate::driver::{Driver, checked_map, checked_name, required};
 use crate::error::{DriverError, Result};
 use crate::ids::{ObjectId, ObjectKind, Shown};
@@ -25,6 +26,7 @@ pub(crate) fn create_snapshot(
     required("source_volume_id", &request.source_volume_id)?;
     let name = checked_name(&request.name)?;
     checked_map("parameters", &request.parameters)?;
+    let reachable = topology::is_reachable(driver, request.accessibility_requirements.as_ref())?;
     let _name = driver.locks.exclusive(Key::SnapshotName(name.to_owned()))?;
     if let Some(existing) = driver.store.view()?.snapshot_by_name(name)? {
         if existing.source_volume_id != request.source_volume_id {
@@ -32,9 +34,20 @@ pub(crate) fn create_snapshot(
             let reason = "it was cut from another volume".to_owned();
             return Err(DriverError::Exists { what, reason });
         }
-        return Ok(CreateSnapshotResponse { snapshot: Some(snapshot_message(&existing)) });
+        if !reachable {
+            let what = format!("the snapshot named {}", Shown(name));
+            let reason = "it cannot be used from the topology asked for".to_owned();
+            return Err(DriverError::Exists { what, reason });
+        }
+        return Ok(CreateSnapshotResponse { snapshot: Some(snapshot_message(driver, &existing)) });
     }
     let (volume, _guard) = driver.volume_in_turn(&request.source_volume_id)?;
+    if !reachable {
+        return Err(DriverError::Exhausted {
+            resource: "storage",
+            reason: "this node does not lie in the requisite topology".to_owned(),
+        });
+    }
     let frozen = volume.backend().quiesce(driver, &volume)?;
     let cut = cut(driver, &volume, name, None);
     drop(frozen);
@@ -45,7 +58,7 @@ pub(crate) fn create_snapshot(
         data.keep();
     }
     committed?;
-    Ok(CreateSnapshotResponse { snapshot: Some(snapshot_message(&snapshot)) })
+    Ok(CreateSnapshotResponse { snapshot: Some(snapshot_message(driver, &snapshot)) })
 }
 
 /// Copies the data of a volume that is at rest.
@@ -76,7 +89,7 @@ fn now_ns() -> u64 {
 }
 
 /// A snapshot as the protocol shows it.
-pub(crate) fn snapshot_message(snapshot: &Snapshot) -> v1::Snapshot {
+pub(crate) fn snapshot_message(driver: &Driver, snapshot: &Snapshot) -> v1::Snapshot {
     v1::Snapshot {
         size_bytes: signed(snapshot.size_bytes),
         snapshot_id: snapshot.key.to_string(),
@@ -84,6 +97,7 @@ pub(crate) fn snapshot_message(snapshot: &Snapshot) -> v1::Snapshot {
         creation_time: Some(timestamp(snapshot.created_ns)),
         ready_to_use: true,
         group_snapshot_id: snapshot.group.as_ref().map(ToString::to_string).unwrap_or_default(),
+        accessible_topology: node_topology(driver).into_iter().collect(),
     }
 }
 
@@ -138,11 +152,11 @@ pub(crate) fn list_snapshots(
         view.snapshots_after(page.after, page.fetch_count())?
     };
     let next_token = page.cut(&mut found, |snapshot| &snapshot.key);
-    let entries = found.iter().map(|snapshot| Entry { snapshot: Some(snapshot_message(snapshot)) });
+    let entries = found.iter().map(|snapshot| Entry { snapshot: Some(snapshot_message(driver, snapshot)) });
     Ok(ListSnapshotsResponse { entries: entries.collect(), next_token })
 }
 
 pub(crate) fn get_snapshot(driver: &Driver, request: &GetSnapshotRequest) -> Result<GetSnapshotResponse> {
     let snapshot = driver.snapshot(&driver.store.view()?, "snapshot_id", &request.snapshot_id)?;
-    Ok(GetSnapshotResponse { snapshot: Some(snapshot_message(&snapshot)) })
+    Ok(GetSnapshotResponse { snapshot: Some(snapshot_message(driver, &snapshot)) })
 }

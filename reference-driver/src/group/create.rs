@@ -30,7 +30,7 @@ pub(crate) fn create_volume_group_snapshot(
         check_same(&existing, &volume_ids, request)?;
         let members = members(&view, &existing)?;
         return Ok(CreateVolumeGroupSnapshotResponse {
-            group_snapshot: Some(group_message(&existing, &members)),
+            group_snapshot: Some(group_message(driver, &existing, &members)),
         });
     }
     let volumes = hold(driver, &volume_ids)?;
@@ -53,7 +53,7 @@ pub(crate) fn create_volume_group_snapshot(
         data.into_iter().for_each(NewData::keep);
     }
     committed?;
-    Ok(CreateVolumeGroupSnapshotResponse { group_snapshot: Some(group_message(&group, &members)) })
+    Ok(CreateVolumeGroupSnapshotResponse { group_snapshot: Some(group_message(driver, &group, &members)) })
 }
 
 fn read_volume_ids(volume_ids: &[String]) -> Result<BTreeSet<String>> {

@@ -23,6 +23,8 @@ pub(crate) fn node_get_capabilities(
         (true, Rpc::StageUnstageVolume),
         (true, Rpc::GetVolumeStats),
         (true, Rpc::VolumeCondition),
+        (true, Rpc::GetVolumeHealth),
+        (true, Rpc::GetStorageHealth),
         (driver.config.node_expansion, Rpc::ExpandVolume),
         (true, Rpc::SingleNodeMultiWriter),
         (driver.privileged && driver.config.mount_group, Rpc::VolumeMountGroup),

@@ -1,16 +1,16 @@
 //! NodeGetVolumeStats.
 
-use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse};
+use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
 use rustix::mount::MountFlags;
 
 use crate::capability::Capability;
-use crate::condition;
 use crate::driver::{Driver, required};
 use crate::error::{DriverError, Result};
+use crate::health;
+use crate::health::Trouble;
 use crate::ids::Shown;
 use crate::mount::MountOptions;
 use crate::paths::{CheckedPath, Place};
-use crate::storage;
 use crate::store::{Phase, Volume};
 
 pub(crate) fn node_get_volume_stats(
@@ -29,11 +29,22 @@ pub(crate) fn node_get_volume_stats(
         path: Shown(&request.volume_path).to_string(),
     };
     let (place, readonly) = use_there.ok_or_else(not_there)?;
-    let (usage, condition) = match storage::check_present(driver, &volume) {
-        Err(error) => (Vec::new(), condition::abnormal(error.to_string())),
-        Ok(()) => volume.backend().usage(driver, &volume, &place, readonly)?,
-    };
-    Ok(NodeGetVolumeStatsResponse { usage, volume_condition: Some(condition) })
+    let (usage, trouble) = usage(driver, &volume, &place, readonly)?;
+    let volume_condition = Some(health::condition(trouble.as_ref()));
+    Ok(NodeGetVolumeStatsResponse { usage, volume_condition })
+}
+
+/// How much of a volume is used, and what is wrong with it, as seen from a place where it is staged or published.
+pub(super) fn usage(
+    driver: &Driver,
+    volume: &Volume,
+    place: &Place,
+    readonly: bool,
+) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
+    match health::of_data(driver, volume) {
+        Some(absent) => Ok((Vec::new(), Some(absent))),
+        None => volume.backend().usage(driver, volume, place, readonly),
+    }
 }
 
 /// The place at which the volume is staged or published, or to which the CO has brought it from there, and whether it is
@@ -57,6 +68,6 @@ pub(super) fn find_use(driver: &Driver, volume: &Volume, volume_path: &str) -> R
 }
 
 /// Whether staging with the capability mounts read-only; access modes count only for targets.
-fn is_mounted_readonly(capability: &Capability) -> bool {
+pub(super) fn is_mounted_readonly(capability: &Capability) -> bool {
     MountOptions::parse(capability.flags()).flags.contains(MountFlags::RDONLY)
 }

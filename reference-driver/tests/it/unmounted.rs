@@ -112,6 +112,20 @@ impl Node for Faulty {
         self.0.node_expand_volume(request).await
     }
 
+    async fn node_get_volume_health(
+        &self,
+        request: Request<NodeGetVolumeHealthRequest>,
+    ) -> Reply<NodeGetVolumeHealthResponse> {
+        self.0.node_get_volume_health(request).await
+    }
+
+    async fn node_get_storage_health(
+        &self,
+        request: Request<NodeGetStorageHealthRequest>,
+    ) -> Reply<NodeGetStorageHealthResponse> {
+        self.0.node_get_storage_health(request).await
+    }
+
     async fn node_get_capabilities(
         &self,
         request: Request<NodeGetCapabilitiesRequest>,

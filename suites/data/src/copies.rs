@@ -1,10 +1,11 @@
 //! Volumes made from snapshots and from volumes hold the data of their source.
 
 use csi_harness::prelude::*;
+use csi_harness::resources::contents::Found;
 use csi_harness::spec::requirements::Requirement;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
-use crate::used::{Used, told};
+use crate::used::{Used, write_told};
 
 /// What is in the source when it is copied, and what is written to it afterwards.
 const BEFORE: u32 = 1;
@@ -41,7 +42,7 @@ async fn write(cx: &Cx, volume: &NodeVolume, stamp: u32) -> CheckResult {
 }
 
 /// Reads from a volume that nobody uses.
-pub(crate) async fn read(cx: &Cx, volume: &NodeVolume) -> CheckResult<Option<u32>> {
+pub(crate) async fn read(cx: &Cx, volume: &NodeVolume) -> CheckResult<Found> {
     let used = Used::begin(cx, volume).await?;
     let found = used.read().await?;
     used.end().await?;
@@ -67,18 +68,18 @@ check! {
         let copy = copy(cx, of_snapshot(&snapshot.snapshot_id), source.size_bytes).await?;
         let found = read(cx, &copy).await?;
         ensure!(
-            found != Some(AFTER),
+            found.number() != Some(AFTER),
             "the snapshot holds what was written to its source after CreateSnapshot was answered";
             of: &req::CTRL_CREATESNAP_015,
-            expected: told(Some(BEFORE)),
-            actual: told(found)
+            expected: write_told(BEFORE),
+            actual: found
         );
         ensure!(
-            found == Some(BEFORE),
+            found.number() == Some(BEFORE),
             "a volume made from a snapshot does not hold the data of the snapshot";
             of: &req::MSG_VOLSOURCE_004,
-            expected: told(Some(BEFORE)),
-            actual: told(found)
+            expected: write_told(BEFORE),
+            actual: found
         );
         Ok(())
     }
@@ -101,11 +102,11 @@ check! {
         write(cx, &source, AFTER).await?;
         let found = read(cx, &copy).await?;
         ensure!(
-            found == Some(BEFORE),
+            found.number() == Some(BEFORE),
             "a volume made from a volume does not hold the data that the source had";
             of: &req::MSG_VOLSOURCE_006,
-            expected: told(Some(BEFORE)),
-            actual: told(found)
+            expected: write_told(BEFORE),
+            actual: found
         );
         Ok(())
     }
@@ -128,20 +129,27 @@ check! {
         write(cx, &source, BEFORE).await?;
         let (from, rule) = any_copy(cx, &source).await?;
         let copy = copy(cx, from, source.size_bytes).await?;
-        read(cx, &copy).await?;
+        let alone = read(cx, &copy).await?;
+        ensure!(
+            alone.number() == Some(BEFORE),
+            "a copy does not hold the data of its source, also where it is used alone";
+            of: rule,
+            expected: write_told(BEFORE),
+            actual: alone
+        );
         let used = Used::begin(cx, &source).await?;
         read(cx, &cx.node_volume().await?).await?;
-        let found = match read(cx, &copy).await {
-            Ok(found) => told(found),
+        let beside = match read(cx, &copy).await {
+            Ok(found) => found.to_string(),
             Err(Stop::Broken(why)) => why,
             Err(other) => return Err(other),
         };
         ensure!(
-            found == told(Some(BEFORE)),
+            beside == alone.to_string(),
             "a copy that can be used alone cannot be used beside its source";
             of: rule,
-            expected: told(Some(BEFORE)),
-            actual: found
+            expected: alone,
+            actual: beside
         );
         used.end().await
     }
@@ -183,11 +191,11 @@ check! {
         let used = Used::begin(cx, &copy).await?;
         let found = used.read().await?;
         ensure!(
-            found == Some(BEFORE),
+            found.number() == Some(BEFORE),
             "a volume made larger than its source does not hold the data of the source";
             of: &req::CTRL_CREATEVOL_008,
-            expected: told(Some(BEFORE)),
-            actual: told(found)
+            expected: write_told(BEFORE),
+            actual: found
         );
         // A driver may have rounded up, so that it has more than was asked for.
         let large = used.measured_bytes().await?;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use csi_harness::prelude::*;
+use csi_harness::resources::contents::{Found, Stamp};
 use csi_harness::resources::workload::{self, play};
 use futures_util::future::join;
 
 use crate::copies::{copy, of_snapshot, read};
-use crate::used::{PLACE, Used, told};
+use crate::used::{PLACE, Used};
 
 /// Rounds of writes beside the call; a group snapshot that takes longer is taken of what is there by then.
 const WRITES_MAX: u32 = 100_000;
@@ -42,20 +43,20 @@ check! {
         for used in used {
             used.end().await?;
         }
-        let mut found = [None, None];
+        let mut found = [Found::Empty, Found::Empty];
         for (volume, found) in volumes.iter().zip(&mut found) {
             let member = group.snapshots.iter().find(|member| member.source_volume_id == volume.id);
             let member = member.ok_or_else(|| Stop::broken("a volume of the group has no member"))?;
             let restored = copy(cx, of_snapshot(&member.snapshot_id), volume.size_bytes).await?;
             *found = read(cx, &restored).await?;
         }
-        let [first, second] = found.map(Option::unwrap_or_default);
+        let [first, second] = [&found[0], &found[1]].map(|found| found.number().unwrap_or_default());
         ensure!(
             first >= 2 * WRITES_BEFORE && first.is_multiple_of(2) && first.abs_diff(second) == 1,
             "the members of a group snapshot do not hold their volumes as they were at one moment";
             of: &req::GROUP_CREATE_002,
             expected: "an even number in the first, and the number before or after it in the second: they were written in turn",
-            actual: format!("in the first {}, in the second {}", told(found[0]), told(found[1]))
+            actual: format!("in the first {}, in the second {}", found[0], found[1])
         );
         Ok(())
     }
@@ -68,12 +69,14 @@ async fn beside_writes<T>(used: &[Used; 2], work: impl Future<Output = CheckResu
         used[1].write(2 * stamp + 1).await?;
     }
     let goes_on = Arc::new(AtomicBool::new(true));
-    let (paths, until) = ([used[0].path().to_owned(), used[1].path().to_owned()], goes_on.clone());
+    let (volumes, until) =
+        (used.each_ref().map(|used| (used.path().to_owned(), used.stamp(0))), goes_on.clone());
     let writing = play(move || {
         let stamps = WRITES_BEFORE + 1..WRITES_MAX;
         stamps.take_while(|_| until.load(Ordering::Relaxed)).try_for_each(|stamp| {
-            workload::write(&paths[0], PLACE, 2 * stamp)?;
-            workload::write(&paths[1], PLACE, 2 * stamp + 1)
+            volumes.iter().zip(2 * stamp..).try_for_each(|((path, stamp), number)| {
+                workload::write(path, PLACE, &Stamp { number, ..stamp.clone() })
+            })
         })
     });
     let working = async {

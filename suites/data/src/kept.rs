@@ -3,8 +3,10 @@
 use std::io;
 
 use csi_harness::prelude::*;
+use csi_harness::resources::contents::Found;
+use csi_harness::resources::workload::whereabouts;
 
-use crate::used::{Used, told};
+use crate::used::{Used, write_told};
 
 /// What a workload meets that is given something else than its volume.
 fn no_volume(cx: &Cx, message: &str) -> Violation {
@@ -24,12 +26,13 @@ async fn write(cx: &Cx, used: &Used, stamp: u32) -> CheckResult {
 }
 
 async fn holds(cx: &Cx, used: &Used, stamp: u32, otherwise: &str) -> CheckResult {
-    let found: io::Result<Option<u32>> = used.try_to_read().await?;
-    if matches!(found, Ok(Some(found)) if found == stamp) {
+    let found: io::Result<Found> = used.try_to_read().await?;
+    if matches!(&found, Ok(found) if found.number() == Some(stamp)) {
         return Ok(());
     }
-    let actual = found.map_or_else(|error| error.to_string(), told);
-    Err(no_volume(cx, otherwise).expected(told(Some(stamp))).actual(actual).into())
+    let actual = found.map_or_else(|error| error.to_string(), |found| found.to_string());
+    let actual = format!("{actual}, at {}", whereabouts(used.path()));
+    Err(no_volume(cx, otherwise).expected(write_told(stamp)).actual(actual).into())
 }
 
 check! {
@@ -103,10 +106,10 @@ check! {
         let found = used.read().await?;
         used.end().await?;
         ensure!(
-            found != Some(1),
+            found.number() != Some(1),
             "a new volume holds what was written to a deleted one of the same name";
             expected: "nothing that was written before CreateVolume, since DeleteVolume of that volume was answered with OK",
-            actual: told(found)
+            actual: found
         );
         Ok(())
     }

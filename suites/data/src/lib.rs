@@ -1,6 +1,7 @@
 //! What workloads find in volumes: the checks publish them, write, read and measure what is mounted, as a pod would. They run
 //! as root where the driver's mounts can be seen, and are skipped elsewhere.
 
+mod as_asked;
 mod copies;
 mod expansion;
 mod files;
@@ -10,6 +11,7 @@ mod mount_group;
 mod mounts;
 pub mod proven;
 mod readonly;
+mod sequences;
 mod sharing;
 mod used;
 
@@ -27,7 +29,9 @@ pub const SUITE: Suite = Suite {
         sharing::CHECKS,
         mount_group::CHECKS,
         mounts::CHECKS,
+        as_asked::CHECKS,
         expansion::CHECKS,
+        sequences::CHECKS,
     ]),
     retired: &[],
 };

@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use crate::used::{Usage, Used, told};
+use crate::used::{Usage, Used, write_told};
 
 check! {
     /// Two pods of one node share their files. The newer mode says so; without it, it is as the driver likes.
@@ -29,11 +29,11 @@ check! {
             writer.write(stamp).await?;
             let found = reader.read().await?;
             ensure!(
-                found == Some(stamp),
+                found.number() == Some(stamp),
                 "a workload does not see what another one has written to their volume";
                 of: &req::MSG_VOLCAP_009,
-                expected: told(Some(stamp)),
-                actual: told(found)
+                expected: write_told(stamp),
+                actual: found
             );
         }
         first.end().await

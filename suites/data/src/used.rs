@@ -4,10 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
-use csi_harness::resources::workload::{self, play};
+use csi_harness::resources::contents::{Found, Stamp};
+use csi_harness::resources::workload::{self, Place, play};
 
 /// The place that most checks write to.
-pub(crate) const PLACE: u8 = 0;
+pub(crate) const PLACE: Place = Place::of_one_block(0);
 /// A file system has so much less than the volume, in percent, at the most: tables, journals, what is kept for root.
 const OVERHEAD_PERCENT_MAX: u64 = 50;
 
@@ -93,21 +94,26 @@ impl Used {
 
     /// Writes a number, which may not work.
     pub(crate) async fn try_to_write(&self, stamp: u32) -> CheckResult<io::Result<()>> {
-        let path = self.path.clone();
-        play(move || workload::write(&path, PLACE, stamp)).await
+        let (path, stamp) = (self.path.clone(), self.stamp(stamp));
+        play(move || workload::write(&path, PLACE, &stamp)).await
     }
 
-    /// The number that was written last.
+    /// What says that a write is of this volume.
+    pub(crate) fn stamp(&self, number: u32) -> Stamp {
+        Stamp { run: 0, volume: self.staged.attached.volume.id.clone(), number }
+    }
+
+    /// What is where these checks write to.
     ///
     /// # Errors
     /// Broken if it cannot be read.
-    pub(crate) async fn read(&self) -> CheckResult<Option<u32>> {
+    pub(crate) async fn read(&self) -> CheckResult<Found> {
         let read = self.try_to_read().await?;
         read.map_err(|error| Stop::broken(format!("failed to read the volume: {error}")))
     }
 
-    /// The number that was written last, if it can be read.
-    pub(crate) async fn try_to_read(&self) -> CheckResult<io::Result<Option<u32>>> {
+    /// The same, if it can be read.
+    pub(crate) async fn try_to_read(&self) -> CheckResult<io::Result<Found>> {
         let path = self.path.clone();
         play(move || workload::read(&path, PLACE)).await
     }
@@ -176,10 +182,7 @@ async fn published(cx: &Cx, staged: &Staged, usage: &Usage) -> CheckResult<PathB
     }
 }
 
-/// A number, for people.
-pub(crate) fn told(stamp: Option<u32>) -> String {
-    stamp.map_or_else(
-        || "nothing of the kind".to_owned(),
-        |stamp| format!("what was written as number {stamp}"),
-    )
+/// A write that has to be there, for people.
+pub(crate) fn write_told(number: u32) -> String {
+    format!("write {number}")
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
-use csi_harness::resources::workload::{self, play};
+use csi_harness::resources::contents::{Found, Stamp};
+use csi_harness::resources::workload::{self, Place, play};
 use csi_harness::spec::requirements::Requirement;
 
 use crate::rules::{FAULT_DATA_001, FAULT_DONE_001};
@@ -76,21 +77,25 @@ pub(crate) fn is_free(cx: &Cx, path: &str, told: &str, rule: &'static Requiremen
         .into())
 }
 
+/// What a workload writes to a volume of this name.
+pub(crate) fn stamp(volume: &str) -> Stamp {
+    Stamp { run: workload::new_run(), volume: volume.to_owned(), number: 1 }
+}
+
 /// A volume holds what was written to it.
 ///
 /// # Errors
 /// A violation if it does not.
-pub(crate) async fn holds(path: PathBuf, place: u8, stamp: u32) -> CheckResult {
+pub(crate) async fn holds(path: PathBuf, place: Place, stamp: &Stamp) -> CheckResult {
     let found = play(move || workload::read(&path, place)).await?;
     let actual = match found {
-        Ok(Some(found)) if found == stamp => return Ok(()),
-        Ok(Some(found)) => format!("what was written as number {found}"),
-        Ok(None) => "nothing of the kind".to_owned(),
+        Ok(Found::Write(found)) if found == *stamp => return Ok(()),
+        Ok(found) => found.to_string(),
         Err(error) => error.to_string(),
     };
     Err(Violation::new("what a workload has written to the volume is gone")
         .of(&FAULT_DATA_001)
-        .expected(format!("what was written as number {stamp}, and was durable"))
+        .expected(format!("{stamp}, which was durable"))
         .actual(actual)
         .into())
 }

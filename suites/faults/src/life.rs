@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
-use csi_harness::resources::workload::{self, play};
+use csi_harness::resources::contents::Stamp;
+use csi_harness::resources::workload::{self, Place, play};
 
 use crate::found;
 
-/// What the workload writes.
-const STAMP: u32 = 29;
-/// The place where it does.
-const PLACE: u8 = 0;
+/// The place where the workload writes.
+const PLACE: Place = Place::near(0);
 /// How long a call is repeated until it is done, where nothing is broken any more.
 const CONVERGES_IN: Duration = Duration::from_secs(20);
 /// Pauses between two tries.
@@ -131,6 +130,8 @@ pub(crate) struct Life {
     restore_request: Option<v1::CreateVolumeRequest>,
     restored: Option<v1::Volume>,
     is_written: bool,
+    /// What the workload writes.
+    stamp: Stamp,
     /// What the workload saw first.
     first_bytes: Option<u64>,
     /// The calls and what came of them, for people.
@@ -159,6 +160,7 @@ impl Life {
             restore_request: None,
             restored: None,
             is_written: false,
+            stamp: found::stamp("the volume"),
             first_bytes: None,
             lines: Vec::new(),
         })
@@ -381,7 +383,8 @@ impl Life {
             return Err(nothing.of(found::publish_rule(&self.cx)).into());
         }
         if step == Step::Publish && !self.is_written {
-            let written = play(move || workload::write(&path, PLACE, STAMP)).await?;
+            let stamp = self.stamp.clone();
+            let written = play(move || workload::write(&path, PLACE, &stamp)).await?;
             written.map_err(|error| {
                 let unwritten =
                     found::not_done("NodePublishVolume", &format!("it cannot be written: {error}"));
@@ -395,7 +398,7 @@ impl Life {
         if !self.is_written {
             return Ok(());
         }
-        found::holds(path, PLACE, STAMP).await
+        found::holds(path, PLACE, &self.stamp).await
     }
 
     /// Looks for the data in the volume that was restored.
@@ -409,7 +412,7 @@ impl Life {
             }
             published => published?,
         };
-        let held = found::holds(PathBuf::from(&published.target_path), PLACE, STAMP).await;
+        let held = found::holds(PathBuf::from(&published.target_path), PLACE, &self.stamp).await;
         cx.undo().await?;
         held
     }

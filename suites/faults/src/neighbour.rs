@@ -4,13 +4,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
-use csi_harness::resources::workload::{self, play};
+use csi_harness::resources::contents::Stamp;
+use csi_harness::resources::workload::{self, Place, play};
 
 use crate::found;
 use crate::rules::FAULT_OTHERS_001;
 
-/// What its workload has written, and where.
-const WRITTEN: (u8, u32) = (0, 77);
+/// The place where its workload has written.
+const PLACE: Place = Place::near(0);
 /// How long a call that needs nothing of what fails may take.
 const ANSWERED_IN: Duration = Duration::from_secs(5);
 
@@ -21,6 +22,8 @@ pub(crate) struct Neighbour {
     context: csi_harness::config::Pairs,
     target_path: PathBuf,
     sees: bool,
+    /// What its workload has written.
+    stamp: Stamp,
 }
 
 impl Neighbour {
@@ -29,12 +32,13 @@ impl Neighbour {
         let (id, context) = (volume.id.clone(), volume.context.clone());
         let published = cx.published(cx.staged(cx.attached(volume).await?).await?).await?;
         let target_path = PathBuf::from(published.target_path);
+        let stamp = found::stamp("another volume");
         if sees {
-            let (path, (place, stamp)) = (target_path.clone(), WRITTEN);
-            let written = play(move || workload::write(&path, place, stamp)).await?;
+            let (path, stamp) = (target_path.clone(), stamp.clone());
+            let written = play(move || workload::write(&path, PLACE, &stamp)).await?;
             written.map_err(|error| Stop::broken(format!("failed to write to a volume: {error}")))?;
         }
-        Ok(Neighbour { cx: cx.clone(), id, context, target_path, sees })
+        Ok(Neighbour { cx: cx.clone(), id, context, target_path, sees, stamp })
     }
 
     /// Whether its data are there.
@@ -45,8 +49,7 @@ impl Neighbour {
         if !self.sees {
             return Ok(());
         }
-        let (place, stamp) = WRITTEN;
-        let held = found::holds(self.target_path.clone(), place, stamp).await;
+        let held = found::holds(self.target_path.clone(), PLACE, &self.stamp).await;
         held.map_err(|stop| match stop {
             Stop::Violation(lost) => {
                 Violation { message: "another volume has lost its data".to_owned(), ..*lost }.into()

@@ -1,6 +1,7 @@
 //! What the specification leaves unsaid of drivers whose machine fails: rules of our own. Data that are lost, and work that is said to
 //! be done and is not, bind; what kubelet and the sidecars rely on binds under their profile; the rest warns.
 
+use csi_harness::protocol::version::Versions;
 use csi_harness::spec::requirements::{Basis, Level, Maturity, Party, Reliance, Requirement, Testability};
 
 /// Where they are written down.
@@ -23,6 +24,7 @@ const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'stat
         maturity: Maturity::Stable,
         basis: Basis::Own,
         relied_on_by: &[],
+        versions: Versions::ALL,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the specification leaves unsaid since it goes without saying: rules of our own, for what comes of hostile input. They
 //! bind only where something got out of the place that it was meant for.
 
+use csi_harness::protocol::version::Versions;
 use csi_harness::spec::requirements::{Basis, Level, Maturity, Party, Requirement, Testability};
 
 /// Where they are written down.
@@ -22,6 +23,7 @@ const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'stat
         caution: None,
         maturity: Maturity::Stable,
         basis: Basis::Own,
+        versions: Versions::ALL,
         relied_on_by: &[],
     }
 }

@@ -183,6 +183,14 @@ impl Scene {
         if has(GetVolume) {
             all.push(Request::of(cx, v1::ControllerGetVolumeRequest { volume_id: id() }));
         }
+        if has(GetVolumeHealth) {
+            let asked = v1::ControllerGetVolumeHealthRequest { volume_id: id(), ..Default::default() };
+            all.push(Request::of(cx, asked));
+        }
+        if has(ListVolumeHealth) {
+            let asked = v1::ControllerListVolumeHealthRequest { max_entries: 2, ..Default::default() };
+            all.push(Request::of(cx, asked));
+        }
         if has(ModifyVolume) {
             all.push(Request::of(
                 cx,
@@ -283,6 +291,19 @@ impl Scene {
                     staging_target_path: staged.staging_path.clone(),
                 },
             ));
+        }
+        if has(NodeGetVolumeHealth) {
+            all.push(Request::of(
+                cx,
+                v1::NodeGetVolumeHealthRequest {
+                    volume_id: id(),
+                    volume_publish_path: published.target_path.clone(),
+                    staging_target_path: staged.staging_path.clone(),
+                },
+            ));
+        }
+        if has(GetStorageHealth) {
+            all.push(Request::of(cx, v1::NodeGetStorageHealthRequest::default()));
         }
         if has(NodeExpandVolume) {
             all.push(Request::of(

@@ -1,46 +1,23 @@
-//! What a driver's process takes up, as `/proc` tells it.
-
-use std::fs;
-use std::path::PathBuf;
+//! What a driver's process takes up, before and after hostile requests.
 
 use csi_harness::prelude::*;
+use csi_harness::resources::usage::{Resource, Usage};
 
 use crate::rules::HOSTILE_GROWTH_001;
 
-/// Open files and threads that may have come to stay, such as those of pools.
-const FILES_SPARE: u64 = 16;
-const THREADS_SPARE: u64 = 64;
-/// Memory that may have come to stay: so many bytes, and as much as there was.
-const MEMORY_SPARE_BYTES: u64 = 64 << 20;
-/// What a line of `/proc/PID/status` counts in.
-const KIB: u64 = 1 << 10;
+/// What may have come to stay, such as open files and threads of pools; of memory so many bytes, and as much as there was.
+const SPARE: [(Resource, u64); 3] =
+    [(Resource::Files, 16), (Resource::Threads, 64), (Resource::Memory, 64 << 20)];
 
 /// One look at the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Vitals {
-    process: u32,
-    files: u64,
-    threads: u64,
-    memory_bytes: u64,
-}
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vitals(Usage);
 
 impl Vitals {
     /// Looks at the process behind the endpoint; `None` where it cannot be seen, or is this one.
     pub async fn take(cx: &Cx) -> Option<Vitals> {
         let process = cx.driver_process().await.filter(|process| *process != std::process::id())?;
-        Vitals::of(process)
-    }
-
-    fn of(process: u32) -> Option<Vitals> {
-        let proc = PathBuf::from(format!("/proc/{process}"));
-        let files = fs::read_dir(proc.join("fd")).ok()?.count() as u64;
-        let status = fs::read_to_string(proc.join("status")).ok()?;
-        let number = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-            line.split_whitespace().next()?.parse::<u64>().ok()
-        };
-        let (threads, memory_bytes) = (number("Threads")?, number("VmRSS")? * KIB);
-        Some(Vitals { process, files, threads, memory_bytes })
+        Usage::of(process, None).map(Vitals)
     }
 
     /// Looks again, and remarks on what has grown and does not shrink in the time that the driver has to settle. A process
@@ -49,11 +26,12 @@ impl Vitals {
     /// # Errors
     /// None of its own.
     pub async fn compare(self, cx: &Cx) -> CheckResult {
+        let now = || Usage::of(self.0.process(), None);
         let shrunk = cx.eventually(Settles::ProcessShrunk, || async {
-            Ok(Vitals::of(self.process).is_none_or(|now| self.growth(now).is_none()).then_some(()))
+            Ok(now().is_none_or(|now| self.growth(&now).is_none()).then_some(()))
         });
         if shrunk.await?.is_none()
-            && let Some(growth) = Vitals::of(self.process).and_then(|now| self.growth(now))
+            && let Some(growth) = now().and_then(|now| self.growth(&now))
         {
             cx.warn(
                 Violation::new("the driver keeps what hostile requests have cost it")
@@ -65,21 +43,14 @@ impl Vitals {
         Ok(())
     }
 
-    fn growth(self, now: Vitals) -> Option<String> {
-        let grown = |what: &str, before: u64, now: u64, spare: u64| {
-            (now > before + spare).then(|| format!("{what}: {before} before, {now} now"))
+    fn growth(&self, now: &Usage) -> Option<String> {
+        let grown = |(resource, spare): (Resource, u64)| {
+            let (before, now) = (self.0.get(resource)?, now.get(resource)?);
+            let spare = if resource == Resource::Memory { spare + before } else { spare };
+            let name = if resource == Resource::Memory { "bytes of memory" } else { resource.name(false) };
+            (now > before + spare).then(|| format!("{name}: {before} before, {now} now"))
         };
-        let all = [
-            grown("open files", self.files, now.files, FILES_SPARE),
-            grown("threads", self.threads, now.threads, THREADS_SPARE),
-            grown(
-                "bytes of memory",
-                self.memory_bytes,
-                now.memory_bytes,
-                MEMORY_SPARE_BYTES + self.memory_bytes,
-            ),
-        ];
-        let told: Vec<String> = all.into_iter().flatten().collect();
+        let told: Vec<String> = SPARE.into_iter().filter_map(grown).collect();
         (!told.is_empty()).then(|| told.join(", "))
     }
 }
@@ -89,18 +60,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_can_be_looked_at() {
-        let vitals = Vitals::of(std::process::id()).unwrap();
-        assert!(vitals.files > 2 && vitals.threads > 0 && vitals.memory_bytes > 0, "{vitals:?}");
-        assert_eq!(vitals.growth(vitals), None);
-    }
-
-    #[test]
     fn only_what_is_more_than_spare_has_grown() {
-        let before = Vitals { process: 1, files: 10, threads: 10, memory_bytes: 100 << 20 };
-        assert_eq!(before.growth(Vitals { files: 26, memory_bytes: 264 << 20, ..before }), None);
-        let growth =
-            before.growth(Vitals { files: 27, threads: 75, memory_bytes: 265 << 20, ..before }).unwrap();
+        let at = |files, threads, mib: u64| {
+            Usage::from_amounts([
+                (Resource::Files, files),
+                (Resource::Threads, threads),
+                (Resource::Memory, mib << 20),
+            ])
+        };
+        let before = Vitals(at(10, 10, 100));
+        assert_eq!(before.growth(&at(26, 10, 264)), None);
+        let growth = before.growth(&at(27, 75, 265)).unwrap();
         assert!(growth.contains("10 before, 27 now") && growth.contains("10 before, 75 now"), "{growth}");
         assert!(growth.contains("memory"), "{growth}");
     }

@@ -4,6 +4,8 @@ pub(crate) mod common;
 pub(crate) mod controller_expand_volume;
 pub(crate) mod controller_get_capabilities;
 pub(crate) mod controller_get_volume;
+pub(crate) mod controller_get_volume_health;
+pub(crate) mod controller_list_volume_health;
 pub(crate) mod controller_modify_volume;
 pub(crate) mod controller_publish_volume;
 pub(crate) mod controller_unpublish_volume;

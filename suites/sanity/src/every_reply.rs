@@ -4,6 +4,7 @@
 //! is always something to see, and report what was found in the whole run.
 
 pub(crate) mod fields;
+pub(crate) mod health;
 pub(crate) mod not_advertised;
 pub(crate) mod secrets;
 pub(crate) mod sizes;

@@ -16,6 +16,7 @@ mod node;
 pub mod proven;
 mod topology;
 pub mod untested;
+mod volume_health;
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::checks::retired::{Fate, Retired};
@@ -45,6 +46,7 @@ pub const SUITE: Suite = Suite {
         every_reply::fields::CHECKS,
         every_reply::status::CHECKS,
         every_reply::secrets::CHECKS,
+        every_reply::health::CHECKS,
         every_reply::not_advertised::CHECKS,
         controller::controller_get_capabilities::CHECKS,
         controller::validate_volume_capabilities::CHECKS,
@@ -55,7 +57,10 @@ pub const SUITE: Suite = Suite {
         controller::controller_expand_volume::CHECKS,
         controller::controller_modify_volume::CHECKS,
         controller::controller_get_volume::CHECKS,
+        controller::controller_get_volume_health::CHECKS,
+        controller::controller_list_volume_health::CHECKS,
         controller::create_snapshot::CHECKS,
+        controller::create_snapshot::topology::CHECKS,
         controller::delete_snapshot::CHECKS,
         controller::list_snapshots::CHECKS,
         controller::list_snapshots::pages::CHECKS,
@@ -82,6 +87,9 @@ pub const SUITE: Suite = Suite {
         node::node_get_volume_stats::CHECKS,
         node::node_get_volume_stats::fields::CHECKS,
         node::node_get_volume_stats::paths::CHECKS,
+        node::node_get_volume_health::CHECKS,
+        node::node_get_storage_health::CHECKS,
+        volume_health::told::CHECKS,
         node::node_expand_volume::CHECKS,
         node::node_expand_volume::fields::CHECKS,
         node::node_expand_volume::refusals::CHECKS,

@@ -3,6 +3,8 @@
 pub(crate) mod node_expand_volume;
 pub(crate) mod node_get_capabilities;
 pub(crate) mod node_get_info;
+pub(crate) mod node_get_storage_health;
+pub(crate) mod node_get_volume_health;
 pub(crate) mod node_get_volume_stats;
 pub(crate) mod node_publish_volume;
 pub(crate) mod node_stage_volume;

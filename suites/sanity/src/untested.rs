@@ -10,6 +10,7 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     (&req::CTRL_CREATESNAP_007, "needs a back end that fails while it processes a snapshot"),
     (&req::CTRL_CREATESNAP_011, "whether a snapshot is still processed shows in ready_to_use alone"),
     (&req::CTRL_CREATESNAP_027, "needs a back end whose space for snapshots is used up"),
+    (&req::CTRL_CREATESNAP_033, "needs a location whose storage is used up"),
     (&req::CTRL_CREATEVOL_006, "volume_context is opaque, so that it does not show which value a volume got"),
     (
         &req::CTRL_CREATEVOL_023,
@@ -18,6 +19,19 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     (&req::CTRL_CREATEVOL_026, "documents are not visible over gRPC"),
     (&req::CTRL_CREATEVOL_031, "volume_context is opaque, so that it does not show which value a volume got"),
     (&req::CTRL_CREATEVOL_046, "needs a location whose storage is used up"),
+    (
+        &req::CTRL_CREATEVOL_049,
+        "where a volume lies that was made from a snapshot, CTRL-CREATEVOL-025 says, which is checked",
+    ),
+    (
+        &req::CTRL_GETHEALTH_010,
+        "upstream callers send no secrets, but a driver may document that it needs some",
+    ),
+    (&req::CTRL_LISTHEALTH_009, "a driver may make pages as short as it likes"),
+    (
+        &req::CTRL_LISTHEALTH_015,
+        "upstream callers send no secrets, but a driver may document that it needs some",
+    ),
     (&req::CTRL_LISTSNAP_003, "the moment at which a snapshot is cut does not show from outside"),
     (&req::CTRL_MODIFYVOL_008, "the present values of mutable parameters cannot be read back"),
     (
@@ -32,13 +46,19 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     (&req::GEN_RPC_001, "an RPC that is not registered answers as one that is not supported"),
     (&req::GEN_RPC_003, "on which nodes a plugin is deployed does not show at one endpoint"),
     (&req::GEN_SECRET_006, "documents are not visible over gRPC"),
+    (
+        &req::GEN_SKEW_002,
+        "drivers that move from one version to the next send what both have, so that the run only remarks on it",
+    ),
     (&req::GROUP_CREATE_005, "whether a group snapshot is still processed shows in ready_to_use alone"),
+    (&req::ID_PCAPS_019, "an endpoint of nodes alone may advertise it for the controller elsewhere"),
     (&req::ID_PROBE_005, "documents are not visible over gRPC"),
     (&req::ID_PROBE_006, "needs a driver that is put into a broken state"),
     (&req::ID_PROBE_011, "needs a driver that is put into a broken state"),
     (&req::ID_PROBE_013, "needs a driver that is put into a broken state"),
     (&req::ID_PROBE_014, "needs a driver that is put into a broken state"),
     (&req::META_STREAM_002, "needs a back end that fails while it collects metadata"),
+    (&req::MSG_HEALTH_016, "whether a volume can be used that is degraded, other checks see that use it"),
     (&req::MSG_TOPOLOGY_005, "which company a prefix belongs to cannot be told from its letters"),
     (
         &req::MSG_TOPOREQ_010,
@@ -49,6 +69,7 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
         "a caller may ask only for topology that the plugin supports, and all of that may be met",
     ),
     (&req::MSG_TOPOREQ_015, "a combination that was tried in vain looks like one that was not tried"),
+    (&req::MSG_TOPOREQ_017, "a place that was tried in vain looks like one that was not tried"),
     (
         &req::MSG_VOLCAP_007,
         "what a mode rules out, the tables of the publishing RPCs say, whose rows are checked",
@@ -62,6 +83,9 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
         "the calls that carry no volume_context can do nothing else, and all others may need it",
     ),
     (&req::NODE_EXPAND_022, "needs a file system that is known not to grow while it is in use"),
+    (&req::NODE_HEALTH_007, "a path that is not absolute breaks a rule of the caller, and OK does no harm"),
+    (&req::NODE_HEALTH_017, "needs a fault of one node out of several"),
+    (&req::NODE_HEALTH_020, "needs a fault that stays over a restart of the driver"),
     (
         &req::NODE_INFO_004,
         "a driver that counts on a second call does so only where there is none, and each run makes some",
@@ -123,6 +147,7 @@ pub static SAID_AGAIN: &[(&Requirement, &[&Requirement])] = &[
     (&req::CTRL_GETSNAP_004, &[&req::CTRL_GETSNAP_010]),
     (&req::CTRL_GETVOL_005, &[&req::CTRL_GETVOL_015]),
     (&req::CTRL_INTERACT_005, &[&req::MSG_SNAPSHOT_003]),
+    (&req::CTRL_LISTHEALTH_016, &[&req::MSG_HEALTH_001]),
     (&req::CTRL_LISTSNAP_008, &[&req::CTRL_LISTSNAP_002]),
     (&req::CTRL_LISTVOL_007, &[&req::CTRL_LISTVOL_002]),
     (&req::CTRL_PUBLISH_002, &[&req::NODE_STAGE_001, &req::NODE_PUBLISH_001]),
@@ -142,7 +167,6 @@ pub static SAID_AGAIN: &[(&Requirement, &[&Requirement])] = &[
     (&req::NODE_PUBLISH_010, &[&req::NODE_PUBLISH_004]),
     (&req::NODE_PUBLISH_011, &[&req::NODE_PUBLISH_040]),
     (&req::NODE_PUBLISH_028, &[&req::NODE_PUBLISH_026, &req::NODE_PUBLISH_027]),
-    (&req::NODE_PUBLISH_032, &[&req::NODE_PUBLISH_041]),
     (&req::NODE_STAGE_016, &[&req::NODE_STAGE_023]),
     (&req::PROTO_CONN_003, &[&req::GEN_RPC_005, &req::ID_PCAPS_001, &req::ID_PROBE_001]),
 ];

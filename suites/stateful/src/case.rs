@@ -26,6 +26,7 @@ use crate::model::answer::Answer;
 use crate::model::call::Call;
 use crate::model::expectation::Breach;
 use crate::model::names::Name;
+use crate::sequence::How;
 
 /// Form of the file.
 pub const FORM: u32 = 1;
@@ -90,6 +91,9 @@ pub struct Driver {
 pub struct Step {
     /// What was asked.
     pub call: Call,
+    /// How, if it was not simply made and its answer waited for.
+    #[serde(default, skip_serializing_if = "How::is_once")]
+    pub how: How,
     /// Who asked, where several did.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub worker: u16,

@@ -5,6 +5,8 @@
 mod budget;
 pub mod case;
 pub mod concurrency;
+pub mod contents;
+pub mod growth;
 pub mod history;
 pub mod idempotency;
 mod load;

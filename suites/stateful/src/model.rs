@@ -177,6 +177,7 @@ impl Model {
             if let Some(life) = &mut volume.life {
                 life.staged.remove(&node);
                 life.published.retain(|(on, _), _| *on != node);
+                life.torn.retain(|(on, _)| *on != node);
             }
             volume.leave(|_, places| {
                 places.staged.remove(&node);

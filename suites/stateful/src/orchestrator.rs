@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use csi_harness::client::answer;
 use csi_harness::prelude::*;
 use csi_harness::protocol::effect::is_not_now;
+use csi_harness::resources::workload::new_run;
 use csi_proto::lock::Mutex;
 use csi_proto::redact;
 use serde_json::Value;
@@ -26,6 +27,7 @@ use crate::model::answer::{Answer, Response};
 use crate::model::call::{Call, GroupCall, VolumeCall};
 use crate::model::call_context::Time;
 use crate::model::names::{Id, Kind, Name};
+use crate::restart;
 use memory::Memory;
 use probed_driver::ProbedDriver;
 
@@ -50,6 +52,8 @@ pub struct Orchestrator {
     probed: Arc<ProbedDriver>,
     tries: Tries,
     started: Instant,
+    /// Tells what its workloads write from everything else.
+    run: u64,
     memory: Arc<Mutex<Memory>>,
 }
 
@@ -80,7 +84,8 @@ enum Listing {
 impl Orchestrator {
     /// Somebody who knows of nothing yet but the ground, for calls on a name space of their own.
     pub fn new(cx: Cx, probed: &Arc<ProbedDriver>, tries: Tries) -> Orchestrator {
-        Orchestrator { cx, probed: probed.clone(), tries, started: Instant::now(), memory: Arc::default() }
+        let (started, run) = (Instant::now(), new_run());
+        Orchestrator { cx, probed: probed.clone(), tries, started, run, memory: Arc::default() }
     }
 
     /// The same as one of several callers at the same time.
@@ -183,6 +188,30 @@ impl Orchestrator {
             () = pass(limit) => {}
         }
         tokio::join!(made, self.cx.break_connections()).0
+    }
+
+    /// Makes a call and kills the driver if there is no answer after so long, which is then started again.
+    ///
+    /// # Errors
+    /// Broken if a path cannot be made or the driver cannot be ended; a violation if it does not come back.
+    pub async fn make_and_kill(&self, call: &Call, limit: Duration) -> CheckResult<Option<Made>> {
+        if self.is_any_served_by_a_process() {
+            // It may end with the driver, and the mounts with it.
+            return self.make(call).await;
+        }
+        let driver = restart::driver(&self.cx)?;
+        let mut made = std::pin::pin!(self.make(call));
+        let answered = tokio::select! {
+            made = &mut made => Some(made),
+            () = pass(limit) => None,
+        };
+        restart::kill(driver).await?;
+        let made = match answered {
+            Some(made) => made,
+            None => made.await,
+        };
+        restart::bring_back(&self.cx, driver, "killed", Vec::new()).await?;
+        made
     }
 
     /// Makes a call until the driver says something other than "not now", or so long.

@@ -1,7 +1,7 @@
 //! The property suite: random sequences of calls, each answer judged by the model. What fails is made as short as it can
 //! be, on names of its own. What failed in an earlier run is tried first.
 
-mod stored;
+pub(crate) mod stored;
 
 use std::sync::Arc;
 

@@ -3,6 +3,8 @@
 use csi_harness::run::refutation::Accused;
 use csi_harness::spec::requirements::Requirement;
 
+use crate::growth;
+
 /// The defect and the check, then how soon it is found, and the rules that the check blames it for in brackets, with a word if it warns.
 const TRIES: &str = include_str!("proven/tries.txt");
 
@@ -14,9 +16,15 @@ pub fn accused() -> impl Iterator<Item = Accused> {
         let blamed = line.split(['(', ')']).skip(1).step_by(2);
         blamed.filter_map(move |blamed| {
             let (rule, warns) = blamed.split_once(' ').map_or((blamed, false), |(rule, _)| (rule, true));
-            Some(Accused { defect, check, rule: Requirement::find(rule)?, warns })
+            Some(Accused { defect, check, rule: find(rule)?, warns })
         })
     })
+}
+
+/// A rule of the specification, or one of our own.
+fn find(rule: &str) -> Option<&'static Requirement> {
+    let own = || growth::rules::ALL.iter().copied().find(|own| own.id == rule);
+    Requirement::find(rule).or_else(own)
 }
 
 #[cfg(test)]

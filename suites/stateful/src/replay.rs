@@ -48,7 +48,7 @@ check! {
 }
 
 async fn one_after_another(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> CheckResult {
-    let items = case.steps.iter().map(|step| Item::from(step.call.clone())).collect();
+    let items = case.steps.iter().cloned().map(Item::from).collect();
     let mut trial = Trial::new(cx, probed, case.seed);
     if trial.run(items, &Budget::whole(cx)).await? == Came::Right {
         cx.note("fixed: none of the answers breaks a rule");

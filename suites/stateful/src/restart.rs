@@ -23,7 +23,7 @@ use crate::record::Recorder;
 use crate::rules::RESTARTED;
 use crate::stock::{self, Stock};
 use crate::told::Told;
-use memory::needs_memory;
+pub(crate) use memory::{needs_memory, unless_forgotten};
 use used::Used;
 
 /// Callers at the same time.
@@ -100,11 +100,11 @@ check! {
 }
 
 /// The driver, which a check may end.
-fn driver(cx: &Cx) -> CheckResult<&Driver> {
+pub(crate) fn driver(cx: &Cx) -> CheckResult<&Driver> {
     cx.target().driver().ok_or_else(|| Stop::skip("nobody may end the driver"))
 }
 
-async fn kill(driver: &Driver) -> CheckResult {
+pub(crate) async fn kill(driver: &Driver) -> CheckResult {
     ended(driver.kill().await)
 }
 
@@ -113,7 +113,12 @@ fn ended(end: Result<End, DriverError>) -> CheckResult {
 }
 
 /// Starts the driver that was ended: how long it took until it answered.
-async fn bring_back(cx: &Cx, driver: &Driver, how: &str, unanswered: Vec<String>) -> CheckResult<Duration> {
+pub(crate) async fn bring_back(
+    cx: &Cx,
+    driver: &Driver,
+    how: &str,
+    unanswered: Vec<String>,
+) -> CheckResult<Duration> {
     let away = match cx.target().bring_back().await {
         Ok(took) => return Ok(took),
         Err(away) => away,

@@ -25,6 +25,7 @@ const OF_VOLUMES: Rules = &[
     &req::CTRL_EXPAND_003,
     &req::CTRL_EXPAND_004,
     &req::CTRL_EXPAND_011,
+    &req::CTRL_EXPAND_012,
     &req::CTRL_EXPAND_015,
     &req::CTRL_EXPAND_016,
     &req::CTRL_GETVOL_002,

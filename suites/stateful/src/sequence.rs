@@ -1,10 +1,12 @@
 //! Calls one after another, each judged before the next one is made.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 
 use csi_proto::code_name;
+use serde::{Deserialize, Serialize};
 
 use crate::case::{BreachText, Case, Driver, FORM, Step};
 use crate::model::Model;
@@ -12,8 +14,8 @@ use crate::model::answer::Answer;
 use crate::model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
 use crate::model::call_context::{DriverProfile, Time};
 use crate::model::expectation::Breach;
-use crate::model::generate::{Op, generate};
-use crate::model::names::{Id, legend};
+use crate::model::generate::{Op, Room, generate};
+use crate::model::names::{Id, Name, Node, Slot, Stamp, Target, legend};
 use crate::model::state_set::Stop as Lost;
 use crate::orchestrator::{Made, Orchestrator};
 
@@ -58,6 +60,10 @@ pub enum Item {
     Op(Op),
     /// This call.
     Doing(Doing),
+    /// A copy under a name, with the room that its source has by then.
+    Copy(Name, Id, Room, How),
+    /// A workload on the first node writes.
+    Write(Id, Target, Slot),
 }
 
 /// A call, and how it is made.
@@ -70,22 +76,69 @@ pub struct Doing {
 }
 
 /// How a call is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum How {
     /// And its answer waited for.
+    #[default]
     Once,
     /// And given up by the caller after so long.
+    #[serde(with = "micros", rename = "given-up-after-us")]
     GivenUp(Duration),
     /// And its connection broken after so long.
+    #[serde(with = "micros", rename = "broken-after-us")]
     Broken(Duration),
+    /// And the driver killed and started again after so long.
+    #[serde(with = "micros", rename = "killed-after-us")]
+    Killed(Duration),
     /// Until the driver says something other than "not now".
     Insisting,
+}
+
+impl How {
+    /// Whether there is nothing special about it.
+    pub(crate) fn is_once(&self) -> bool {
+        *self == How::Once
+    }
+}
+
+/// What is worth a word, behind the answer.
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            How::Once | How::Insisting => Ok(()),
+            How::GivenUp(time) => write!(f, ", to be given up after {time:?}"),
+            How::Broken(time) => write!(f, ", its connection to be broken after {time:?}"),
+            How::Killed(time) => write!(f, ", the driver killed and started after {time:?}"),
+        }
+    }
+}
+
+/// Times in files.
+mod micros {
+    use std::time::Duration;
+
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        u64::deserialize(deserializer).map(Duration::from_micros)
+    }
 }
 
 impl Doing {
     /// The call made once, and its answer waited for.
     pub fn once(call: Call) -> Doing {
         Doing { call, how: How::Once }
+    }
+}
+
+impl From<Step> for Item {
+    fn from(Step { call, how, .. }: Step) -> Item {
+        Item::Doing(Doing { call, how })
     }
 }
 
@@ -102,6 +155,15 @@ impl Item {
                 generate(model, *op, u32::try_from(nth).unwrap_or(u32::MAX), now).map(Doing::once)
             }
             Item::Doing(doing) => Some(doing.clone()),
+            Item::Copy(name, source, room, how) => {
+                let wanted = model.copy_of(*source, *room)?;
+                Some(Doing { call: VolumeCall::CreateVolume { name: *name, wanted }.into(), how: *how })
+            }
+            Item::Write(volume, target, slot) => {
+                let (volume, node, target, slot) = (*volume, Node(0), *target, *slot);
+                let stamp = Stamp(u32::try_from(nth).unwrap_or(u32::MAX));
+                Some(Doing::once(VolumeCall::Write { volume, node, target, slot, stamp }.into()))
+            }
         }
     }
 }
@@ -133,6 +195,7 @@ pub async fn play(
             How::Once => orchestrator.make(call).await?,
             How::GivenUp(limit) => orchestrator.make_within(call, limit).await?,
             How::Broken(limit) => orchestrator.make_and_break(call, limit).await?,
+            How::Killed(limit) => orchestrator.make_and_kill(call, limit).await?,
             How::Insisting => orchestrator.insist(call, pace.insists).await?,
         };
         let Some(made) = made else { continue };
@@ -144,7 +207,7 @@ pub async fn play(
             }
         }
         let gives = call.makes().and_then(|_| made.answer.id_given());
-        sequence.steps.push(step(0, call.clone(), expected, made));
+        sequence.steps.push(Step { how: *how, ..step(0, call.clone(), expected, made) });
         sequence.links.push(Link { doing, gives, is_early: false });
         sequence.remarks.extend(taken.remarks);
         if let Some(Lost::Wrong(breach)) = taken.stop {
@@ -162,6 +225,7 @@ pub(crate) fn step(worker: u16, call: Call, expected: Vec<String>, made: Made) -
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     Step {
         call,
+        how: How::Once,
         worker,
         from_us: micros(made.span.invoked),
         to_us: micros(made.span.returned),
@@ -231,7 +295,7 @@ impl Sequence {
         let last = self.steps.len();
         let row = |(number, step): (usize, &Step)| {
             let mark = if number == last { '>' } else { ' ' };
-            format!("{mark} {number:>3}  {:<width$}  {}", step.call.to_string(), step.came)
+            format!("{mark} {number:>3}  {:<width$}  {}{}", step.call.to_string(), step.came, step.how)
         };
         let mut lines = vec!["calls, of which the last one breaks the rule".to_owned()];
         lines.extend((1..).zip(&self.steps).map(row));

@@ -297,7 +297,7 @@ impl Toy {
                 let disk = self.disk(volume)?;
                 disk.bytes = disk.bytes.max(size.required_bytes);
                 let bytes = disk.bytes;
-                said(VolumeResponse::Grown(bytes))
+                said(VolumeResponse::Grown(bytes, true))
             }
             ControllerModifyVolume { volume, .. } => self.disk(volume).and_then(|_| nothing()),
             NodeStageVolume { volume, node, .. } => {
@@ -336,9 +336,10 @@ impl Toy {
                 let content = &self.disk(volume)?.content;
                 said(VolumeResponse::Read(
                     content.iter().map(|(slot, stamp)| (*slot, Found::Stamp(*stamp))).collect(),
+                    None,
                 ))
             }
-            Listing { .. } | Copying { .. } => nothing(),
+            Unmount { .. } | Listing { .. } | Copying { .. } => nothing(),
         }
     }
 

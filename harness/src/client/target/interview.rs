@@ -24,6 +24,7 @@ pub(super) struct Interview<'a> {
     nodes: &'a [Peer],
     controller: Option<&'a Peer>,
     pub(super) capabilities: Capabilities,
+    pub(super) hidden: BTreeSet<Capability>,
     pub(super) services: BTreeSet<Service>,
     pub(super) remarks: Vec<String>,
     pub(super) response_rules: ResponseRules,
@@ -38,6 +39,7 @@ impl<'a> Interview<'a> {
             nodes,
             controller,
             capabilities: Capabilities::default(),
+            hidden: BTreeSet::new(),
             services: BTreeSet::from([Service::Identity]),
             remarks: Vec::new(),
             response_rules: ResponseRules::new(config),
@@ -98,6 +100,7 @@ impl<'a> Interview<'a> {
             add_node_capabilities(&mut self.capabilities, answer);
         }
         self.advertised_services();
+        self.versions();
         Ok(())
     }
 
@@ -160,7 +163,21 @@ impl<'a> Interview<'a> {
             }
         }
         for unknown in self.capabilities.unknown() {
-            self.remarks.push(format!("{unknown} is not known to CSI v1.12 and is not tested"));
+            self.remarks.push(format!("{unknown} is not known to CSI v1.13 and is not tested"));
+        }
+    }
+
+    /// What of the capabilities the version does not have that the user wants the driver to be judged by.
+    fn versions(&mut self) {
+        let Some(version) = self.config.csi_version.named() else { return };
+        self.hidden = self.capabilities.keep(version);
+        for later in &self.hidden {
+            self.remarks.push(format!("{later} came after CSI v{version} and is not tested"));
+        }
+        for earlier in self.capabilities.iter().filter(|one| !one.versions().has(version)) {
+            self.remarks.push(format!(
+                "{earlier} has a number that CSI v{version} keeps free; it is judged by the rules that it had"
+            ));
         }
     }
 

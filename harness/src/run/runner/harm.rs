@@ -33,6 +33,8 @@ const TRIED_AGAIN_MAX: Duration = Duration::from_secs(60);
 const CALLS_TRIED_AGAIN_MAX: usize = 500;
 /// A call that has had no answer for so long is taken to have none for ever.
 const HANGS_AFTER: Duration = Duration::from_secs(2);
+/// How long a driver may take to stop that has left a call without an answer: most wait for their calls to end.
+const BUSY_GRACE: Duration = Duration::from_secs(1);
 /// Calls shown at the most of those one of which it was.
 const SUSPECTS_SHOWN_MAX: usize = 12;
 
@@ -123,6 +125,7 @@ impl Runner<'_> {
         for planned in plan {
             self.rules.preconditions.forget_what_works();
             let report = self.run_alone(planned).await;
+            self.put_down_to(&report.label()).await;
             let hangs = report.calls.iter().any(hangs).then(|| report.label());
             self.harm.held.push(report);
             self.look_after(keep_calls, false).await;
@@ -134,13 +137,22 @@ impl Runner<'_> {
         self.rules.keep_calls = keep_calls;
     }
 
+    /// Puts down to a check what is there after it and was not before, and what no call has named.
+    async fn put_down_to(&mut self, label: &str) {
+        if let Some(before) = &self.before
+            && !self.dead
+        {
+            before.put_down_to(label, &self.inventory_session()).await;
+        }
+    }
+
     /// Starts a driver anew that may still be at work on a call without an answer, which would slow down all that come after it.
     async fn end_what_hangs(&mut self, label: &str) {
         let Some(driver) = self.target.driver().cloned().filter(|_| !self.is_over()) else { return };
         let why =
             format!("{label} left a call without an answer; the driver is restarted before the next check");
         self.emit(&super::Event::Remark(&why));
-        if let Err(away) = self.restart(&driver).await {
+        if let Err(away) = self.restart(&driver, BUSY_GRACE).await {
             let label = label.to_owned();
             self.is_gone(&away, std::slice::from_ref(&label));
             self.ended_in = vec![label];
@@ -149,11 +161,11 @@ impl Runner<'_> {
     }
 
     /// Ends the driver and starts it. What was known of its calls may be so no more.
-    async fn restart(&mut self, driver: &Driver) -> Result<Duration, Away> {
+    async fn restart(&mut self, driver: &Driver, grace: Duration) -> Result<Duration, Away> {
         self.rules.preconditions.forget();
         self.harm.plain.iter_mut().for_each(|watched| watched.is_mute = false);
         // What matters is whether it is there afterwards.
-        let _ = driver.stop(STOP_GRACE).await;
+        let _ = driver.stop(grace).await;
         let target = self.target.clone();
         self.with_news(target.bring_back()).await
     }
@@ -302,7 +314,7 @@ impl Runner<'_> {
     async fn start_afresh(&mut self, plain: &PlainCall) -> Fresh {
         let Some(driver) = self.target.driver().cloned() else { return Fresh::Unavailable };
         // Another look says whether it is there.
-        let _ = self.restart(&driver).await;
+        let _ = self.restart(&driver, STOP_GRACE).await;
         if !self.target.is_alive().await {
             self.dead = true;
             return Fresh::Fails;

@@ -46,7 +46,14 @@ async fn play_in(root: &Path, backend: Backend, defect: Option<Defect>) -> Resul
     let backend_flag = format!("--backend={}", backend.name());
     let flags = [&FLAGS[..], &[&backend_flag]].concat();
     let driver = hostpath::driver(root, &flags, defect);
-    let target = Target::connect_to(driver.clone(), config(root, backend)).await?;
+    let mut config = config(root, backend);
+    if defect.is_some() {
+        // That it is found counts, and not how small the sequence gets that shows it.
+        (config.effort.faults, config.effort.check_budget_ms) = (1, 12_000);
+        // What is found by chance is no part of the matrix.
+        config.effort.cases = 1;
+    }
+    let target = Target::connect_to(driver.clone(), config).await?;
     let registry = Registry::new([SUITE]);
     let plan = registry.select(&Filter::default(), &target.config().access_types);
     let run = Run::of(target, plan, options(registry, defect)).await;

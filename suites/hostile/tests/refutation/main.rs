@@ -13,8 +13,8 @@ use libtest_mimic::Arguments;
 const TRIALS_AT_ONCE: usize = 4;
 
 fn main() -> ExitCode {
-    if let Some(socket) = std::env::var_os(process::SOCKET) {
-        return process::serve(socket.into());
+    if let Some(code) = csi_test_support::process::serve_if_asked() {
+        return code;
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);

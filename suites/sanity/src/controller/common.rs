@@ -107,7 +107,7 @@ pub(super) async fn publish_as_said(
 }
 
 /// Mount access with a file system that does not exist.
-pub(super) fn unknown_fs_type(cx: &Cx) -> v1::VolumeCapability {
+pub(crate) fn unknown_fs_type(cx: &Cx) -> v1::VolumeCapability {
     use v1::volume_capability::{AccessType as Kind, MountVolume};
     let mount = MountVolume { fs_type: "csi-sanity-no-such-fs".to_owned(), ..Default::default() };
     let capability = cx.capability_for(AccessType::Mount, Mode::SingleNodeWriter);

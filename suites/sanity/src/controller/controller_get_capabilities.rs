@@ -96,4 +96,26 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&ANSWERS, &WELL_FORMED, &PUBLISHED_NODES, &GET_SNAPSHOT];
+check! {
+    /// What the list says a monitor confirms volume by volume, and it does not start without that.
+    GET_VOLUME_HEALTH_TOO {
+        id: "controller/controller-get-capabilities/get-volume-health",
+        title: "a driver with LIST_VOLUME_HEALTH has GET_VOLUME_HEALTH",
+        spec: [req::CTRL_CAPS_014],
+        needs: [LIST_VOLUME_HEALTH],
+        refuted_by: ["controller-get-capabilities-hides-get-volume-health"],
+    }
+    async |cx| {
+        let offered = capabilities(cx).await?;
+        ensure!(
+            offers(&offered, rpc::Type::GetVolumeHealth),
+            "LIST_VOLUME_HEALTH is advertised without GET_VOLUME_HEALTH";
+            expected: "both, or GET_VOLUME_HEALTH alone",
+            actual: wires(&offered)
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&ANSWERS, &WELL_FORMED, &PUBLISHED_NODES, &GET_SNAPSHOT, &GET_VOLUME_HEALTH_TOO];

@@ -1,5 +1,7 @@
 //! CreateSnapshot: the state of a volume at one moment.
 
+pub(crate) mod topology;
+
 use csi_harness::prelude::*;
 use futures_util::future::join_all;
 

@@ -6,7 +6,7 @@ use csi_harness::checks::check::Check;
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
-use csi_harness::config::{AccessType, Config, NodeConfig, Secret, StaticVolume};
+use csi_harness::config::{AccessType, Config, HealthHooks, NodeConfig, Secret, StaticVolume};
 use csi_harness::run::refutation::absent_for;
 use csi_harness::run::runner::RunOptions;
 use csi_harness::spec::need::Need;
@@ -92,11 +92,15 @@ fn provisioned(access: AccessType) -> StaticVolume {
 
 async fn run(
     jobs: usize,
-    mock: csi_mock_driver::Config,
+    mut mock: csi_mock_driver::Config,
     mut config: Config,
     wanted: impl Fn(&Check) -> bool,
 ) -> Result<Run, Failed> {
     let dir = tempfile::tempdir()?;
+    let [make_ill, make_well] = csi_mock_driver::health::commands(dir.path());
+    config.health =
+        HealthHooks { make_ill: Some(make_ill), make_well: Some(make_well), ..Default::default() };
+    mock.health_dir = Some(dir.path().to_owned());
     let driver = MockDriver::new(mock)?;
     let (stop_driver, stopped) = watch::channel(());
     let mut serving = JoinSet::new();

@@ -217,7 +217,7 @@ fn write_matrix(seen: &BTreeMap<&'static str, String>) -> Result<(), Failed> {
 
 /// Those that this suite has to find.
 fn defects() -> impl Iterator<Item = Defect> {
-    let others = [Defect::IN_HISTORIES, Defect::UNDER_ATTACK].concat();
+    let others = [Defect::IN_HISTORIES, Defect::OVER_TIME, Defect::UNDER_ATTACK].concat();
     Defect::ALL.iter().copied().filter(move |defect| !others.contains(defect))
 }
 

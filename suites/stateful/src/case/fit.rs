@@ -39,7 +39,7 @@ fn unfit(call: &Call, profile: &DriverProfile, has_workloads: bool) -> Option<St
         VolumeCall::ControllerModifyVolume { .. } if profile.mutable_parameters == 0 => {
             Some(format!("{method} needs mutable parameters, and the configuration has none"))
         }
-        VolumeCall::Write { .. } | VolumeCall::Read { .. } if !has_workloads => {
+        VolumeCall::Write { .. } | VolumeCall::Read { .. } | VolumeCall::Unmount { .. } if !has_workloads => {
             Some("nothing can be written into volumes from here".to_owned())
         }
         call => node(call)
@@ -73,7 +73,8 @@ fn node(call: &VolumeCall) -> Option<Node> {
         | NodeExpandVolume { node, .. }
         | NodeGetVolumeStats { node, .. }
         | Write { node, .. }
-        | Read { node, .. } => Some(*node),
+        | Read { node, .. }
+        | Unmount { node, .. } => Some(*node),
         ControllerUnpublishVolume { node, .. } => *node,
         CreateVolume { .. }
         | DeleteVolume { .. }

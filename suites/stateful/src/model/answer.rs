@@ -138,10 +138,10 @@ pub enum VolumeResponse {
     Attached(Text),
     /// Whether ValidateVolumeCapabilities confirmed.
     Confirmed(bool),
-    /// capacity_bytes after an expansion.
-    Grown(i64),
-    /// What a workload found in each place.
-    Read(BTreeMap<Slot, Found>),
+    /// capacity_bytes after an expansion, and whether the node has to do something yet.
+    Grown(i64, bool),
+    /// What a workload found in each place, and the bytes of the device if it is one.
+    Read(BTreeMap<Slot, Found>, Option<u64>),
 }
 
 /// What a workload found in a place.
@@ -149,8 +149,48 @@ pub enum VolumeResponse {
 pub enum Found {
     /// What was written with this stamp.
     Stamp(Stamp),
-    /// Nothing, or what nobody wrote.
-    Other,
+    /// The same, which says of itself that it was written to this volume.
+    Of(Id, Stamp),
+    /// Nothing.
+    Empty,
+    /// The beginning of a write.
+    Cut,
+    /// A write with zeros in it.
+    Holes,
+    /// A write that stands elsewhere.
+    Shifted,
+    /// Parts of two writes.
+    Mixed,
+    /// A write with other bytes in it.
+    Damaged,
+    /// What nobody wrote in this sequence.
+    Strange,
+}
+
+impl Found {
+    /// The stamp of the write that is there whole.
+    pub fn stamp(self) -> Option<Stamp> {
+        match self {
+            Found::Stamp(stamp) | Found::Of(_, stamp) => Some(stamp),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Found::Stamp(stamp) => write!(f, "write {}", stamp.0),
+            Found::Of(volume, stamp) => write!(f, "write {} of {volume}", stamp.0),
+            Found::Empty => f.write_str("nothing"),
+            Found::Cut => f.write_str("the beginning of a write"),
+            Found::Holes => f.write_str("a write, parts of which are zeros"),
+            Found::Shifted => f.write_str("a write that stands elsewhere"),
+            Found::Mixed => f.write_str("parts of two writes"),
+            Found::Damaged => f.write_str("a write with other bytes in it"),
+            Found::Strange => f.write_str("what nobody wrote there"),
+        }
+    }
 }
 
 /// A moment in seconds and nanoseconds.

@@ -1,7 +1,7 @@
 //! Applying: the state after a call was done. What the answer told is taken over; if nobody heard it, it is not known.
 
 use super::answer::{GroupResponse, SnapshotFacts, SnapshotResponse, VolumeFacts, VolumeResponse};
-use super::bytes::Bytes;
+use super::bytes::{Bytes, Write as Written};
 use super::call::{GroupCall, SnapshotCall, VolumeCall, Wanted};
 use super::call_context::CallContext;
 use super::names::Id;
@@ -65,6 +65,7 @@ fn learn(life: &mut VolumeLife, facts: &VolumeFacts) {
     life.id = life.id.or(facts.id);
     if life.size_bytes == 0 {
         life.size_bytes = facts.capacity_bytes;
+        life.room_bytes = life.room_bytes.max(facts.capacity_bytes);
     }
     life.told.get_or_insert_with(|| (facts.context.clone(), facts.topology.clone()));
 }
@@ -94,8 +95,12 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
                 life.changed = true;
                 life.size_bytes = 0;
             }
-            if let Some(VolumeResponse::Grown(bytes)) = said {
+            if let Some(VolumeResponse::Grown(bytes, on_node)) = said {
                 life.size_bytes = *bytes;
+                // What the node has to do yet, other calls show, and what is in use may grow when it is used again.
+                if !on_node && !life.is_in_use() && *bytes > life.room_bytes {
+                    (life.room_bytes, life.was_expanded) = (*bytes, true);
+                }
             }
         }
         ControllerModifyVolume { mutable_parameters, .. } => {
@@ -107,18 +112,31 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
         }
         NodeUnstageVolume { node, .. } => {
             life.staged.remove(&node);
+            life.torn.remove(&(node, None));
         }
         NodePublishVolume { node, target, usage, readonly, .. } => {
             life.published.entry((node, target)).or_insert(Publication { usage, readonly });
         }
         NodeUnpublishVolume { node, target, .. } => {
             life.published.remove(&(node, target));
+            life.torn.remove(&(node, Some(target)));
         }
-        Write { node, slot, stamp, .. } => {
+        Unmount { node, target, .. } => {
+            let is_there = match target {
+                Some(target) => life.published.contains_key(&(node, target)),
+                None => life.staged.contains_key(&node),
+            };
+            if is_there {
+                life.torn.insert((node, target));
+            }
+        }
+        Write { volume, node, target, slot, stamp } => {
             life.written = true;
             // Other nodes may see late what this one writes.
             match said {
-                Some(_) if !life.is_elsewhere(node) => life.bytes.write(slot, stamp),
+                Some(_) if !life.is_elsewhere(node) && !life.is_torn(node, target) => {
+                    life.bytes.write(slot, Written { volume, stamp });
+                }
                 _ => life.bytes.blur(slot),
             }
         }

@@ -3,16 +3,25 @@
 use std::collections::BTreeMap;
 
 use super::answer::Found;
-use super::names::{Slot, Stamp};
+use super::names::{Id, Slot, Stamp};
 
 /// What was last written to each place; `None` where a write may or may not have come through.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Bytes(BTreeMap<Slot, Option<Stamp>>);
+pub struct Bytes(BTreeMap<Slot, Option<Write>>);
+
+/// A write, and to which volume it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Write {
+    /// The volume, which copies have it from.
+    pub volume: Id,
+    /// Which write.
+    pub stamp: Stamp,
+}
 
 impl Bytes {
     /// Enters a write that is durable.
-    pub fn write(&mut self, slot: Slot, stamp: Stamp) {
-        self.0.insert(slot, Some(stamp));
+    pub fn write(&mut self, slot: Slot, write: Write) {
+        self.0.insert(slot, Some(write));
     }
 
     /// Enters a write of which nobody knows how far it came.
@@ -26,28 +35,38 @@ impl Bytes {
         for slot in other.0.keys() {
             self.0.entry(*slot).or_insert(None);
         }
-        for (slot, stamp) in &mut self.0 {
-            if other.0.get(slot) != Some(stamp) {
-                *stamp = None;
+        for (slot, write) in &mut self.0 {
+            if other.0.get(slot) != Some(write) {
+                *write = None;
             }
         }
         self
     }
 
     /// The first place that does not hold what was written there, with that.
-    pub fn lost(&self, found: &BTreeMap<Slot, Found>) -> Option<(Slot, Stamp)> {
-        let written = self.0.iter().filter_map(|(slot, stamp)| Some((*slot, (*stamp)?)));
-        written.into_iter().find(|(slot, stamp)| found.get(slot) != Some(&Found::Stamp(*stamp)))
+    pub fn lost(&self, found: &BTreeMap<Slot, Found>) -> Option<(Slot, Write)> {
+        let mut written = self.0.iter().filter_map(|(slot, write)| Some((*slot, (*write)?)));
+        written.find(|(slot, write)| found.get(slot).and_then(|found| found.stamp()) != Some(write.stamp))
+    }
+
+    /// Whether anything was ever written to a place.
+    pub fn has(&self, slot: Slot) -> bool {
+        self.0.contains_key(&slot)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::names::Name;
     use super::*;
+
+    fn of(stamp: u32) -> Write {
+        Write { volume: Name::volume(0).id(0), stamp: Stamp(stamp) }
+    }
 
     fn bytes(stamps: &[(u8, u32)]) -> Bytes {
         let mut bytes = Bytes::default();
-        stamps.iter().for_each(|(slot, stamp)| bytes.write(Slot(*slot), Stamp(*stamp)));
+        stamps.iter().for_each(|(slot, stamp)| bytes.write(Slot(*slot), of(*stamp)));
         bytes
     }
 
@@ -56,8 +75,8 @@ mod tests {
         let mut written = bytes(&[(0, 1), (1, 2)]);
         written.blur(Slot(1));
         assert_eq!(written.lost(&[(Slot(0), Found::Stamp(Stamp(1)))].into()), None);
-        assert_eq!(written.lost(&[(Slot(0), Found::Other)].into()), Some((Slot(0), Stamp(1))));
-        assert_eq!(written.lost(&BTreeMap::new()), Some((Slot(0), Stamp(1))));
+        assert_eq!(written.lost(&[(Slot(0), Found::Strange)].into()), Some((Slot(0), of(1))));
+        assert_eq!(written.lost(&BTreeMap::new()), Some((Slot(0), of(1))));
     }
 
     #[test]
@@ -65,6 +84,6 @@ mod tests {
         let common = bytes(&[(0, 1), (1, 2), (2, 3)]).common(&bytes(&[(0, 1), (1, 9), (3, 4)]));
         let found = [(Slot(0), Found::Stamp(Stamp(1)))].into();
         assert_eq!(common.lost(&found), None);
-        assert_eq!(common.lost(&BTreeMap::new()), Some((Slot(0), Stamp(1))));
+        assert_eq!(common.lost(&BTreeMap::new()), Some((Slot(0), of(1))));
     }
 }

@@ -209,6 +209,12 @@ pub enum VolumeCall {
         node: Node,
         target: Target,
     },
+    /// Somebody else takes the mount at a target away, or at the staging path if none is named.
+    Unmount {
+        volume: Id,
+        node: Node,
+        target: Option<Target>,
+    },
     /// What a ListVolumes says of this volume.
     Listing {
         volume: Id,
@@ -379,6 +385,7 @@ subjects! {
         NodeGetVolumeStats volume
         Write volume
         Read volume
+        Unmount volume
         Listing volume
         Copying volume
     }
@@ -424,6 +431,7 @@ impl VolumeCall {
             Listing { .. } => "ListVolumes",
             Write { .. } => "write",
             Read { .. } => "read",
+            Unmount { .. } => "umount",
             Copying { .. } => "copy",
         }
     }
@@ -528,7 +536,9 @@ fn volume_details(call: &VolumeCall, f: &mut fmt::Formatter<'_>) -> fmt::Result 
         ControllerUnpublishVolume { node: Some(node), .. } => write!(f, " from {node}"),
         ControllerUnpublishVolume { node: None, .. } => f.write_str(" from all nodes"),
         ControllerExpandVolume { size, .. } => write!(f, " to {size}"),
-        NodeStageVolume { node, .. } | NodeUnstageVolume { node, .. } => write!(f, " on {node}"),
+        NodeStageVolume { node, .. }
+        | NodeUnstageVolume { node, .. }
+        | Unmount { node, target: None, .. } => write!(f, " on {node}"),
         NodePublishVolume { node, target, readonly, .. } => {
             write!(f, " on {node} at {target}{}", flag(readonly))
         }
@@ -536,7 +546,8 @@ fn volume_details(call: &VolumeCall, f: &mut fmt::Formatter<'_>) -> fmt::Result 
         | NodeExpandVolume { node, target, .. }
         | NodeGetVolumeStats { node, target, .. }
         | Write { node, target, .. }
-        | Read { node, target, .. } => write!(f, " on {node} at {target}"),
+        | Read { node, target, .. }
+        | Unmount { node, target: Some(target), .. } => write!(f, " on {node} at {target}"),
         DeleteVolume { .. }
         | ValidateVolumeCapabilities { .. }
         | ControllerGetVolume { .. }

@@ -197,6 +197,15 @@ impl Finding {
         }
     }
 
+    /// The same where nothing is said of it, so that it is only remarked on.
+    #[must_use]
+    pub(super) fn remarked(self) -> Finding {
+        match self {
+            Finding::Wrong(mut breaches) if !breaches.is_empty() => Finding::Odd(breaches.swap_remove(0)),
+            other => other,
+        }
+    }
+
     /// The same, after which nobody knows what the driver keeps.
     #[must_use]
     pub(super) fn in_doubt(mut self) -> Finding {

@@ -68,6 +68,10 @@ impl Footprint {
             // What other nodes have in memory may be older.
             Write { .. } => (BYTES, ALL),
             Read { node, .. } => (0, LIFE | BYTES | attached(node) | staged(node) | published(node)),
+            Unmount { node, .. } => {
+                let places = staged(node) | published(node);
+                (places, LIFE | places)
+            }
             Copying { .. } => (0, LIFE),
         };
         Footprint { changes, sees, tells }

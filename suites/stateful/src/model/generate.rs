@@ -13,7 +13,7 @@ use proptest::sample::select;
 
 use super::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use super::call_context::{CallContext, DriverProfile, Presence, Time};
-use super::names::{Id, Name, Node, Slot, Stamp, Target};
+use super::names::{Id, Kind, Name, Node, Slot, Stamp, Target};
 use super::state::{GroupLife, SnapshotLife, VolumeLife};
 use super::state_set::StateSet;
 use super::{Model, Object};
@@ -379,6 +379,47 @@ fn copies(view: &View<'_>, sources: Vec<Id>) -> Vec<Call> {
             Some(_) => Vec::new(),
         }
     })
+}
+
+/// The room of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// As much as its source has, or more.
+    AsSource,
+    /// As much as its source has, and no more.
+    Exactly,
+    /// More than its source has.
+    Larger,
+}
+
+impl Model {
+    /// A copy of something, with the room that this has now.
+    pub(crate) fn copy_of(&self, source: Id, room: Room) -> Option<Wanted> {
+        let usage = self.profile().usages.first().copied()?;
+        let own = self.size_of(source).filter(|bytes| *bytes > 0).unwrap_or(self.profile().size_bytes);
+        let size = match room {
+            Room::AsSource => Size::at_least(own),
+            Room::Exactly => Size { required_bytes: own, limit_bytes: own },
+            Room::Larger => Size::at_least(own.saturating_add(self.profile().larger_bytes)),
+        };
+        Some(Wanted { source: Some(source), ..Wanted::of(size, usage) })
+    }
+
+    /// How large something is, as far as the driver has told.
+    fn size_of(&self, id: Id) -> Option<i64> {
+        let of_volume = |id: Id| Some(certain(self.volumes.get(&id.name))?.life.as_ref()?.size_bytes);
+        match id.name.kind {
+            Kind::Volume => of_volume(id),
+            Kind::Snapshot => {
+                let life = certain(self.snapshots.get(&id.name))?.life.as_ref()?;
+                if life.size_bytes > 0 { Some(life.size_bytes) } else { of_volume(life.volume) }
+            }
+            Kind::Member | Kind::Group => {
+                let life = certain(self.groups.get(&id.name.owner()))?.life.as_ref()?;
+                of_volume((*life.members.as_ref()?.get(&id)?)?)
+            }
+        }
+    }
 }
 
 /// A copy as large as its source.

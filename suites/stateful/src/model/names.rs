@@ -186,6 +186,11 @@ pub struct Node(pub u8);
 #[serde(transparent)]
 pub struct Target(pub u8);
 
+impl Target {
+    /// From here on, there is a directory at the path before a volume is published as a file system.
+    pub const WITH_A_DIRECTORY: Target = Target(2);
+}
+
 impl fmt::Display for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "node {}", u16::from(self.0) + 1)

@@ -86,6 +86,7 @@ impl Call {
                 | Write { node, target, .. }
                 | Read { node, target, .. },
             ) => (Some(node), Some(target)),
+            Call::Volume(Unmount { node, target, .. }) => (Some(node), target.as_mut()),
             Call::Volume(
                 ControllerPublishVolume { node, .. }
                 | ControllerUnpublishVolume { node: Some(node), .. }

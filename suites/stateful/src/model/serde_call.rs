@@ -25,6 +25,7 @@ const VOLUME: &[&str] = &[
     "NodeGetVolumeStats",
     "Write",
     "Read",
+    "Unmount",
 ];
 const SNAPSHOT: &[&str] = &["CreateSnapshot", "DeleteSnapshot", "GetSnapshot"];
 const GROUP: &[&str] =

@@ -64,6 +64,10 @@ pub struct VolumeLife {
     pub changed: bool,
     /// How large it is; 0 as long as no answer has told it.
     pub size_bytes: i64,
+    /// What a device that it is published as has to have at the least.
+    pub room_bytes: i64,
+    /// Whether that comes from an expansion.
+    pub was_expanded: bool,
     /// volume_context and accessible_topology, once told.
     pub told: Option<(Text, Text)>,
     /// Which set of mutable_parameters it has.
@@ -76,6 +80,8 @@ pub struct VolumeLife {
     pub staged: BTreeMap<Node, Usage>,
     /// Places at which it is published.
     pub published: BTreeMap<(Node, Target), Publication>,
+    /// Where somebody else has taken a mount away: of a target, or of staging.
+    pub torn: BTreeSet<(Node, Option<Target>)>,
     /// What is in it.
     pub bytes: Bytes,
     /// Whether a workload wrote to it, so that it is no longer what it was copied from.
@@ -283,12 +289,15 @@ impl VolumeLife {
             id: None,
             changed: false,
             size_bytes: 0,
+            room_bytes: wanted.size.required_bytes,
+            was_expanded: false,
             told: None,
             mutable_parameters: wanted.mutable_parameters,
             confirmed: BTreeMap::new(),
             attached: BTreeMap::new(),
             staged: BTreeMap::new(),
             published: BTreeMap::new(),
+            torn: BTreeSet::new(),
             bytes: Bytes::default(),
             written: false,
             wanted,
@@ -309,6 +318,11 @@ impl VolumeLife {
     pub fn is_elsewhere(&self, node: Node) -> bool {
         self.staged.keys().any(|other| *other != node)
             || self.published.keys().any(|(other, _)| *other != node)
+    }
+
+    /// Whether somebody else has taken away a mount that a place on a node needs.
+    pub fn is_torn(&self, node: Node, target: Target) -> bool {
+        self.torn.contains(&(node, Some(target))) || self.torn.contains(&(node, None))
     }
 
     /// The places on a node at which it is published.

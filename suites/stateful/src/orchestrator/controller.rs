@@ -49,6 +49,7 @@ impl Orchestrator {
             | NodeExpandVolume { .. }
             | NodeGetVolumeStats { .. } => return self.node(call).await,
             Write { .. } | Read { .. } => return self.work(call).await,
+            Unmount { volume, node, target } => return self.unmount(*volume, *node, *target).await,
             // They are what other calls say.
             Listing { .. } | Copying { .. } => self.list_volumes().await,
         };
@@ -148,7 +149,7 @@ impl Orchestrator {
             ..Default::default()
         };
         let said = |_: &mut Memory, response: &v1::ControllerExpandVolumeResponse| {
-            Response::Volume(VolumeResponse::Grown(response.capacity_bytes))
+            Response::Volume(VolumeResponse::Grown(response.capacity_bytes, response.node_expansion_required))
         };
         self.send(&request, self.cx.call(request.clone()), redact::json, said).await
     }

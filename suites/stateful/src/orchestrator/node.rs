@@ -60,7 +60,7 @@ impl Orchestrator {
     }
 
     /// The staging path of a volume on a node; empty where the driver does not stage.
-    async fn staging_path(&self, volume: Id, node: Node) -> CheckResult<String> {
+    pub(super) async fn staging_path(&self, volume: Id, node: Node) -> CheckResult<String> {
         if !self.cx.target().capabilities().has(Capability::StageUnstageVolume) {
             return Ok(String::new());
         }
@@ -79,6 +79,10 @@ impl Orchestrator {
             return Ok(path);
         }
         let made = self.at(at.1).target_path().await?;
+        if at.2 >= Target::WITH_A_DIRECTORY && self.cx.access() == AccessType::Mount {
+            std::fs::create_dir_all(&made)
+                .map_err(|error| Stop::broken(format!("failed to make {made}: {error}")))?;
+        }
         Ok(self.memory().target_paths.entry(at).or_insert(made).clone())
     }
 
@@ -88,6 +92,13 @@ impl Orchestrator {
         let staged = memory.staging_paths.get(&(volume, node));
         let published = memory.target_paths.get(&(volume, node, target));
         staged.into_iter().chain(published).any(|path| is_fuse(Path::new(path)))
+    }
+
+    /// The same of any volume.
+    pub(super) fn is_any_served_by_a_process(&self) -> bool {
+        let memory = self.memory();
+        let mut paths = memory.staging_paths.values().chain(memory.target_paths.values());
+        paths.any(|path| is_fuse(Path::new(path)))
     }
 
     async fn stage(&self, volume: Id, node: Node, usage: Usage) -> CheckResult<Made> {

@@ -1,11 +1,13 @@
-//! A workload of the model: it writes to places of its volume, and reads them all.
+//! A workload of the model: it writes to places of its volume, and reads them all. And somebody who takes mounts away.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
-use csi_harness::resources::workload;
+use csi_harness::resources::contents;
+use csi_harness::resources::workload::{self, Place};
 use serde_json::Value;
 
 use super::{Listing, Made, Orchestrator};
@@ -13,32 +15,71 @@ use crate::case::Came;
 use crate::model::Span;
 use crate::model::answer::{Answer, Found, Response, VolumeResponse};
 use crate::model::call::VolumeCall;
+use crate::model::call_context::Time;
 use crate::model::generate::SLOTS;
-use crate::model::names::{Slot, Stamp};
+use crate::model::names::{Id, Node, Slot, Stamp, Target};
 
 impl Orchestrator {
     pub(super) async fn work(&self, call: &VolumeCall) -> CheckResult<Made> {
         let (at, write) = match *call {
             VolumeCall::Write { volume, node, target, slot, stamp } => {
-                ((volume, node, target), Some((slot, stamp)))
+                let number = stamp.0;
+                let stamp = contents::Stamp { run: self.run, volume: volume.to_string(), number };
+                ((volume, node, target), Some((self.place(slot.0), stamp)))
             }
             VolumeCall::Read { volume, node, target } => ((volume, node, target), None),
             _ => return Err(Stop::broken(format!("{} is nothing that a workload does", call.method()))),
         };
         let path = PathBuf::from(self.target_path(at).await?);
         let invoked = self.now();
+        let (run, places) = (self.run, (0..SLOTS).map(|slot| (Slot(slot), self.place(slot))).collect());
         let work = workload::play(move || match write {
-            Some((slot, stamp)) => workload::write(&path, slot.0, stamp.0).map(|()| VolumeResponse::Nothing),
-            None => read(&path).map(VolumeResponse::Read),
+            Some((place, stamp)) => {
+                workload::write(&path, place, &stamp).map(|()| (VolumeResponse::Nothing, String::new()))
+            }
+            None => read(&path, run, &places),
         });
-        let (answer, message) = match work.await? {
-            Ok(said) => (Answer::Done(Response::Volume(said)), String::new()),
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => (Answer::Unknown, error.to_string()),
+        Ok(self.played(invoked, work.await?))
+    }
+
+    fn played(&self, invoked: Time, came: io::Result<(VolumeResponse, String)>) -> Made {
+        let (answer, message) = match came {
+            Ok((said, message)) => (Answer::Done(Response::Volume(said)), message),
+            // Of a place that the volume does not have nobody asks.
+            Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::Unsupported) => {
+                (Answer::Unknown, error.to_string())
+            }
             Err(error) => (Answer::Refused(code(&error)), error.to_string()),
         };
         let came = Came::new(&answer, &message, Value::Null);
         let span = Span { invoked, returned: self.now() };
-        Ok(Made { answer, span, request: Value::Null, came, listing: Listing::None })
+        Made { answer, span, request: Value::Null, came, listing: Listing::None }
+    }
+
+    /// Where a workload writes: the last place is at the end of the smallest volumes.
+    fn place(&self, slot: u8) -> Place {
+        match slot + 1 == SLOTS {
+            true => Place::at_end(slot, u64::try_from(self.probed.profile.size_bytes).unwrap_or_default()),
+            false => Place::near(slot),
+        }
+    }
+
+    /// Takes away what is mounted at a path, as somebody else does who has nothing to do with the driver.
+    pub(super) async fn unmount(&self, volume: Id, node: Node, target: Option<Target>) -> CheckResult<Made> {
+        let path = match target {
+            Some(target) => self.target_path((volume, node, target)).await?,
+            None => self.staging_path(volume, node).await?,
+        };
+        let invoked = self.now();
+        let taken = match self.cx.at_node(node.0.into()).shares_files_with_driver().await {
+            true => self.cx.unmount_below([path.as_str()])?,
+            false => 0,
+        };
+        let came = match taken {
+            0 => Err(io::Error::new(io::ErrorKind::NotFound, "nothing is mounted there")),
+            _ => Ok((VolumeResponse::Nothing, path)),
+        };
+        Ok(self.played(invoked, came))
     }
 }
 
@@ -50,10 +91,42 @@ fn code(error: &io::Error) -> Code {
     }
 }
 
-fn read(path: &Path) -> io::Result<BTreeMap<Slot, Found>> {
-    let found = |slot| {
-        let stamp = workload::read(path, slot)?;
-        Ok((Slot(slot), stamp.map_or(Found::Other, |stamp| Found::Stamp(Stamp(stamp)))))
-    };
-    (0..SLOTS).map(found).collect()
+/// What is in each place, also in words, with where the workload has looked.
+fn read(path: &Path, run: u64, places: &BTreeMap<Slot, Place>) -> io::Result<(VolumeResponse, String)> {
+    let mut found = BTreeMap::new();
+    let mut told = format!("{}: {}", path.display(), workload::whereabouts(path));
+    for (slot, place) in places {
+        let there = match workload::read(path, *place) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => continue,
+            there => there?,
+        };
+        // Nothing in a place that nobody has written to is not worth a word.
+        if there != contents::Found::Empty {
+            let _ = write!(told, "; place {}: {there}", slot.0);
+        }
+        found.insert(*slot, of_model(&there, run));
+    }
+    let device_bytes = if path.is_dir() { None } else { Some(workload::size_bytes(path)?) };
+    if let Some(bytes) = device_bytes {
+        let _ = write!(told, "; {bytes} bytes");
+    }
+    Ok((VolumeResponse::Read(found, device_bytes), told))
+}
+
+/// What the model makes of it. What was written in another run, or an earlier sequence, is nobody's.
+fn of_model(found: &contents::Found, run: u64) -> Found {
+    use contents::Found as There;
+    match found {
+        There::Write(stamp) if stamp.run == run => match stamp.volume.parse() {
+            Ok(volume) => Found::Of(volume, Stamp(stamp.number)),
+            Err(_) => Found::Strange,
+        },
+        There::Write(_) | There::Strange => Found::Strange,
+        There::Empty => Found::Empty,
+        There::Cut(..) => Found::Cut,
+        There::Holes(..) => Found::Holes,
+        There::Shifted(..) => Found::Shifted,
+        There::Mixed(..) => Found::Mixed,
+        There::Damaged(_) => Found::Damaged,
+    }
 }

@@ -15,7 +15,7 @@ use crate::trial::{Came, Trial};
 ///
 /// # Errors
 /// Broken if the folder cannot be read, or something cannot be undone.
-pub(super) async fn try_again(
+pub(crate) async fn try_again(
     cx: &Cx,
     probed: &Arc<ProbedDriver>,
     trial: &mut Trial<'_>,
@@ -36,7 +36,7 @@ pub(super) async fn try_again(
 }
 
 fn calls(case: Case) -> Vec<Item> {
-    case.steps.into_iter().map(|step| Item::from(step.call)).collect()
+    case.steps.into_iter().map(Item::from).collect()
 }
 
 /// The cases that this check has found, with their files.

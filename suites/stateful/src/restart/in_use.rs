@@ -4,14 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
-use csi_harness::resources::workload;
+use csi_harness::resources::contents::{Found, Stamp};
+use csi_harness::resources::workload::{self, Place, whereabouts};
 use csi_harness::spec::requirements::Requirement;
 
-use super::memory::unless_forgotten;
+use super::unless_forgotten;
 use super::{bring_back, driver, kill};
 
-/// What the workload has written, and where.
-const WRITTEN: (u8, u32) = (0, 7);
+/// Where the workload has written.
+const PLACE: Place = Place::near(0);
 
 check! {
     /// Plugins are updated while pods run. kubelet publishes again for pods that stay, and gives back the volumes of those
@@ -152,8 +153,8 @@ impl InUse {
             && Need::Root.unmet(cx.target(), cx.access()).is_none()
             && cx.sees_published(&published.target_path);
         if has_data {
-            let (slot, stamp) = WRITTEN;
-            let written = workload::play(move || workload::write(&path, slot, stamp)).await?;
+            let stamp = stamp(&published);
+            let written = workload::play(move || workload::write(&path, PLACE, &stamp)).await?;
             written.map_err(|error| Stop::broken(format!("failed to write to the volume: {error}")))?;
         }
         Ok(InUse { published, has_data })
@@ -175,10 +176,10 @@ impl InUse {
 
     async fn find_data(&self) -> CheckResult {
         let path = PathBuf::from(&self.published.target_path);
-        let (slot, stamp) = WRITTEN;
-        let actual = match workload::play(move || workload::read(&path, slot)).await? {
-            Ok(Some(found)) if found == stamp => return Ok(()),
-            Ok(_) => "something else".to_owned(),
+        let (stamp, place) = (stamp(&self.published), whereabouts(&path));
+        let actual = match workload::play(move || workload::read(&path, PLACE)).await? {
+            Ok(Found::Write(found)) if found == stamp => return Ok(()),
+            Ok(found) => format!("{found}, at {place}"),
             Err(error) => error.to_string(),
         };
         Err(Violation::new("what was written before the driver ended is not at the target path any more")
@@ -202,6 +203,11 @@ impl InUse {
         done.must("unstage what was staged before it ended").map_err(|stop| stop.of(unstage))?;
         is_unmounted(cx, &staged.staging_path, "NodeUnstageVolume", unstage)
     }
+}
+
+/// What the workload writes.
+fn stamp(published: &Published) -> Stamp {
+    Stamp { run: 0, volume: published.staged.attached.volume.id.clone(), number: 1 }
 }
 
 fn is_unmounted(cx: &Cx, path: &str, method: &str, rule: &'static Requirement) -> CheckResult {

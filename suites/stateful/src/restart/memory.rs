@@ -117,7 +117,7 @@ async fn is_made_again(
 
 /// # Errors
 /// Skip for a driver of which it is told that it forgets everything.
-pub(super) fn needs_memory(driver: &Driver) -> CheckResult {
+pub(crate) fn needs_memory(driver: &Driver) -> CheckResult {
     match driver.is_forgetful() {
         true => Err(Stop::skip(FORGETFUL)),
         false => Ok(()),
@@ -125,7 +125,7 @@ pub(super) fn needs_memory(driver: &Driver) -> CheckResult {
 }
 
 /// What such a driver does wrong with a volume from before is the same fault.
-pub(super) fn unless_forgotten(driver: &Driver, ended: CheckResult) -> CheckResult {
+pub(crate) fn unless_forgotten(driver: &Driver, ended: CheckResult) -> CheckResult {
     match ended {
         Err(Stop::Violation(violation)) if driver.is_forgetful() => {
             Err(Stop::skip(format!("{FORGETFUL}; here: {}", violation.message)))

@@ -15,7 +15,7 @@ use crate::told::Told;
 
 /// How long a second driver may take to find that it is not alone, and, that settled, to serve whoever connects: twice as
 /// long as its starts take, within these bounds.
-const WAIT: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(60)];
+const WAIT: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(60)];
 
 check! {
     /// A container runtime that has lost sight of a process starts another one, and an update may start the new driver

@@ -14,7 +14,7 @@ pub(super) fn ways(doing: &Doing, profile: &DriverProfile) -> Vec<Doing> {
         How::Once => {
             calls(call, profile).into_iter().filter(|plainer| plainer != call).map(Doing::once).collect()
         }
-        How::GivenUp(_) | How::Broken(_) | How::Insisting => vec![Doing::once(call.clone())],
+        How::GivenUp(_) | How::Broken(_) | How::Killed(_) | How::Insisting => vec![Doing::once(call.clone())],
     }
 }
 

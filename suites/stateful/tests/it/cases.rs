@@ -14,6 +14,7 @@ use csi_suite_stateful::model::answer::Answer;
 use csi_suite_stateful::model::call::{Call, Size, VolumeCall, Wanted};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::names::Name;
+use csi_suite_stateful::sequence::How;
 use serde_json::json;
 use tonic::Code;
 
@@ -55,6 +56,7 @@ fn case() -> Case {
     let made = json!({"volume": {"volume_id": "vol-1", "capacity_bytes": GIB}});
     let step = |call: Call, request, expected: &str, came| Step {
         call,
+        how: How::Once,
         worker: 0,
         from_us: 0,
         to_us: 1500,
@@ -183,6 +185,8 @@ fn every_kind_of_call_can_be_stored() {
         VolumeCall::NodeGetVolumeStats { volume, node, target }.into(),
         VolumeCall::Write { volume, node, target, slot: Slot(1), stamp: Stamp(2) }.into(),
         VolumeCall::Read { volume, node, target }.into(),
+        VolumeCall::Unmount { volume, node, target: Some(target) }.into(),
+        VolumeCall::Unmount { volume, node, target: None }.into(),
         cut(s(1), volume).into(),
         drop_snapshot(s(1)).into(),
         SnapshotCall::GetSnapshot { snapshot: s(1) }.into(),
@@ -198,6 +202,18 @@ fn every_kind_of_call_can_be_stored() {
     let step = case.steps[0].clone();
     case.steps = calls.into_iter().map(|call| Step { call, ..step.clone() }).collect();
     assert_eq!(Case::load(&case.store(folder.path()).unwrap()).unwrap(), case);
+}
+
+#[test]
+fn how_a_call_was_made_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = case();
+    let (step, time) = (case.steps[0].clone(), Duration::from_micros(1500));
+    let hows = [How::Once, How::GivenUp(time), How::Broken(time), How::Killed(time), How::Insisting];
+    case.steps = hows.map(|how| Step { how, ..step.clone() }).into();
+    assert_eq!(Case::load(&case.store(folder.path()).unwrap()).unwrap(), case);
+    let yaml = case.to_yaml().unwrap();
+    assert!(yaml.contains("killed-after-us: 1500") && yaml.matches("how:").count() == 4, "{yaml}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{Answer, Found, VolumeResponse};
 use csi_suite_stateful::model::call::{Size, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Slot, Stamp};
+use csi_suite_stateful::model::state_set::Stop;
 use tonic::Code;
 
 use csi_test_support::histories::story::*;
@@ -42,7 +43,7 @@ fn read(volume: Id) -> VolumeCall {
 
 fn found(stamps: &[(u8, u32)]) -> Answer<csi_suite_stateful::model::answer::Response> {
     let found = stamps.iter().map(|(slot, stamp)| (Slot(*slot), Found::Stamp(Stamp(*stamp))));
-    said(VolumeResponse::Read(found.collect()))
+    said(VolumeResponse::Read(found.collect(), None))
 }
 
 #[test]
@@ -224,11 +225,61 @@ fn what_was_written_stays_in_the_volume() {
     );
     // Through everything that a volume goes through.
     story.done([unpublish(v(1), N1, T1), unstage(v(1), N1), detach(v(1), N1)]);
-    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB)));
+    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));
     story.right(attach(v(1), N2), ok());
     story.done([stage(v(1), N2), publish(v(1), N2, T1)]);
     let elsewhere = VolumeCall::Read { volume: v(1), node: N2, target: T1 };
     story.judges(elsewhere, [(both, "fits"), (found(&[]), "NODE-PUBLISH-027")]);
+}
+
+#[test]
+fn what_a_read_shows_is_told_apart() {
+    let mut story = published();
+    story.done([write(0, 1), write(0, 2)]);
+    let read_of = |found| said(VolumeResponse::Read([(Slot(0), found)].into(), None));
+    let message = |found| match story.clone().take(read(v(1)), read_of(found)).stop {
+        Some(Stop::Wrong(breach)) => breach.message,
+        other => format!("{other:?}"),
+    };
+    for (found, told) in [
+        (Found::Of(v(2), Stamp(2)), "None"),
+        (Found::Of(v(2), Stamp(9)), "a volume holds what was written to another volume"),
+        (Found::Of(v(1), Stamp(1)), "a volume holds what was written before"),
+        (Found::Of(v(1), Stamp(3)), "a volume holds what was written later"),
+        (Found::Empty, "a volume is empty where something was written"),
+        (Found::Holes, "a volume holds parts of what was written"),
+        (Found::Shifted, "a volume holds what was written in another place"),
+        (Found::Mixed, "a volume holds parts of several writes in one place"),
+        (Found::Damaged, "a volume holds other bytes than were written"),
+        (Found::Strange, "a volume holds something else than what was written"),
+    ] {
+        assert_eq!(message(found), told);
+    }
+}
+
+#[test]
+fn what_others_unmount_has_to_be_given_back_and_nothing_else() {
+    let mut story = published();
+    story.done([write(0, 1)]);
+    let umount = VolumeCall::Unmount { volume: v(1), node: N1, target: Some(T1) };
+    story.right(umount, ok());
+    story.judges(read(v(1)), [(no(Code::NotFound), "fits"), (found(&[]), "odd NODE-PUBLISH-027")]);
+    story.judges(publish(v(1), N1, T1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
+    story.judges(unpublish(v(1), N1, T1), [(ok(), "fits"), (no(Code::Internal), "NODE-UNPUBLISH-001")]);
+    story.done([unpublish(v(1), N1, T1), publish(v(1), N1, T1)]);
+    story.judges(read(v(1)), [(found(&[(0, 1)]), "fits"), (found(&[]), "NODE-PUBLISH-027")]);
+}
+
+#[test]
+fn a_device_has_the_size_that_was_answered() {
+    let mut story = published();
+    let of = |bytes| said(VolumeResponse::Read(Default::default(), Some(bytes)));
+    story.judges(read(v(1)), [(of(GIB as u64), "fits"), (of(GIB as u64 - 1), "MSG-CAPRANGE-005")]);
+    story.done([unpublish(v(1), N1, T1), unstage(v(1), N1), detach(v(1), N1)]);
+    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, false)));
+    story.right(attach(v(1), N1), ok());
+    story.done([stage(v(1), N1), publish(v(1), N1, T1)]);
+    story.judges(read(v(1)), [(of(2 * GIB as u64), "fits"), (of(GIB as u64), "CTRL-EXPAND-012")]);
 }
 
 #[test]

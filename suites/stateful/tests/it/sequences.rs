@@ -97,7 +97,7 @@ fn an_attachment_that_never_succeeded_is_undone() {
 #[test]
 fn expansion_while_the_volume_is_published() {
     let mut story = running();
-    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB)));
+    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));
     let size = Size::at_least(2 * GIB);
     let grow = VolumeCall::NodeExpandVolume { volume: v(1), node: N1, target: T1, size };
     story.done([grow.clone(), grow]);

@@ -163,7 +163,7 @@ fn a_volume_of_another_source_is_a_conflict() {
 #[test]
 fn what_was_changed_may_conflict_with_what_it_was_made_as() {
     let mut story = Story::of_a_volume();
-    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB)));
+    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));
     story.judges(
         create(v(1), wanted()),
         [
@@ -348,7 +348,7 @@ fn detaching_is_always_possible() {
 #[test]
 fn a_volume_grows_and_does_not_shrink() {
     let mut story = Story::of_a_volume();
-    let grown = |bytes| said(VolumeResponse::Grown(bytes));
+    let grown = |bytes| said(VolumeResponse::Grown(bytes, true));
     story.judges(
         expand(v(1), 2 * GIB),
         [
@@ -382,7 +382,7 @@ fn what_can_grow_in_use_is_what_the_driver_advertises() {
         }
         story
     };
-    let grown = said(VolumeResponse::Grown(2 * GIB));
+    let grown = said(VolumeResponse::Grown(2 * GIB, true));
     let judged = |missing: &[Capability], done, refused| {
         let answers = [(grown.clone(), done), (no(Code::FailedPrecondition), refused)];
         of(missing).judges(expand(v(1), 2 * GIB), answers);

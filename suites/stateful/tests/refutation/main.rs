@@ -3,6 +3,7 @@
 
 mod defects;
 mod elsewhere;
+mod growth;
 mod minimal;
 mod pairs;
 mod refused_once;
@@ -16,6 +17,9 @@ use libtest_mimic::Arguments;
 const TRIALS_AT_ONCE: usize = 4;
 
 fn main() -> ExitCode {
+    if let Some(code) = csi_test_support::process::serve_if_asked() {
+        return code;
+    }
     let mut arguments = Arguments::from_args();
     // Some of the time is spent waiting for what a defective driver never does.
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
@@ -23,6 +27,7 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mut trials = quirks::trials(registry);
     trials.extend(defects::trials());
+    trials.extend(growth::trials());
     trials.extend(pairs::trials());
     trials.extend(minimal::trials());
     trials.extend(elsewhere::trials());
@@ -35,6 +40,7 @@ pub(crate) fn registry() -> Registry {
         csi_suite_stateful::idempotency::SUITE,
         csi_suite_stateful::property::SUITE,
         csi_suite_stateful::concurrency::SUITE,
+        csi_suite_stateful::growth::SUITE,
         csi_suite_stateful::restart::SUITE,
     ])
 }

@@ -6,7 +6,7 @@ use super::recognised;
 use crate::topology::{Segments, within};
 
 /// Topologies from which volumes can be reached: those configured, or those of the nodes, the first one before all.
-async fn known_topologies(cx: &Cx) -> CheckResult<Vec<Segments>> {
+pub(crate) async fn known_topologies(cx: &Cx) -> CheckResult<Vec<Segments>> {
     if let Some(configured) = &cx.config().topology_requirement
         && !configured.requisite.is_empty()
     {
@@ -31,7 +31,7 @@ async fn known_topologies(cx: &Cx) -> CheckResult<Vec<Segments>> {
 }
 
 /// Two places of which none is a part of the other.
-async fn two_places(cx: &Cx) -> CheckResult<[Segments; 2]> {
+pub(crate) async fn two_places(cx: &Cx) -> CheckResult<[Segments; 2]> {
     let known = known_topologies(cx).await?;
     let apart = |one: &Segments| known.iter().find(|other| !meets(one, other)).cloned();
     let found = known.iter().find_map(|one| Some([one.clone(), apart(one)?]));
@@ -39,20 +39,20 @@ async fn two_places(cx: &Cx) -> CheckResult<[Segments; 2]> {
 }
 
 /// A request for a volume that can be reached from here.
-fn request_in(cx: &Cx, places: &[Segments]) -> v1::CreateVolumeRequest {
+pub(crate) fn request_in(cx: &Cx, places: &[Segments]) -> v1::CreateVolumeRequest {
     v1::CreateVolumeRequest {
         accessibility_requirements: requirement(places.to_vec()),
         ..cx.create_volume_request()
     }
 }
 
-fn requirement(requisite: Vec<Segments>) -> Option<v1::TopologyRequirement> {
+pub(crate) fn requirement(requisite: Vec<Segments>) -> Option<v1::TopologyRequirement> {
     let requisite = requisite.into_iter().map(|segments| v1::Topology { segments }).collect();
     Some(v1::TopologyRequirement { requisite, preferred: Vec::new() })
 }
 
 /// Whether a place that a volume is reported at meets one that was asked for: it is the same, a wider one, or a part.
-fn meets(reported: &Segments, asked: &Segments) -> bool {
+pub(crate) fn meets(reported: &Segments, asked: &Segments) -> bool {
     within(reported, asked) || within(asked, reported)
 }
 

@@ -9,11 +9,15 @@ use csi_harness::spec::requirements::{Requirement, req};
 use tonic::Code;
 
 use crate::model::answer::Found;
-use crate::model::call::Usage;
+use crate::model::bytes::Write;
+use crate::model::call::{Size, Usage};
 use crate::model::call_context::CallContext;
-use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
+use crate::model::expectation::{Breach, Expectation, Finding, anything, must, must_be_refused, says};
 use crate::model::names::{Kind, Node, Slot, Target};
 use crate::model::state::{Held, VolumeLife};
+
+/// Of a volume that is not mounted any more where the driver has mounted it nothing is said, but that it can be given back.
+const TORN: &str = "of a volume of which others have taken a mount away";
 
 /// Whether the orchestrator has done what comes before staging. What can be staged of a volume that is attached for
 /// reading only is not clear.
@@ -46,6 +50,7 @@ pub(super) fn stage(
         _ if !is_attached(life, node, around) => {
             anything(&req::NODE_STAGE_001, "of a volume that is not attached to the node")
         }
+        _ if life.torn.contains(&(node, None)) => anything(&req::NODE_STAGE_001, TORN),
         None => must(&req::NODE_STAGE_001, "stage a volume that is on the node"),
         Some(before) if *before == usage => must(&req::NODE_STAGE_006, "answer OK to the same request again"),
         Some(before) if before.access == usage.access => {
@@ -95,6 +100,7 @@ pub(super) fn publish(
         return anything(&req::NODE_PUBLISH_001, "of a volume that is not on the node");
     }
     match life.published.get(&at) {
+        _ if life.is_torn(at.0, at.1) => anything(&req::NODE_PUBLISH_001, TORN),
         Some(before) if before.usage != usage => {
             anything(&req::NODE_PUBLISH_001, "of a published volume with another volume_capability")
         }
@@ -141,6 +147,7 @@ pub(super) fn expand(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Ca
                 .or_any_refusal()
                 .or_done_remark("unless the node plugin cannot know which volumes exist")
         }
+        Held::Here(life) if life.is_torn(at.0, at.1) => anything(&req::NODE_EXPAND_001, TORN),
         Held::Here(life) if is_staged(life, at.0, around) && life.published.contains_key(&at) => {
             must(&req::NODE_EXPAND_001, "expand a published volume that has grown")
                 .or(Code::FailedPrecondition, "the file system may not grow while published")
@@ -152,6 +159,7 @@ pub(super) fn expand(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Ca
 
 pub(super) fn stats(held: Held<'_, VolumeLife>, at: (Node, Target)) -> Expectation {
     match held {
+        Held::Here(life) if life.is_torn(at.0, at.1) => anything(&req::NODE_STATS_001, TORN),
         Held::Here(life) if life.published.contains_key(&at) => {
             must(&req::NODE_STATS_001, "answer for a published volume")
         }
@@ -168,6 +176,7 @@ pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Cal
         _ => return anything(&req::NODE_PUBLISH_001, "where the volume is not on the node"),
     };
     match life.published.get(&at) {
+        _ if life.is_torn(at.0, at.1) => anything(&req::NODE_PUBLISH_001, TORN),
         None => anything(&req::NODE_PUBLISH_001, "where the volume is not published"),
         Some(there) if there.usage.is_for_readers() => {
             anything(&req::NODE_PUBLISH_034, "where the volume is published in a mode for readers")
@@ -184,6 +193,7 @@ pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Cal
 
 pub(super) fn read(held: Held<'_, VolumeLife>, at: (Node, Target), around: &CallContext) -> Expectation {
     match held {
+        Held::Here(life) if life.is_torn(at.0, at.1) => anything(&req::NODE_PUBLISH_001, TORN),
         Held::Here(life) if is_staged(life, at.0, around) && life.published.contains_key(&at) => {
             must(target_is_the_volume(life), "give a workload what was written")
         }
@@ -201,21 +211,77 @@ fn target_is_the_volume(life: &VolumeLife) -> &'static Requirement {
 
 /// What was written to a volume, or to what it is a copy of, is there.
 pub(super) fn read_back(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Finding {
-    let lost = life.bytes.lost(found);
-    let rule = match life.wanted.source.map(|source| source.name.kind) {
-        Some(Kind::Volume) if !life.written => &req::MSG_VOLSOURCE_006,
-        Some(_) if !life.written => &req::CTRL_CREATESNAP_015,
-        _ => target_is_the_volume(life),
+    let Some((slot, write)) = life.bytes.lost(found) else { return of_others(life, found) };
+    let (rule, what): (&Requirement, _) = match life.wanted.source.map(|source| source.name.kind) {
+        Some(Kind::Volume) if !life.written => (&req::MSG_VOLSOURCE_006, "a copy of a volume"),
+        Some(_) if !life.written => (&req::CTRL_CREATESNAP_015, "a copy of a snapshot"),
+        _ => (target_is_the_volume(life), "a volume"),
     };
-    says(
-        lost.is_none(),
+    let found = found.get(&slot).copied().unwrap_or(Found::Empty);
+    let breach = Breach {
         rule,
-        "what was written to the volume is not in it",
-        lost.map_or(String::new(), |(slot, stamp)| format!("write {} in place {}", stamp.0, slot.0)),
-        lost.map_or(String::new(), |(slot, _)| match found.get(&slot) {
-            Some(Found::Stamp(stamp)) => format!("write {} there", stamp.0),
-            Some(Found::Other) | None => "something else, or nothing".to_owned(),
-        }),
+        message: format!("{what} {}", instead(write, found)),
+        expected: format!("write {} of {} in place {}", write.stamp.0, write.volume, slot.0),
+        actual: found.to_string(),
+        code: None,
+        leaves_doubt: true,
+    };
+    breach.weighed()
+}
+
+/// What is to be said where a write should be, and this was found.
+fn instead(write: Write, found: Found) -> &'static str {
+    match found {
+        Found::Of(volume, _) if volume != write.volume => "holds what was written to another volume",
+        Found::Of(_, stamp) | Found::Stamp(stamp) if stamp < write.stamp => "holds what was written before",
+        Found::Of(..) | Found::Stamp(_) => "holds what was written later",
+        Found::Empty => "is empty where something was written",
+        Found::Cut | Found::Holes => "holds parts of what was written",
+        Found::Shifted => "holds what was written in another place",
+        Found::Mixed => "holds parts of several writes in one place",
+        Found::Damaged => "holds other bytes than were written",
+        Found::Strange => "holds something else than what was written",
+    }
+}
+
+/// What was written to others is not in a new volume. Storage that is used again may have it; nothing says that it is cleared.
+fn of_others(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Finding {
+    let is_new = |slot: Slot| life.wanted.source.is_none() && !life.bytes.has(slot);
+    let other = found.iter().find_map(|(slot, found)| match found {
+        Found::Of(volume, _) if life.id.is_some_and(|id| id != *volume) && is_new(*slot) => Some(found),
+        _ => None,
+    });
+    says(
+        other.is_none(),
+        target_is_the_volume(life),
+        "a new volume holds what was written to another one",
+        "nothing that was written before CreateVolume",
+        other.map_or(String::new(), Found::to_string),
     )
-    .in_doubt()
+    .remarked()
+}
+
+/// A device has the size that was answered, and that was asked for.
+pub(super) fn measured(life: &VolumeLife, device_bytes: Option<u64>) -> Finding {
+    let Some(bytes) = device_bytes.and_then(|bytes| i64::try_from(bytes).ok()) else { return Finding::Fits };
+    let Size { required_bytes, limit_bytes } = life.wanted.size;
+    let rule: &Requirement = match () {
+        () if life.was_expanded => &req::CTRL_EXPAND_012,
+        () if bytes < required_bytes => &req::MSG_CAPRANGE_005,
+        () => &req::NODE_PUBLISH_026,
+    };
+    let large = says(
+        bytes >= life.room_bytes,
+        rule,
+        "a device is smaller than the driver has said",
+        format!("at least {} bytes", life.room_bytes),
+        format!("{bytes} bytes"),
+    );
+    large.and(says(
+        life.changed || limit_bytes == 0 || bytes <= limit_bytes,
+        &req::MSG_CAPRANGE_008,
+        "a device is larger than limit_bytes",
+        format!("at most {limit_bytes} bytes"),
+        format!("{bytes} bytes"),
+    ))
 }

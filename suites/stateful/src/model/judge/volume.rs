@@ -39,6 +39,7 @@ pub(in crate::model) fn volume(volume: &Volume, call: &VolumeCall, around: &Call
         NodeGetVolumeStats { volume, node, target } => node::stats(find(volume), (*node, *target)),
         Write { volume, node, target, .. } => node::write(find(volume), (*node, *target), around),
         Read { volume, node, target } => node::read(find(volume), (*node, *target), around),
+        Unmount { .. } => anything(&req::NODE_PUBLISH_001, "take a mount away"),
         Listing { volume } => listing(find(volume)),
         Copying { volume } => copying(find(volume)),
     };
@@ -105,10 +106,14 @@ pub(in crate::model) fn volume_said(
         (VolumeCall::ValidateVolumeCapabilities { usage, .. }, VolumeResponse::Confirmed(yes)) => {
             same_verdict(life, *usage, *yes)
         }
-        (VolumeCall::ControllerExpandVolume { size, .. }, VolumeResponse::Grown(bytes)) => {
+        (VolumeCall::ControllerExpandVolume { size, .. }, VolumeResponse::Grown(bytes, _)) => {
             grown(life, *size, *bytes)
         }
-        (VolumeCall::Read { .. }, VolumeResponse::Read(found)) => node::read_back(life, found),
+        (VolumeCall::Read { node, target, .. }, VolumeResponse::Read(found, device_bytes)) => {
+            let finding = node::read_back(life, found).and(node::measured(life, *device_bytes));
+            // What is to be there when others have taken mounts away is said nowhere.
+            if life.is_torn(*node, *target) { finding.remarked() } else { finding }
+        }
         _ => Finding::Fits,
     }
 }

@@ -1,0 +1,195 @@
+//! Versions of the protocol, and by which of them a driver is judged. The wire is one: what a version took away keeps its
+//! number, so that one decoder reads drivers of all of them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize, JsonSchema)]
+pub enum Version {
+    /// 1.12, and those before it that lack nothing of what is checked.
+    #[serde(rename = "1.12")]
+    V1_12,
+    /// 1.13, with the health of volumes and topologies of snapshots.
+    #[serde(rename = "1.13")]
+    V1_13,
+}
+
+impl Version {
+    /// All that are known, from the oldest on.
+    pub const ALL: [Version; 2] = [Version::V1_12, Version::V1_13];
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Version::V1_12 => "1.12",
+            Version::V1_13 => "1.13",
+        })
+    }
+}
+
+impl FromStr for Version {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Version, String> {
+        let known = Version::ALL.into_iter().find(|version| version.to_string() == text);
+        known.ok_or_else(|| format!("{text:?} is no version of CSI that is known here: 1.12 and 1.13 are"))
+    }
+}
+
+/// The versions that have something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions {
+    first: Version,
+    last: Version,
+}
+
+impl Versions {
+    /// All of them.
+    pub const ALL: Versions = Versions { first: Version::V1_12, last: Version::V1_13 };
+
+    /// Those of them from one on.
+    #[must_use]
+    pub const fn since(self, first: Version) -> Versions {
+        Versions { first, ..self }
+    }
+
+    /// Those of them up to one.
+    #[must_use]
+    pub const fn until(self, last: Version) -> Versions {
+        Versions { last, ..self }
+    }
+
+    /// The oldest of them.
+    pub fn first(self) -> Version {
+        self.first
+    }
+
+    /// Whether a version is among them.
+    pub fn has(self, version: Version) -> bool {
+        self.first <= version && version <= self.last
+    }
+
+    /// The version, if it is one alone.
+    pub fn only(self) -> Option<Version> {
+        (self.first == self.last).then_some(self.first)
+    }
+}
+
+/// By which version a driver is to be judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum CsiVersion {
+    /// By what it advertises and sends.
+    #[default]
+    #[serde(rename = "auto")]
+    Auto,
+    /// As a driver of 1.12: what came later is not asked for.
+    #[serde(rename = "1.12")]
+    V1_12,
+    /// As a driver of 1.13. What that version took away is judged all the same, where the driver goes on offering it.
+    #[serde(rename = "1.13")]
+    V1_13,
+}
+
+impl CsiVersion {
+    /// The version that the user has named.
+    pub fn named(self) -> Option<Version> {
+        match self {
+            CsiVersion::Auto => None,
+            CsiVersion::V1_12 => Some(Version::V1_12),
+            CsiVersion::V1_13 => Some(Version::V1_13),
+        }
+    }
+}
+
+impl fmt::Display for CsiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.named() {
+            None => f.pad("auto"),
+            Some(version) => version.fmt(f),
+        }
+    }
+}
+
+impl FromStr for CsiVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CsiVersion, String> {
+        match text {
+            "auto" => Ok(CsiVersion::Auto),
+            "1.12" => Ok(CsiVersion::V1_12),
+            "1.13" => Ok(CsiVersion::V1_13),
+            _ => Err(format!("{text:?} is none of auto, 1.12 and 1.13")),
+        }
+    }
+}
+
+/// By which version a driver is judged, and how that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// One, or both where the driver has what only either has.
+    pub versions: Vec<Version>,
+    /// What tells, for people.
+    pub sign: String,
+}
+
+impl Judged {
+    /// By the setting of the user, or else by signs: what the driver has that only one version has.
+    pub(crate) fn by(setting: CsiVersion, signs: &[(Version, String)]) -> Judged {
+        if let Some(version) = setting.named() {
+            return Judged { versions: vec![version], sign: format!("csi-version: {version}") };
+        }
+        let sign_of = |version| signs.iter().find(|(of, _)| *of == version).map(|(_, sign)| sign.clone());
+        let found: Vec<_> =
+            Version::ALL.into_iter().filter_map(|version| Some((version, sign_of(version)?))).collect();
+        if found.is_empty() {
+            let sign =
+                "it shows nothing that only one version has, and the rules that apply are the same in all";
+            return Judged { versions: vec![Version::V1_12], sign: sign.to_owned() };
+        }
+        let told: Vec<_> = found.iter().map(|(_, sign)| sign.as_str()).collect();
+        Judged {
+            sign: told.join(", and "),
+            versions: found.into_iter().map(|(version, _)| version).collect(),
+        }
+    }
+
+    /// Whether the rules of a version apply.
+    pub fn has(&self, version: Version) -> bool {
+        self.versions.contains(&version)
+    }
+
+    /// Such as `1.12`, or `1.12 and 1.13`.
+    pub fn name(&self) -> String {
+        self.versions.iter().map(Version::to_string).collect::<Vec<_>>().join(" and ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_setting_decides_and_else_what_is_seen() {
+        let old = (Version::V1_12, "it advertises VOLUME_CONDITION".to_owned());
+        let new = (Version::V1_13, "it advertises GET_VOLUME_HEALTH".to_owned());
+        let judged = |setting, signs: &[(Version, String)]| Judged::by(setting, signs).name();
+        assert_eq!(judged(CsiVersion::Auto, &[]), "1.12");
+        assert_eq!(judged(CsiVersion::Auto, &[new.clone()]), "1.13");
+        assert_eq!(judged(CsiVersion::Auto, &[new.clone(), old.clone()]), "1.12 and 1.13");
+        assert_eq!(judged(CsiVersion::V1_12, &[new]), "1.12");
+        assert_eq!(judged(CsiVersion::V1_13, &[old]), "1.13");
+    }
+
+    #[test]
+    fn settings_are_read_as_they_are_written() {
+        for setting in [CsiVersion::Auto, CsiVersion::V1_12, CsiVersion::V1_13] {
+            assert_eq!(setting.to_string().parse(), Ok(setting));
+        }
+        assert!("1.14".parse::<CsiVersion>().is_err());
+    }
+}

@@ -1,0 +1,254 @@
+//! Whether what is mounted is what was asked for: looked at after each NodePublishVolume that was done, over the whole run, for
+//! checks to report.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+
+use csi_proto::lock::Mutex;
+use csi_proto::v1;
+use v1::volume_capability::AccessType;
+use v1::volume_capability::access_mode::Mode;
+
+use crate::resources::mounts::{self, Mount};
+use crate::resources::workload::is_published;
+use crate::spec::requirements::{Requirement, req};
+
+/// Mismatches kept for one run; one that has more has enough to mend.
+const MISMATCHES_MAX: usize = 100;
+/// Flags that the mount table has as they were asked for.
+const VISIBLE_FLAGS: [&str; 6] = ["noatime", "nodev", "nodiratime", "noexec", "nosuid", "ro"];
+
+/// A volume that is not published as it was asked for. What goes wrong in one way again and again is told once.
+#[derive(Clone, Debug)]
+pub struct Mismatch {
+    /// The rule.
+    pub requirement: &'static Requirement,
+    /// What is wrong, in words that are the same each time.
+    pub what: &'static str,
+    /// What was asked for.
+    pub expected: String,
+    /// What is there.
+    pub actual: String,
+    /// Label of the check that published it.
+    pub check: String,
+}
+
+/// A volume on a node.
+type Place = (usize, String);
+/// What is at a target: a device, or a file system with its type.
+type Device = (u64, String);
+
+/// What a run has found.
+#[derive(Debug, Default)]
+pub(crate) struct ReadBack {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    mismatches: BTreeMap<(&'static str, &'static str), Mismatch>,
+    /// Calls about a volume that are under way, or have had no answer, and how many there ever were.
+    calls: BTreeMap<Place, (u64, u64)>,
+    /// Where volumes are published, and what was there.
+    targets: BTreeMap<Place, BTreeMap<String, Device>>,
+    /// Volumes that were attached for reading only.
+    readonly: BTreeSet<String>,
+}
+
+/// A call about a volume on a node. Dropped without an end, it may go on, and what is there for that volume proves nothing.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    place: Place,
+    number: u64,
+}
+
+impl ReadBack {
+    /// A call begins that changes what is there for a volume on a node.
+    pub(crate) fn begin(&self, node: usize, volume_id: &str) -> UnderWay {
+        let place = (node, volume_id.to_owned());
+        let mut inner = self.inner.lock();
+        let (open, all) = inner.calls.entry(place.clone()).or_default();
+        (*open, *all) = (*open + 1, *all + 1);
+        UnderWay { number: *all, place }
+    }
+
+    /// It has had an answer.
+    pub(crate) fn end(&self, call: UnderWay) {
+        if let Some((open, _)) = self.inner.lock().calls.get_mut(&call.place) {
+            *open = open.saturating_sub(1);
+        }
+    }
+
+    /// A volume was attached for reading only.
+    pub(crate) fn attached_readonly(&self, volume_id: &str) {
+        self.inner.lock().readonly.insert(volume_id.to_owned());
+    }
+
+    /// Looks at what a call has published. Nothing is said where the tests see nothing there, and where another call about the
+    /// volume was under way.
+    pub(crate) fn published(&self, call: &UnderWay, request: &v1::NodePublishVolumeRequest, check: &str) {
+        let path = Path::new(&request.target_path);
+        if !is_published(path) {
+            return;
+        }
+        let mount = mounts::at(path).pop();
+        let device = device(path, mount.as_ref());
+        let mut inner = self.inner.lock();
+        if inner.calls.get(&call.place) != Some(&(1, call.number)) {
+            return;
+        }
+        let attached_readonly = inner.readonly.contains(&request.volume_id);
+        let targets = inner.targets.entry(call.place.clone()).or_default();
+        targets.retain(|other, _| *other != request.target_path && is_published(Path::new(other)));
+        let mut found = Vec::new();
+        if let Some(device) = device {
+            let other = targets.iter().find(|(_, other)| is_another(other, &device));
+            found.extend(other.map(|(path, other)| elsewhere(request, &device, path, other)));
+            targets.insert(request.target_path.clone(), device);
+        }
+        if let Some(mount) = &mount {
+            found.extend(unlike(request, mount, attached_readonly));
+        }
+        for (requirement, what, expected, actual) in found {
+            if inner.mismatches.len() < MISMATCHES_MAX {
+                let actual = format!("{actual}, at {:?}", request.target_path);
+                let mismatch = Mismatch { requirement, what, expected, actual, check: check.to_owned() };
+                inner.mismatches.entry((requirement.id, what)).or_insert(mismatch);
+            }
+        }
+    }
+
+    /// What was found so far.
+    pub(crate) fn mismatches(&self) -> Vec<Mismatch> {
+        self.inner.lock().mismatches.values().cloned().collect()
+    }
+}
+
+type Found = (&'static Requirement, &'static str, String, String);
+
+/// What is at a target; of a device the number that it has.
+fn device(path: &Path, mount: Option<&Mount>) -> Option<Device> {
+    let there = path.metadata().ok()?;
+    match there.file_type().is_block_device() {
+        true => Some((there.rdev(), "a device".to_owned())),
+        false => Some((there.dev(), mount?.fs_type.clone())),
+    }
+}
+
+/// Whether two targets cannot show the same volume. A file system without a device of its own may have another number each time.
+fn is_another(one: &Device, other: &Device) -> bool {
+    let has_device = |device: &Device| rustix::fs::major(device.0) != 0;
+    one.1 != other.1 || (one.0 != other.0 && has_device(one) && has_device(other))
+}
+
+fn elsewhere(request: &v1::NodePublishVolumeRequest, device: &Device, path: &str, other: &Device) -> Found {
+    let is_block = matches!(access(request), Some(AccessType::Block(_)));
+    let rule = if is_block { &req::NODE_PUBLISH_026 } else { &req::NODE_PUBLISH_027 };
+    let told = |(number, kind): &Device| {
+        format!("{kind} {}:{}", rustix::fs::major(*number), rustix::fs::minor(*number))
+    };
+    let what = "two targets of one volume show different devices or file systems";
+    (rule, what, format!("{} as at {path:?}", told(other)), told(device))
+}
+
+fn access(request: &v1::NodePublishVolumeRequest) -> Option<&AccessType> {
+    request.volume_capability.as_ref()?.access_type.as_ref()
+}
+
+/// In what a mount is not as it was asked for.
+fn unlike(request: &v1::NodePublishVolumeRequest, mount: &Mount, attached_readonly: bool) -> Vec<Found> {
+    let Some(AccessType::Mount(asked)) = access(request) else { return Vec::new() };
+    let has = |flag: &str| mount.options.contains(flag) || mount.fs_options.contains(flag);
+    let mut found = Vec::new();
+    let mode = request.volume_capability.as_ref().and_then(|capability| capability.access_mode);
+    let is_for_readers = mode.is_some_and(|mode| {
+        [Mode::SingleNodeReaderOnly, Mode::MultiNodeReaderOnly]
+            .iter()
+            .any(|reader| mode.mode == *reader as i32)
+    });
+    let is_asked_for = |flag: &&str| asked.mount_flags.iter().any(|asked| asked == flag);
+    let may_be_readonly = request.readonly || is_for_readers || attached_readonly || is_asked_for(&"ro");
+    if has("ro") && !may_be_readonly {
+        let what = "a volume that was asked for for writing is mounted for reading only";
+        found.push((
+            &req::NODE_PUBLISH_032,
+            what,
+            "a mount with rw".to_owned(),
+            "a mount with ro".to_owned(),
+        ));
+    }
+    let missing: Vec<&str> =
+        VISIBLE_FLAGS.into_iter().filter(is_asked_for).filter(|flag| !has(flag)).collect();
+    if !missing.is_empty() {
+        let options: Vec<&str> = mount.options.iter().map(String::as_str).collect();
+        let (expected, actual) = (format!("a mount with {}", missing.join(",")), options.join(","));
+        found.push((&req::NODE_PUBLISH_032, MISSES_FLAGS, expected, format!("one with {actual}")));
+    }
+    // A directory of a larger file system has no type of its own.
+    let is_whole = mount.source.starts_with("/dev/") && mount.root == Path::new("/");
+    if is_whole && !asked.fs_type.is_empty() && asked.fs_type != mount.fs_type {
+        let what = "a volume has another file system than fs_type asks for";
+        let actual = format!("{} on {}", mount.fs_type, mount.source);
+        found.push((&req::NODE_PUBLISH_032, what, asked.fs_type.clone(), actual));
+    }
+    found
+}
+
+/// What is wrong where mount_flags are missing; what they may be used for, the specification leaves open.
+pub const MISSES_FLAGS: &str = "a volume is mounted without mount_flags that were asked for";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(fs_type: &str, flags: &[&str], readonly: bool) -> v1::NodePublishVolumeRequest {
+        let mount = v1::volume_capability::MountVolume {
+            fs_type: fs_type.to_owned(),
+            mount_flags: flags.iter().map(|flag| (*flag).to_owned()).collect(),
+            ..Default::default()
+        };
+        let capability =
+            v1::VolumeCapability { access_type: Some(AccessType::Mount(mount)), ..Default::default() };
+        v1::NodePublishVolumeRequest { volume_capability: Some(capability), readonly, ..Default::default() }
+    }
+
+    fn whats(request: &v1::NodePublishVolumeRequest, line: &str) -> usize {
+        unlike(request, &Mount::read(line).unwrap(), false).len()
+    }
+
+    #[test]
+    fn only_what_the_table_shows_is_judged() {
+        let loop_device = "30 22 7:0 / /t rw,noatime shared:1 - ext4 /dev/loop0 rw";
+        let directory = "30 22 8:1 /volumes/v /t ro,noatime shared:1 - ext4 /dev/sda1 rw";
+        assert_eq!(whats(&request("", &[], false), loop_device), 0);
+        assert_eq!(whats(&request("ext4", &["noatime", "discard"], false), loop_device), 0);
+        assert_eq!(whats(&request("xfs", &["noexec"], false), loop_device), 2, "type and flag");
+        assert_eq!(whats(&request("xfs", &[], true), directory), 0, "a part of a file system has no type");
+        assert_eq!(whats(&request("", &[], false), directory), 1, "it is for reading only");
+        assert_eq!(whats(&request("", &["ro"], false), directory), 0);
+    }
+
+    #[test]
+    fn two_targets_are_told_apart_by_what_cannot_be_one() {
+        let device = |major, kind: &str| (rustix::fs::makedev(major, 3), kind.to_owned());
+        let other = |major, kind: &str| (rustix::fs::makedev(major, 4), kind.to_owned());
+        assert!(
+            is_another(&device(7, "ext4"), &other(7, "ext4"))
+                && is_another(&device(7, "ext4"), &device(0, "tmpfs"))
+        );
+        assert!(!is_another(&device(0, "nfs4"), &other(0, "nfs4")), "a server's export");
+        assert!(!is_another(&device(7, "a device"), &device(7, "a device")));
+    }
+
+    #[test]
+    fn a_call_that_has_no_answer_spoils_the_look() {
+        let read_back = ReadBack::default();
+        let first = read_back.begin(0, "v");
+        assert_eq!(read_back.inner.lock().calls[&first.place], (1, 1));
+        read_back.end(first);
+        drop(read_back.begin(0, "v"));
+        let third = read_back.begin(0, "v");
+        assert_ne!(read_back.inner.lock().calls[&third.place], (1, third.number));
+    }
+}

@@ -1,0 +1,275 @@
+//! What a driver takes up: its process and the children of that, as `/proc` tells it, the machine that it runs on, and its directory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::resources::mounts;
+
+/// Entries of the driver's directory that are counted at the most.
+const ENTRIES_MAX: usize = 200_000;
+/// What a line of `/proc/PID/status` counts in.
+const KIB: u64 = 1 << 10;
+/// What `stat` counts blocks in.
+const BLOCK_BYTES: u64 = 512;
+
+/// Something of which a driver can take up more and more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Resource {
+    /// Memory of its own, in bytes: none that is of files.
+    Memory,
+    /// Open files, sockets among them.
+    Files,
+    /// Open sockets.
+    Sockets,
+    /// Threads.
+    Threads,
+    /// Child processes that run, and those of these.
+    Children,
+    /// Child processes that have ended, and nobody has asked how.
+    Zombies,
+    /// Mounts that it sees.
+    Mounts,
+    /// Loop devices of the machine that are in use.
+    Loops,
+    /// Files and directories below its directory.
+    Entries,
+    /// What these take up, in bytes.
+    Storage,
+}
+
+impl Resource {
+    /// All of them.
+    pub const ALL: [Resource; 10] = {
+        use Resource::*;
+        [Memory, Files, Sockets, Threads, Children, Zombies, Mounts, Loops, Entries, Storage]
+    };
+
+    /// Whether it is counted in bytes.
+    pub fn is_bytes(self) -> bool {
+        matches!(self, Resource::Memory | Resource::Storage)
+    }
+
+    /// One of it, or several, for people.
+    pub fn name(self, is_one: bool) -> &'static str {
+        match (self, is_one) {
+            (Resource::Memory, _) => "of memory",
+            (Resource::Storage, _) => "in the driver's directory",
+            (Resource::Files, true) => "open file",
+            (Resource::Files, false) => "open files",
+            (Resource::Sockets, true) => "socket",
+            (Resource::Sockets, false) => "sockets",
+            (Resource::Threads, true) => "thread",
+            (Resource::Threads, false) => "threads",
+            (Resource::Children, true) => "child process",
+            (Resource::Children, false) => "child processes",
+            (Resource::Zombies, true) => "zombie",
+            (Resource::Zombies, false) => "zombies",
+            (Resource::Mounts, true) => "mount",
+            (Resource::Mounts, false) => "mounts",
+            (Resource::Loops, true) => "loop device",
+            (Resource::Loops, false) => "loop devices",
+            (Resource::Entries, true) => "file or directory of the driver",
+            (Resource::Entries, false) => "files and directories of the driver",
+        }
+    }
+
+    /// So much of it, for people.
+    pub fn told(self, amount: f64) -> Amount {
+        Amount { resource: self, amount }
+    }
+}
+
+/// So much of something.
+#[derive(Clone, Copy, Debug)]
+pub struct Amount {
+    resource: Resource,
+    amount: f64,
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Amount { resource, amount } = *self;
+        let number = |number: f64| {
+            let digits = if number >= 9.995 || number.fract().abs() < 0.005 { 0 } else { 2 };
+            format!("{number:.digits$}")
+        };
+        let bytes = |unit: &str, of: u64| format!("{} {unit}", number(amount / of as f64));
+        let amount = match resource.is_bytes() {
+            true if amount >= 100.0 * KIB as f64 => bytes("MiB", KIB * KIB),
+            true if amount >= KIB as f64 => bytes("KiB", KIB),
+            true => bytes("bytes", 1),
+            false => number(amount),
+        };
+        write!(f, "{amount} {}", resource.name(amount == "1"))
+    }
+}
+
+/// One look at what a driver takes up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    process: u32,
+    amounts: BTreeMap<Resource, u64>,
+}
+
+impl Usage {
+    /// Looks at the driver with this process, and with this directory if one is known; `None` where the process cannot be seen.
+    pub fn of(process: u32, directory: Option<&Path>) -> Option<Usage> {
+        let mut usage = Usage { process, ..Usage::default() };
+        usage.add(Resource::Mounts, lines(&proc(process).join("mountinfo"))?);
+        usage.add(Resource::Loops, mounts::loops().len() as u64);
+        let mut is_seen = false;
+        for one in tree(process) {
+            is_seen |= usage.count(&one, one.id == process);
+        }
+        if let Some(directory) = directory {
+            usage.count_directory(directory);
+        }
+        is_seen.then_some(usage)
+    }
+
+    /// What was found elsewhere.
+    pub fn from_amounts(amounts: impl IntoIterator<Item = (Resource, u64)>) -> Usage {
+        Usage { process: 0, amounts: amounts.into_iter().collect() }
+    }
+
+    /// The process that was looked at.
+    pub fn process(&self) -> u32 {
+        self.process
+    }
+
+    /// How much there is of something; `None` of what was not looked at.
+    pub fn get(&self, resource: Resource) -> Option<u64> {
+        self.amounts.get(&resource).copied()
+    }
+
+    fn add(&mut self, resource: Resource, amount: u64) {
+        *self.amounts.entry(resource).or_default() += amount;
+    }
+
+    /// Adds a process; whether it could be looked at.
+    fn count(&mut self, one: &Process, is_driver: bool) -> bool {
+        self.add(Resource::Zombies, u64::from(one.is_zombie && !is_driver));
+        self.add(Resource::Children, u64::from(!one.is_zombie && !is_driver));
+        let status = fs::read_to_string(proc(one.id).join("status")).unwrap_or_default();
+        let Ok(files) = fs::read_dir(proc(one.id).join("fd")) else { return false };
+        let number = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        let is_socket = |link: PathBuf| link.to_string_lossy().starts_with("socket:");
+        for file in files.flatten() {
+            self.add(Resource::Files, 1);
+            self.add(Resource::Sockets, u64::from(fs::read_link(file.path()).is_ok_and(is_socket)));
+        }
+        self.add(Resource::Threads, number("Threads").unwrap_or_default());
+        // Pages of files come and go as the kernel likes.
+        let memory = number("RssAnon").or_else(|| number("VmRSS"));
+        self.add(Resource::Memory, memory.unwrap_or_default() * KIB);
+        true
+    }
+
+    /// Adds what lies in a directory, but for what is mounted below it.
+    fn count_directory(&mut self, directory: &Path) {
+        let Ok(device) = fs::metadata(directory).map(|found| found.dev()) else { return };
+        let (mut entries, mut bytes) = (0_usize, 0);
+        let mut open = vec![directory.to_owned()];
+        while let Some(directory) = open.pop() {
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                let Ok(found) = entry.metadata() else { continue };
+                if entries == ENTRIES_MAX || found.dev() != device {
+                    continue;
+                }
+                entries += 1;
+                bytes += found.blocks() * BLOCK_BYTES;
+                if found.is_dir() {
+                    open.push(entry.path());
+                }
+            }
+        }
+        self.add(Resource::Entries, entries as u64);
+        self.add(Resource::Storage, bytes);
+    }
+}
+
+#[derive(Debug)]
+struct Process {
+    id: u32,
+    is_zombie: bool,
+}
+
+fn proc(process: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{process}"))
+}
+
+fn lines(path: &Path) -> Option<u64> {
+    Some(fs::read(path).ok()?.iter().filter(|byte| **byte == b'\n').count() as u64)
+}
+
+/// A process and all that come from it.
+fn tree(root: u32) -> Vec<Process> {
+    let mut children = BTreeMap::<u32, Vec<Process>>::new();
+    let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for id in numbers.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        if let Some((parent, is_zombie)) = parent(id) {
+            children.entry(parent).or_default().push(Process { id, is_zombie });
+        }
+    }
+    let mut found = vec![Process { id: root, is_zombie: false }];
+    let mut seen = BTreeSet::from([root]);
+    let mut at = 0;
+    while let Some(one) = found.get(at) {
+        let new = children.remove(&one.id).unwrap_or_default();
+        found.extend(new.into_iter().filter(|child| seen.insert(child.id)));
+        at += 1;
+    }
+    found
+}
+
+/// The parent of a process, and whether the process has ended.
+fn parent(process: u32) -> Option<(u32, bool)> {
+    let stat = fs::read_to_string(proc(process).join("stat")).ok()?;
+    // The name in brackets may have anything in it.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let is_zombie = fields.next()? == "Z";
+    Some((fields.next()?.parse().ok()?, is_zombie))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn this_process_and_its_children_can_be_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("inner")).unwrap();
+        fs::write(dir.path().join("inner/file"), "x").unwrap();
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let usage = Usage::of(std::process::id(), Some(dir.path())).unwrap();
+        let found = |resource| usage.get(resource).unwrap();
+        assert!(found(Resource::Children) >= 1 && found(Resource::Files) > 4, "{usage:?}");
+        assert!(found(Resource::Memory) > 0 && found(Resource::Mounts) > 0, "{usage:?}");
+        assert_eq!(found(Resource::Entries), 2);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(Usage::of(u32::MAX, None), None);
+    }
+
+    #[test]
+    fn amounts_are_told_as_people_say_them() {
+        for (amount, told) in [
+            (Resource::Threads.told(1.0), "1 thread"),
+            (Resource::Files.told(0.5), "0.50 open files"),
+            (Resource::Memory.told(262_144.0), "0.25 MiB of memory"),
+            (Resource::Memory.told(4_096.0), "4 KiB of memory"),
+            (Resource::Storage.told(12.0), "12 bytes in the driver's directory"),
+            (Resource::Zombies.told(40.2), "40 zombies"),
+        ] {
+            assert_eq!(amount.to_string(), told);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! ControllerListVolumeHealth.
+
+use csi_proto::v1::{
+    ControllerListVolumeHealthRequest, ControllerListVolumeHealthResponse, VolumeHealth,
+    VolumeHealthErrorType,
+};
+use tonic::{Code, Status};
+
+use super::health::spoil_health;
+use super::recode;
+use crate::controller;
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::health::entry;
+use crate::state::{List, sequence, token};
+
+pub(crate) async fn controller_list_volume_health(
+    driver: &MockDriver,
+    asked: &ControllerListVolumeHealthRequest,
+) -> Result<ControllerListVolumeHealthResponse, Status> {
+    let has = |defect| driver.has(defect);
+    let mut request = asked.clone();
+    let known = asked.starting_token.is_empty() || sequence(List::Health, &asked.starting_token).is_some();
+    if has(Defect::ControllerListVolumeHealthAcceptsAnyToken) && !known {
+        request.starting_token.clear();
+    }
+    if has(Defect::ControllerListVolumeHealthRefusesItsTokens) && !asked.starting_token.is_empty() {
+        return Err(Status::aborted("the list has changed"));
+    }
+    let is_negative = asked.max_entries < 0;
+    if (has(Defect::ControllerListVolumeHealthAcceptsNegativeMax) && is_negative)
+        || (has(Defect::ControllerListVolumeHealthIgnoresMaxEntries) && !is_negative)
+    {
+        request.max_entries = 0;
+    }
+    let mut answer = controller::controller_list_volume_health(driver, &request).await;
+    if has(Defect::ControllerListVolumeHealthInvalidTokenAsInternal) {
+        recode(&mut answer, Code::Aborted, Code::Internal);
+    }
+    let mut response = answer?;
+    spoil(driver, asked, &mut response);
+    Ok(response)
+}
+
+fn spoil(
+    driver: &MockDriver,
+    asked: &ControllerListVolumeHealthRequest,
+    response: &mut ControllerListVolumeHealthResponse,
+) {
+    let has = |defect| driver.has(defect);
+    let ControllerListVolumeHealthResponse { entries, next_token } = response;
+    let first = asked.starting_token.is_empty();
+    if has(Defect::ControllerListVolumeHealthInverted) {
+        let degraded = entry(VolumeHealthErrorType::Degraded, "Degraded", "");
+        *entries = well(driver, entries);
+        entries.iter_mut().for_each(|health| health.health_statuses.push(degraded.clone()));
+    }
+    if has(Defect::ControllerListVolumeHealthListsHealthy) && first {
+        let well = well(driver, entries);
+        entries.extend(well);
+    }
+    if has(Defect::ControllerListVolumeHealthKeepsDeleted) && first {
+        entries.extend(driver.haunted.lock().values().cloned());
+    }
+    entries.iter_mut().for_each(|health| spoil_health(driver, health));
+    if has(Defect::ControllerListVolumeHealthOtherReasons) {
+        let statuses = entries.iter_mut().flat_map(|health| &mut health.health_statuses);
+        statuses.for_each(|status| status.reason.insert_str(0, "Listed"));
+    }
+    if has(Defect::ControllerListVolumeHealthTwoEntries) {
+        entries.extend_from_within(..);
+    }
+    if has(Defect::ControllerListVolumeHealthNeverSetsNextToken) {
+        next_token.clear();
+    }
+    if has(Defect::ControllerListVolumeHealthTokenOnLastPage) && next_token.is_empty() {
+        *next_token = token(List::Health, u64::MAX - 1);
+    }
+}
+
+/// The volumes that are not in the list.
+fn well(driver: &MockDriver, listed: &[VolumeHealth]) -> Vec<VolumeHealth> {
+    let state = driver.state();
+    let others =
+        state.volumes.values().filter(|volume| listed.iter().all(|health| health.volume_id != volume.id));
+    others.map(|volume| VolumeHealth { volume_id: volume.id.clone(), health_statuses: Vec::new() }).collect()
+}

@@ -1,0 +1,81 @@
+//! Health, whichever RPC tells it.
+
+use csi_proto::v1::node_get_storage_health_response::StorageBackendHealth;
+use csi_proto::v1::volume_health::VolumeHealthEntry;
+use csi_proto::v1::{StorageHealthErrorType, VolumeHealth, VolumeHealthErrorType};
+
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::health::entry;
+
+/// Longer than any text of the protocol may be.
+const LONG: usize = 129;
+
+pub(super) fn spoil_health(driver: &MockDriver, health: &mut VolumeHealth) {
+    let has = |defect| driver.has(defect);
+    let degraded = |reason: &str, message: &str| entry(VolumeHealthErrorType::Degraded, reason, message);
+    let statuses = &mut health.health_statuses;
+    if has(Defect::VolumeHealthStatusUnknown) {
+        statuses.push(entry(VolumeHealthErrorType::UnknownVolumeHealthType, "Odd", ""));
+    }
+    if has(Defect::VolumeHealthReasonEmpty) {
+        statuses.push(degraded("", "something is wrong"));
+    }
+    if has(Defect::VolumeHealthReasonInWords) {
+        statuses.push(degraded("the volume is slow", ""));
+    }
+    if has(Defect::VolumeHealthReasonTooLong) {
+        statuses.push(degraded(&"Slow".repeat(LONG), ""));
+    }
+    if has(Defect::VolumeHealthMessageTooLong) {
+        statuses.push(degraded("Slow", &"slow ".repeat(LONG)));
+    }
+    if has(Defect::VolumeHealthFloods) {
+        statuses
+            .extend((0..17u8).map(|number| degraded(&format!("Replica{}", char::from(b'A' + number)), "")));
+    }
+    if has(Defect::VolumeHealthEntryTwice) {
+        if statuses.is_empty() {
+            statuses.push(degraded("Slow", "the first replica is slow"));
+        }
+        statuses.extend_from_within(..);
+    }
+    if has(Defect::VolumeHealthIdMissing) {
+        health.volume_id.clear();
+    }
+}
+
+/// A number in each reason, which is another one each time.
+pub(super) fn number_reasons(driver: &MockDriver, statuses: &mut [VolumeHealthEntry]) {
+    for status in statuses {
+        status.reason.push_str(&driver.another_number().to_string());
+    }
+}
+
+pub(super) fn spoil_storage(driver: &MockDriver, told: &mut Vec<StorageBackendHealth>) {
+    use StorageHealthErrorType::{StorageDegraded, StorageUnreachable, UnknownStorageHealthErrorType};
+    let has = |defect| driver.has(defect);
+    let storage = |status: StorageHealthErrorType, reason: &str| StorageBackendHealth {
+        status: status as i32,
+        reason: reason.to_owned(),
+        ..Default::default()
+    };
+    if has(Defect::StorageHealthStatusUnknown) {
+        told.push(storage(UnknownStorageHealthErrorType, "Odd"));
+    }
+    if has(Defect::StorageHealthReasonEmpty) {
+        told.push(storage(StorageDegraded, ""));
+    }
+    if has(Defect::StorageHealthReasonInWords) {
+        told.push(storage(StorageDegraded, "one path is down"));
+    }
+    if has(Defect::StorageHealthReasonTooLong) {
+        told.push(storage(StorageDegraded, &"Slow".repeat(LONG)));
+    }
+    if has(Defect::StorageHealthEntryTwice) {
+        told.extend([storage(StorageDegraded, "PathDown"), storage(StorageDegraded, "PathDown")]);
+    }
+    if has(Defect::NodeGetStorageHealthUnreachable) {
+        told.push(storage(StorageUnreachable, "NoPath"));
+    }
+}

@@ -1,0 +1,104 @@
+//! What is in volumes, kept aside and put back, so that it comes again in a wrong way.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+/// Bytes at the beginning and at the end of a device that are looked at.
+const RANGE_BYTES: u64 = 256 << 10;
+/// By how much contents are moved, and what is damaged in each file.
+const BLOCK_BYTES: usize = 512;
+
+/// What is in a volume.
+#[derive(Clone, Debug)]
+pub(crate) enum Contents {
+    Files(BTreeMap<OsString, Vec<u8>>),
+    Ranges(Vec<(u64, Vec<u8>)>),
+}
+
+impl Contents {
+    /// What there is at a target; nothing that cannot be read.
+    pub(crate) fn of(target: &Path) -> io::Result<Contents> {
+        if target.is_dir() {
+            let entries = fs::read_dir(target)?.flatten();
+            let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+            let read = |entry: fs::DirEntry| Ok((entry.file_name(), fs::read(entry.path())?));
+            return Ok(Contents::Files(files.map(read).collect::<io::Result<_>>()?));
+        }
+        let device = File::open(target)?;
+        let end = io::Seek::seek(&mut &device, io::SeekFrom::End(0))?;
+        let read = |from: u64| {
+            let mut bytes = vec![0; usize::try_from(RANGE_BYTES.min(end - from)).unwrap_or_default()];
+            device.read_exact_at(&mut bytes, from).map(|()| (from, bytes))
+        };
+        Ok(Contents::Ranges(vec![read(0)?, read(end.saturating_sub(RANGE_BYTES))?]))
+    }
+
+    /// Writes it to a target, in place of what is there.
+    pub(crate) fn put(&self, target: &Path) -> io::Result<()> {
+        match self {
+            Contents::Files(files) => {
+                if let Contents::Files(others) = Contents::of(target)? {
+                    let others = others.into_keys().filter(|name| !files.contains_key(name));
+                    others.into_iter().try_for_each(|name| fs::remove_file(target.join(name)))?;
+                }
+                for (name, bytes) in files {
+                    fs::write(target.join(name), bytes)?;
+                }
+                rustix::fs::syncfs(File::open(target)?).map_err(io::Error::from)
+            }
+            Contents::Ranges(ranges) => {
+                let device = OpenOptions::new().write(true).open(target)?;
+                let end = io::Seek::seek(&mut &device, io::SeekFrom::End(0))?;
+                for (from, bytes) in ranges.iter().filter(|(from, bytes)| from + bytes.len() as u64 <= end) {
+                    device.write_all_at(bytes, *from)?;
+                }
+                device.sync_all()
+            }
+        }
+    }
+
+    /// The same with something done to each file, or to each range.
+    fn with(mut self, mut change: impl FnMut(&mut Vec<u8>)) -> Contents {
+        match &mut self {
+            Contents::Files(files) => files.values_mut().for_each(&mut change),
+            Contents::Ranges(ranges) => ranges.iter_mut().for_each(|(_, bytes)| change(bytes)),
+        }
+        self
+    }
+
+    pub(crate) fn emptied(self) -> Contents {
+        match self {
+            Contents::Files(_) => Contents::Files(BTreeMap::new()),
+            ranges => ranges.with(|bytes| bytes.fill(0)),
+        }
+    }
+
+    pub(crate) fn shifted(self) -> Contents {
+        self.with(|bytes| {
+            bytes.splice(0..0, [0; BLOCK_BYTES]);
+            bytes.truncate(bytes.len() - BLOCK_BYTES);
+        })
+    }
+
+    pub(crate) fn damaged(self) -> Contents {
+        self.with(|bytes| {
+            bytes.iter_mut().skip(BLOCK_BYTES / 2).step_by(BLOCK_BYTES).for_each(|byte| *byte ^= 1)
+        })
+    }
+
+    pub(crate) fn without_end(mut self) -> Contents {
+        match &mut self {
+            Contents::Files(files) => files.values_mut().for_each(|bytes| bytes.truncate(bytes.len() / 2)),
+            Contents::Ranges(ranges) => {
+                if let Some((_, last)) = ranges.last_mut() {
+                    last.fill(0);
+                }
+            }
+        }
+        self
+    }
+}

@@ -1,0 +1,188 @@
+//! What goes wrong with the data of volumes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use csi_proto::lock::Mutex;
+use rustix::mount::{UnmountFlags, unmount};
+
+use crate::contents::Contents;
+use crate::{Defect, Faults, Seen};
+
+/// Targets of the driver that takes them away when it starts.
+static TARGETS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// What a volume was made from.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub(crate) snapshot: Option<String>,
+    pub(crate) volume: String,
+}
+
+/// What is known of the data of volumes.
+#[derive(Debug, Default)]
+pub(crate) struct Data {
+    /// What copies were made from.
+    pub(crate) origins: BTreeMap<String, Origin>,
+    /// Snapshots with their volumes, the first one first.
+    pub(crate) cuts: Vec<(String, String)>,
+    /// Snapshots that are restored in place of others.
+    pub(crate) instead: BTreeMap<String, String>,
+    /// Snapshots of volumes as they were when they were staged.
+    pub(crate) staged_as: BTreeMap<String, String>,
+    /// Sizes that volumes were expanded to.
+    pub(crate) grown: BTreeMap<String, i64>,
+    /// Volumes that were deleted.
+    pub(crate) deleted: BTreeSet<String>,
+    /// Copies that are not made yet, by their names.
+    pub(crate) half: BTreeSet<String>,
+    /// Volumes that were never published.
+    pub(crate) unused: BTreeSet<String>,
+    /// Targets at which each volume was ever published.
+    pub(crate) targets: BTreeSet<(String, String)>,
+    /// Volumes to be emptied when they are published.
+    emptied: BTreeSet<String>,
+    /// What was in volumes when they were unpublished last, and first.
+    last: BTreeMap<String, Contents>,
+    first: BTreeMap<String, Contents>,
+    /// What was in the volume that was deleted last.
+    handed_out: Option<Contents>,
+}
+
+impl Faults {
+    /// Empties a volume, as soon as it can be reached.
+    pub(crate) fn empty(&self, seen: &mut Seen, id: &str) {
+        match seen.target_of(id) {
+            Some(target) => change(&target, Contents::emptied),
+            None => {
+                seen.data.emptied.insert(id.to_owned());
+            }
+        }
+    }
+
+    /// What has become of a volume when it is published.
+    pub(crate) fn spoil(&self, seen: &mut Seen, id: &str, target: &str, is_restaged: bool) {
+        if self.has(Defect::UnmountsAtStart) {
+            TARGETS.lock().insert(target.to_owned());
+        }
+        let is_first = seen.data.unused.remove(id);
+        if seen.data.emptied.remove(id) {
+            change(target, Contents::emptied);
+        }
+        let is_new_copy = is_first && seen.data.origins.contains_key(id);
+        match self.defect {
+            Some(Defect::CopiesLoseEnd) if is_new_copy => change(target, Contents::without_end),
+            Some(Defect::CopiesShifted) if is_new_copy => change(target, Contents::shifted),
+            Some(Defect::CopiesDamaged) if is_new_copy => change(target, Contents::damaged),
+            _ => {}
+        }
+        let other = match self.defect {
+            Some(Defect::RevertsAtRestage) if is_restaged => seen.data.first.get(id).cloned(),
+            Some(Defect::HandsOutDeleted) if is_first && !is_new_copy => seen.data.handed_out.clone(),
+            Some(Defect::CopiesWriteThrough) => {
+                let copy = seen.data.origins.iter().find(|(_, origin)| origin.volume == id);
+                copy.and_then(|(copy, _)| seen.data.last.get(copy).cloned())
+            }
+            Some(Defect::CopiesFollowSource) => {
+                seen.origin_of(id, false).and_then(|source| seen.contents(&source))
+            }
+            Some(Defect::RestoresShare) => seen.sibling(id).and_then(|other| seen.contents(&other)),
+            _ => None,
+        };
+        if let Some(other) = other {
+            change(target, |_| other);
+        }
+    }
+
+    /// What becomes of a volume before it is unpublished.
+    pub(crate) fn set_aside(&self, seen: &mut Seen, target: &str) {
+        let Some((_, id)) = seen.published.iter().find(|(other, _)| other == target).cloned() else { return };
+        if self.has(Defect::LosesEnd) {
+            change(target, Contents::without_end);
+        }
+        let keeps = [
+            Defect::RevertsAtRestage,
+            Defect::HandsOutDeleted,
+            Defect::CopiesWriteThrough,
+            Defect::CopiesFollowSource,
+            Defect::RestoresShare,
+        ];
+        if let Some(defect) = self.defect
+            && keeps.contains(&defect)
+            && let Ok(contents) = Contents::of(Path::new(target))
+        {
+            seen.data.first.entry(id.clone()).or_insert_with(|| contents.clone());
+            seen.data.last.insert(id, contents);
+        }
+    }
+
+    /// What else a deletion does.
+    pub(crate) fn delete_more(&self, seen: &mut Seen, id: &str) {
+        seen.data.handed_out = seen.data.last.get(id).cloned();
+        let copies = seen.data.origins.iter().filter(|(_, origin)| origin.volume == id);
+        let copies: Vec<String> = copies.map(|(copy, _)| copy.clone()).collect();
+        let source = seen.data.origins.get(id).map(|origin| origin.volume.clone());
+        match self.defect {
+            Some(Defect::DeletesCopies) => copies.iter().for_each(|copy| self.empty(seen, copy)),
+            Some(Defect::DeletesSource) => source.iter().for_each(|source| self.empty(seen, source)),
+            Some(Defect::DeleteUnmountsOthers) => {
+                let other = seen.published.iter().rfind(|(_, volume)| volume != id);
+                other.iter().for_each(|(target, _)| take_away(target));
+            }
+            _ => {}
+        }
+        seen.data.deleted.insert(id.to_owned());
+    }
+
+    /// What a driver does that starts.
+    pub(crate) fn start(&self) {
+        if self.has(Defect::UnmountsAtStart) {
+            std::mem::take(&mut *TARGETS.lock()).iter().for_each(|target| take_away(target));
+        }
+    }
+}
+
+impl Seen {
+    /// Where a volume is published.
+    pub(crate) fn target_of(&self, id: &str) -> Option<String> {
+        self.published.iter().find(|(_, volume)| volume == id).map(|(target, _)| target.clone())
+    }
+
+    /// The volume that a copy was made from, through a snapshot or not, if it is still there.
+    pub(crate) fn origin_of(&self, id: &str, through_snapshot: bool) -> Option<String> {
+        let origin = self.data.origins.get(id)?;
+        let counts = through_snapshot || origin.snapshot.is_none();
+        (counts && !self.data.deleted.contains(&origin.volume)).then(|| origin.volume.clone())
+    }
+
+    /// Another volume made from the same snapshot.
+    fn sibling(&self, id: &str) -> Option<String> {
+        let snapshot = self.data.origins.get(id)?.snapshot.as_ref()?;
+        let is_it =
+            |(other, origin): &(&String, &Origin)| *other != id && origin.snapshot.as_ref() == Some(snapshot);
+        self.data.origins.iter().find(is_it).map(|(other, _)| other.clone())
+    }
+
+    /// What is in a volume, or was when it was unpublished.
+    fn contents(&self, id: &str) -> Option<Contents> {
+        let live = self.target_of(id).and_then(|target| Contents::of(Path::new(&target)).ok());
+        live.or_else(|| self.data.last.get(id).cloned())
+    }
+}
+
+/// Does something to what is in a volume, which may be there for reading only.
+fn change(target: &str, change: impl FnOnce(Contents) -> Contents) {
+    let target = Path::new(target);
+    let _ = Contents::of(target).and_then(|contents| change(contents).put(target));
+}
+
+pub(crate) fn take_away(target: &str) {
+    // It may be gone.
+    let _ = unmount(target, UnmountFlags::DETACH);
+}
+
+/// Whether there is a mount at a path.
+pub(crate) fn is_mounted(path: &str) -> bool {
+    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    table.lines().any(|line| line.split(' ').nth(4) == Some(path))
+}

@@ -1,0 +1,139 @@
+//! Volumes are published as they were asked for, and what is said of them is what can be measured.
+
+use csi_harness::prelude::*;
+use csi_harness::resources::read_back::{MISSES_FLAGS, Mismatch};
+use v1::volume_capability::{AccessType as Kind, MountVolume};
+use v1::volume_usage::Unit;
+
+use crate::used::{Usage, Used};
+
+/// What is asked for beside what the configuration says; whoever cannot do it may refuse. Flags that harm no workload.
+const ASKED: [(&str, &[&str]); 3] =
+    [("", &["noatime"]), ("ext4", &["nodev", "noatime"]), ("xfs", &["nosuid"])];
+/// Statistics of a file system may leave out what it keeps for itself, or for root.
+const LEAST_PERCENT: u64 = 50;
+/// What rounding may add.
+const MOST_PERCENT: u64 = 110;
+
+check! {
+    /// What is mounted otherwise works until somebody needs what was asked for: a database that runs on another file system than it
+    /// was tested on, or a second pod that writes elsewhere. Looked at after every NodePublishVolume of the run.
+    AS_ASKED {
+        id: "data/mounts/as-asked",
+        title: "what is mounted has the file system, the options and the device that were asked for",
+        spec: [req::NODE_PUBLISH_026, req::NODE_PUBLISH_027, req::NODE_PUBLISH_032],
+        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        refuted_by: [
+            "hostpath/hides-from-second-pod",
+            "hostpath/ignores-fs-type",
+            "hostpath/ignores-mount-flags",
+            "hostpath/mounts-for-reading-only",
+            "hostpath/takes-first-flag-only",
+        ],
+        runs: Finally,
+    }
+    async |cx| {
+        let asked = match cx.access() {
+            AccessType::Mount => publish_all(cx).await,
+            AccessType::Block => Ok(()),
+        };
+        let (flags, mut others): (Vec<Mismatch>, Vec<Mismatch>) =
+            cx.target().mismatches().into_iter().partition(|one| one.what == MISSES_FLAGS);
+        flags.into_iter().for_each(|one| cx.warn(told(one)));
+        let Some(last) = others.pop() else { return asked };
+        others.into_iter().for_each(|one| cx.blame(told(one)));
+        Err(told(last).into())
+    }
+}
+
+fn told(one: Mismatch) -> Violation {
+    Violation::new(one.what)
+        .of(one.requirement)
+        .expected(one.expected)
+        .actual(one.actual)
+        .along_with(Some(&one.check))
+}
+
+async fn publish_all(cx: &Cx) -> CheckResult {
+    for (fs_type, mount_flags) in ASKED {
+        let mut capability = cx.capability();
+        let Some(Kind::Mount(MountVolume { fs_type: own, mount_flags: flags, .. })) =
+            &mut capability.access_type
+        else {
+            continue;
+        };
+        if !fs_type.is_empty() {
+            fs_type.clone_into(own);
+        }
+        flags.extend(mount_flags.iter().map(|flag| (*flag).to_owned()));
+        let mut request = cx.create_node_volume_request().await?;
+        request.volume_capabilities = vec![capability.clone()];
+        let Ok(volume) = cx.create_volume(request).await.any_answer()? else { continue };
+        // Whoever refuses on the way does what he has to.
+        match Used::begin_with(cx, &volume.into(), Usage::with(capability)).await {
+            Ok(used) => {
+                used.once_more().await.map(drop).or_else(unless_refused)?;
+                used.end().await?;
+            }
+            Err(stop) => unless_refused(stop)?,
+        }
+    }
+    Ok(())
+}
+
+fn unless_refused(stop: Stop) -> CheckResult {
+    match stop {
+        Stop::Broken(_) => Ok(()),
+        other => Err(other),
+    }
+}
+
+check! {
+    /// Alerts and evictions go by these numbers. A driver may measure otherwise than the file system does, as by quotas, but
+    /// not by a half.
+    MEASURED {
+        id: "data/stats/measured",
+        title: "NodeGetVolumeStats tells the size that a workload finds",
+        spec: [req::MSG_USAGE_002],
+        needs: [NODE, CREATE_DELETE_VOLUME, GET_VOLUME_STATS, ROOT],
+        refuted_by: ["hostpath/stats-of-the-host", "hostpath/stats-doubled"],
+        access: Each,
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let capacity = u64::try_from(volume.size_bytes).unwrap_or_default();
+        let used = Used::begin(cx, &volume).await?;
+        let request = v1::NodeGetVolumeStatsRequest {
+            volume_id: volume.id.clone(),
+            volume_path: used.path().to_string_lossy().into_owned(),
+            staging_target_path: used.staged().staging_path.clone(),
+        };
+        let stats = cx.call(request).setup("statistics of a published volume").await?;
+        let measured = used.measured_bytes().await?;
+        for usage in stats.usage.iter().filter(|usage| usage.unit == Unit::Bytes as i32 && usage.total > 0) {
+            let total = usage.total.unsigned_abs();
+            let is_right = match cx.access() {
+                AccessType::Block => total == measured,
+                AccessType::Mount => {
+                    let (least, most) = (measured.min(capacity.max(1)), measured.max(capacity));
+                    total >= least / 100 * LEAST_PERCENT && total <= most.saturating_mul(MOST_PERCENT) / 100
+                }
+            };
+            if is_right {
+                continue;
+            }
+            let violation = Violation::new("total of a usage is not the size that a workload finds")
+                .of(&req::MSG_USAGE_002)
+                .expected(format!("about {measured} bytes"))
+                .actual(format!("{total} bytes"));
+            match cx.access() {
+                AccessType::Block => return Err(violation.into()),
+                // What total means of a file system that is shared, the specification leaves open.
+                AccessType::Mount => cx.warn(violation),
+            }
+        }
+        used.end().await
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&AS_ASKED, &MEASURED];

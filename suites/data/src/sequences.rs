@@ -1,0 +1,130 @@
+//! What is in volumes through sequences of calls, each read judged by the model of the stateful suites. What fails is made as
+//! short as it can be.
+
+use csi_harness::prelude::*;
+use csi_suite_stateful::contents;
+use csi_suite_stateful::rules::{GIVEN_UP, RESTARTED};
+
+check! {
+    /// Backups are taken of what is in use, outlive it, and are restored while all goes on. The source is written, grown, given
+    /// back and deleted before, while and after a copy is made; copies are copied; a copy is given up half-way and asked for again.
+    COPIES {
+        id: "data/sequences/copies",
+        title: "copies hold what their sources held, whatever is done to either before and after",
+        spec: GIVEN_UP,
+        needs: [
+            NODE,
+            CREATE_DELETE_VOLUME,
+            any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume]),
+            ROOT,
+        ],
+        refuted_by: [
+            "hostpath/copies-write-through",
+            "hostpath/copies-follow-source",
+            "hostpath/restores-share",
+            "hostpath/deletes-copies-with-source",
+            "hostpath/deletes-source-with-copy",
+            "hostpath/copies-lose-end",
+            "hostpath/copies-shifted",
+            "hostpath/copies-damaged",
+            "hostpath/restores-at-grown-size",
+            "hostpath/restores-first-snapshot",
+            "hostpath/restores-newest-snapshot",
+            "hostpath/snapshots-source-of-copy",
+            "hostpath/clones-source-of-copy",
+            "hostpath/restores-nothing-of-deleted",
+            "hostpath/snapshots-miss-use",
+            "hostpath/members-hold-first",
+            "hostpath/keeps-deleted-snapshots",
+            "hostpath/hands-out-half-copies",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        contents::copies(cx).await
+    }
+}
+
+check! {
+    /// A device or a directory that is taken for another one's shows only where there are two: each is written, given back and
+    /// used again while the other one is in use.
+    TWO_VOLUMES {
+        id: "data/sequences/two-volumes",
+        title: "each of two volumes holds what was written to it through whatever is done with the other one",
+        spec: GIVEN_UP,
+        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        refuted_by: [
+            "hostpath/mixes-up-restaged",
+            "hostpath/delete-unmounts-others",
+            "hostpath/hands-out-deleted-data",
+            "hostpath/expansion-wipes",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        contents::two_volumes(cx).await
+    }
+}
+
+check! {
+    /// Pods come back, to other paths and to paths that are there already, and mounts go away that nobody has asked the driver for.
+    USED_AGAIN {
+        id: "data/sequences/used-again",
+        title: "a volume that is staged and published again holds what was written last",
+        spec: GIVEN_UP,
+        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        refuted_by: [
+            "hostpath/reverts-at-restage",
+            "hostpath/wipes-at-repeated-creation",
+            "hostpath/wipes-at-repeated-staging",
+            "hostpath/wipes-at-detach",
+            "hostpath/takes-directory-for-published",
+            "hostpath/remembers-published",
+            "hostpath/refuses-unpublish-without-mount",
+            "hostpath/refuses-unstage-without-mount",
+            "hostpath/unpublishes-all-targets",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        contents::used_again(cx).await
+    }
+}
+
+check! {
+    /// Drivers round sizes, and not everywhere in the same way. Devices are measured; their last block is written.
+    SIZES {
+        id: "data/sequences/sizes",
+        title: "volumes of sizes that are multiples of nothing have the room that was answered",
+        spec: GIVEN_UP,
+        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        refuted_by: [
+            "hostpath/rounds-down",
+            "hostpath/exceeds-limit",
+            "hostpath/loses-end",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        contents::sizes(cx).await
+    }
+}
+
+check! {
+    /// Workloads go on while a driver is updated: their volumes are looked at before anything is staged again.
+    DRIVER_KILLED {
+        id: "data/sequences/driver-killed",
+        title: "volumes hold their data when the driver is killed while they are in use or are copied",
+        spec: RESTARTED,
+        needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT],
+        refuted_by: [
+            "hostpath/unmounts-at-start",
+        ],
+        access: Each,
+    }
+    async |cx| {
+        contents::driver_killed(cx).await
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&COPIES, &TWO_VOLUMES, &USED_AGAIN, &SIZES, &DRIVER_KILLED];

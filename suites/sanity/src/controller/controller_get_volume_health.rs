@@ -1,0 +1,149 @@
+//! ControllerGetVolumeHealth: what is wrong with one volume.
+
+use csi_harness::prelude::*;
+
+use super::common::unknown_id;
+use crate::node::published;
+use crate::volume_health::{get, is_about, is_well, told};
+
+check! {
+    /// There is nothing to look up.
+    NO_VOLUME_ID {
+        id: "controller/controller-get-volume-health/no-volume-id",
+        title: "ControllerGetVolumeHealth without volume_id is refused",
+        spec: [req::CTRL_GETHEALTH_002, req::GEN_ERR_004],
+        needs: [GET_VOLUME_HEALTH],
+        refuted_by: ["controller-get-volume-health-empty-id-as-not-found", "invalid-argument-as-ok"],
+    }
+    async |cx| {
+        get(cx, "").await.must_be_refused("without volume_id", missing_field())?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Callers take an answer without volume_health, or about another volume, for health.
+    FINDS {
+        id: "controller/controller-get-volume-health/finds",
+        title: "ControllerGetVolumeHealth tells of the volume that was asked for, published or not",
+        spec: [
+            req::CTRL_GETHEALTH_003,
+            req::CTRL_GETHEALTH_004,
+            req::CTRL_GETHEALTH_001,
+            req::CTRL_GETHEALTH_008,
+        ],
+        needs: [GET_VOLUME_HEALTH, VOLUME],
+        refuted_by: [
+            "controller-get-volume-health-unimplemented",
+            "controller-get-volume-health-without-health",
+            "controller-get-volume-health-other-id",
+            "controller-get-volume-health-refuses-unpublished",
+        ],
+        plain: ["ControllerGetVolumeHealth"],
+        access: Each,
+    }
+    async |cx| {
+        let volumes = [cx.node_volume().await?, cx.node_volume().await?];
+        for volume in volumes.iter().chain(&volumes) {
+            let reply = get(cx, &volume.id).await;
+            let rule = match reply.code()? {
+                Code::NotFound => &req::CTRL_GETHEALTH_008,
+                _ => &req::CTRL_GETHEALTH_001,
+            };
+            let response = reply.must("tell of a volume that exists").map_err(|stop| stop.of(rule))?;
+            is_about(
+                response.volume_health,
+                &volume.id,
+                &req::CTRL_GETHEALTH_003,
+                &req::CTRL_GETHEALTH_004,
+            )?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A volume that was never written has no replicas yet, and has lost nothing for that.
+    NEW_VOLUME {
+        id: "controller/controller-get-volume-health/new-volume",
+        title: "nothing is wrong with a volume that was made just now",
+        spec: [req::CTRL_GETHEALTH_005],
+        needs: [GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-get-volume-health-warns-of-new"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let response = get(cx, &volume.volume_id).setup("the health of a volume").await?;
+        let told = told(&response.volume_health.unwrap_or_default().health_statuses);
+        is_well(cx, &told, &req::CTRL_GETHEALTH_005, "a volume that was made just now")
+    }
+}
+
+check! {
+    /// Of a controller, INACCESSIBLE says that no node can use the volume.
+    USED_VOLUME {
+        id: "controller/controller-get-volume-health/used-volume",
+        title: "a volume that a node can use is not told to be inaccessible",
+        spec: [req::CTRL_GETHEALTH_014],
+        needs: [GET_VOLUME_HEALTH, NODE, VOLUME],
+        refuted_by: ["controller-get-volume-health-inaccessible-when-used"],
+    }
+    async |cx| {
+        let published = published(cx).await?;
+        let response = get(cx, &published.staged.attached.volume.id).setup("the health of a volume").await?;
+        let told = told(&response.volume_health.unwrap_or_default().health_statuses);
+        is_well(cx, &told, &req::CTRL_GETHEALTH_014, "a volume that was published just now")
+    }
+}
+
+check! {
+    /// A volume that is gone is not well. That it is called inaccessible will do.
+    DELETED_VOLUME {
+        id: "controller/controller-get-volume-health/deleted-volume",
+        title: "ControllerGetVolumeHealth of a deleted volume is NOT_FOUND",
+        spec: [req::CTRL_GETHEALTH_006],
+        needs: [GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME],
+        refuted_by: ["controller-get-volume-health-unknown-ok", "not-found-as-internal"],
+    }
+    async |cx| {
+        let id = cx.deleted_volume_id().await?;
+        let gone = cx.eventually(Settles::VolumeGone, || async {
+            let reply = get(cx, &id).once().await;
+            Ok(match reply.any_answer()? {
+                Ok(response) => {
+                    let told = response.volume_health.unwrap_or_default().health_statuses;
+                    (!told.is_empty()).then_some(None)
+                }
+                Err(refused) if [Code::Aborted, Code::Unavailable].contains(&refused.code) => None,
+                Err(refused) => Some(Some(refused)),
+            })
+        });
+        match gone.await? {
+            Some(None) => Ok(()),
+            Some(Some(refused)) if refused.code == Code::NotFound => Ok(()),
+            ended => Err(Violation::new("ControllerGetVolumeHealth of a deleted volume is not NOT_FOUND")
+                .expected("NOT_FOUND")
+                .actual(ended.flatten().map_or_else(|| "OK, and nothing wrong".to_owned(), |refused| refused.to_string()))
+                .into()),
+        }
+    }
+}
+
+check! {
+    /// The same for an id that never was one.
+    UNKNOWN_VOLUME {
+        id: "controller/controller-get-volume-health/unknown-volume",
+        title: "ControllerGetVolumeHealth of an unknown volume is NOT_FOUND",
+        spec: [req::CTRL_GETHEALTH_006],
+        needs: [GET_VOLUME_HEALTH],
+        refuted_by: ["controller-get-volume-health-unknown-ok", "not-found-as-internal"],
+        duplicate_of: "controller/controller-get-volume-health/deleted-volume",
+    }
+    async |cx| {
+        get(cx, &cx.unknown_volume_id()).await.must_be_refused("of an unknown volume", unknown_id())?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&NO_VOLUME_ID, &FINDS, &NEW_VOLUME, &USED_VOLUME, &DELETED_VOLUME, &UNKNOWN_VOLUME];

@@ -1,0 +1,253 @@
+//! Topologies of snapshots: from where volumes can be made of them.
+
+use csi_harness::prelude::*;
+
+use crate::controller::common::ready_snapshot;
+use crate::controller::create_volume::source;
+use crate::controller::create_volume::topology::{
+    known_topologies, meets, request_in, requirement, two_places,
+};
+use crate::topology::{Segments, keys_well_formed};
+
+fn places(topologies: &[v1::Topology]) -> Vec<Segments> {
+    topologies.iter().map(|topology| topology.segments.clone()).collect()
+}
+
+/// The same places, in whatever order.
+fn same(one: &[Segments], other: &[Segments]) -> bool {
+    one.len() == other.len() && one.iter().all(|place| other.contains(place))
+}
+
+/// A place, a volume that can be reached from there, and what asks for a snapshot of it that can be used from there.
+async fn wish(cx: &Cx) -> CheckResult<(Segments, v1::CreateSnapshotRequest)> {
+    let here = known_topologies(cx).await?.swap_remove(0);
+    let volume =
+        cx.create_volume(request_in(cx, &[here.clone()])).setup("a volume in a known topology").await?;
+    let request = v1::CreateSnapshotRequest {
+        accessibility_requirements: requirement(vec![here.clone()]),
+        ..cx.create_snapshot_request(&volume.volume_id)
+    };
+    Ok((here, request))
+}
+
+check! {
+    /// Volumes made from it are guaranteed to be reachable from there: that is what usable means.
+    ASKED_FOR {
+        id: "controller/create-snapshot/topology",
+        title: "a snapshot can be used from the topology that it was asked for",
+        spec: [req::CTRL_CREATESNAP_028, req::MSG_SNAPSHOT_018],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, VOLUME_ACCESSIBILITY_CONSTRAINTS],
+        refuted_by: ["snapshot-topology-elsewhere", "snapshot-topology-empty-entry", "snapshot-topology-key-invalid"],
+    }
+    async |cx| {
+        let (here, request) = wish(cx).await?;
+        let snapshot = cx.create_snapshot(request).await.must("cut a volume where it is")?;
+        let told = places(&snapshot.accessible_topology);
+        ensure!(
+            told.iter().all(|place| !place.is_empty()),
+            "accessible_topology of a snapshot has an entry without segments";
+            of: &req::MSG_SNAPSHOT_018,
+            expected: "segments in each entry",
+            actual: format!("{told:?}")
+        );
+        keys_well_formed(&told).map_err(|stop| stop.of(&req::MSG_SNAPSHOT_018))?;
+        ensure!(
+            told.is_empty() || told.iter().any(|place| meets(place, &here)),
+            "a snapshot cannot be used from where it was asked to be";
+            expected: format!("accessible_topology with {here:?}, or none"),
+            actual: format!("{told:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Orchestrators keep what the first reply says, and others look at the snapshot later.
+    SAME {
+        id: "controller/create-snapshot/same-topology",
+        title: "the topology of a snapshot is the same in each reply",
+        spec: [req::CTRL_CREATESNAP_035, req::MSG_SNAPSHOT_019],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, VOLUME_ACCESSIBILITY_CONSTRAINTS],
+        refuted_by: [
+            "create-snapshot-repeat-omits-topology",
+            "list-snapshots-omits-topology",
+            "get-snapshot-omits-topology",
+        ],
+    }
+    async |cx| {
+        let has = |capability| cx.target().capabilities().has(capability);
+        let (_, request) = wish(cx).await?;
+        let snapshot = ready_snapshot(cx, &request).await?;
+        let first = places(&snapshot.accessible_topology);
+        let mut replies = vec![(
+            "CreateSnapshot",
+            &req::CTRL_CREATESNAP_035,
+            Some(cx.create_snapshot(request.clone()).setup("the same snapshot again").await?),
+        )];
+        // Some of what list and get tell depends on capabilities of their own.
+        let snapshot_id = snapshot.snapshot_id.clone();
+        if has(Capability::ListSnapshots) {
+            let request = v1::ListSnapshotsRequest { snapshot_id: snapshot_id.clone(), ..Default::default() };
+            let listed = cx.list_snapshots(request).await?.into_iter().find(|one| one.snapshot_id == snapshot_id);
+            replies.push(("ListSnapshots", &req::MSG_SNAPSHOT_019, listed));
+        }
+        if has(Capability::GetSnapshot) {
+            let request = v1::GetSnapshotRequest { snapshot_id, ..Default::default() };
+            let got = cx.call(request).setup("the snapshot as it is").await?.snapshot;
+            replies.push(("GetSnapshot", &req::MSG_SNAPSHOT_019, got));
+        }
+        for (rpc, rule, reply) in replies.into_iter().filter_map(|(rpc, rule, reply)| Some((rpc, rule, reply?))) {
+            let told = places(&reply.accessible_topology);
+            ensure!(
+                same(&told, &first),
+                "{rpc} tells another topology of a snapshot than the reply before";
+                of: rule,
+                expected: format!("{first:?}"),
+                actual: format!("{told:?}")
+            );
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A backup that can be restored nowhere is none.
+    USABLE {
+        id: "controller/create-snapshot/usable-topology",
+        title: "a volume can be made from a snapshot in each topology that the snapshot is usable from, and by itself lands in one",
+        spec: [req::MSG_SNAPSHOT_017, req::CTRL_CREATEVOL_050],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, VOLUME_ACCESSIBILITY_CONSTRAINTS],
+        refuted_by: ["snapshot-topology-elsewhere", "create-volume-restores-elsewhere"],
+    }
+    async |cx| {
+        let (_, request) = wish(cx).await?;
+        let snapshot = ready_snapshot(cx, &request).await?;
+        let usable = places(&snapshot.accessible_topology);
+        let restore = |place: Option<&Segments>| v1::CreateVolumeRequest {
+            accessibility_requirements: place.and_then(|place| requirement(vec![place.clone()])),
+            ..source::request(cx, source::snapshot(&snapshot.snapshot_id), snapshot.size_bytes)
+        };
+        for place in &usable {
+            let reply = cx.create_volume(restore(Some(place))).await;
+            let volume = reply.must("make a volume from a snapshot where that is usable")?;
+            let told = places(&volume.accessible_topology);
+            ensure!(
+                told.is_empty() || told.iter().any(|told| meets(told, place)),
+                "a volume made from a snapshot cannot be reached from where the snapshot is usable";
+                expected: format!("accessible_topology with {place:?}, or none"),
+                actual: format!("{told:?}")
+            );
+        }
+        let by_itself = cx.create_volume(restore(None)).setup("a volume made from a snapshot").await?;
+        let told = places(&by_itself.accessible_topology);
+        let is_within = |place: &Segments| usable.iter().any(|usable| meets(place, usable));
+        ensure!(
+            usable.is_empty() || told.is_empty() || told.iter().any(is_within),
+            "a volume made from a snapshot lies where the snapshot is not usable";
+            of: &req::CTRL_CREATEVOL_050,
+            expected: format!("accessible_topology with one of {usable:?}"),
+            actual: format!("{told:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Who asks for a place that there is not must not get a snapshot somewhere else.
+    UNKNOWN {
+        id: "controller/create-snapshot/unknown-topology",
+        title: "CreateSnapshot for a topology that there is not is refused, and leaves nothing",
+        spec: [req::CTRL_CREATESNAP_034, req::MSG_TOPOREQ_016],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, VOLUME_ACCESSIBILITY_CONSTRAINTS],
+        refuted_by: [
+            "create-snapshot-ignores-topology",
+            "create-snapshot-echoes-topology",
+            "create-snapshot-unknown-topology-as-internal",
+        ],
+    }
+    async |cx| {
+        let (here, request) = wish(cx).await?;
+        let nowhere: Segments = here.keys().take(1).map(|key| (key.clone(), "csi-sanity-nowhere".to_owned())).collect();
+        let asked = v1::CreateSnapshotRequest {
+            accessibility_requirements: requirement(vec![nowhere.clone()]),
+            ..request
+        };
+        match cx.create_snapshot(asked).await.any_answer()? {
+            Err(Refused { code: Code::ResourceExhausted | Code::InvalidArgument, .. }) => Ok(()),
+            Err(refused) => Err(Violation::new("a topology that there is not is refused with a code that says something else")
+                .expected("RESOURCE_EXHAUSTED or INVALID_ARGUMENT")
+                .actual(refused.to_string())
+                .into()),
+            Ok(snapshot) => {
+                let told = places(&snapshot.accessible_topology);
+                let elsewhere = !told.is_empty() && !told.iter().any(|place| meets(place, &nowhere));
+                let rule = if elsewhere { &req::MSG_TOPOREQ_016 } else { &req::CTRL_CREATESNAP_034 };
+                Err(Violation::new("a snapshot is made although it was asked for where there is nothing")
+                    .of(rule)
+                    .expected("an error")
+                    .actual(format!("OK, with accessible_topology {told:?}"))
+                    .into())
+            }
+        }
+    }
+}
+
+check! {
+    /// It requires nothing and prefers nothing.
+    EMPTY {
+        id: "controller/create-snapshot/empty-topology-requirement",
+        title: "CreateSnapshot with accessibility_requirements without a topology is refused",
+        spec: [req::MSG_TOPOREQ_018],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS],
+        refuted_by: ["create-snapshot-accepts-empty-topology"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let request = v1::CreateSnapshotRequest {
+            accessibility_requirements: requirement(Vec::new()),
+            ..cx.create_snapshot_request(&volume.volume_id)
+        };
+        cx.create_snapshot(request).await.must_be_refused("without a topology", invalid_value())?;
+        Ok(())
+    }
+}
+
+check! {
+    /// One name stands for one snapshot, wherever that is.
+    CONFLICT {
+        id: "controller/create-snapshot/other-topology",
+        title: "CreateSnapshot with a known name and another topology does not answer with a snapshot that cannot be used from there",
+        spec: [req::CTRL_CREATESNAP_036],
+        needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, VOLUME_ACCESSIBILITY_CONSTRAINTS],
+        refuted_by: ["create-snapshot-ignores-topology"],
+    }
+    async |cx| {
+        let [_, there] = two_places(cx).await?;
+        let (_, request) = wish(cx).await?;
+        cx.create_snapshot(request.clone()).setup("a snapshot").await?;
+        let again = v1::CreateSnapshotRequest { accessibility_requirements: requirement(vec![there.clone()]), ..request };
+        match cx.create_snapshot(again).await.any_answer()? {
+            Err(refused) if refused.code == Code::AlreadyExists => Ok(()),
+            Err(refused) => {
+                cx.warn(
+                    Violation::new("a known name with another topology is refused with a code that says something else")
+                        .expected("ALREADY_EXISTS")
+                        .actual(refused.to_string()),
+                );
+                Ok(())
+            }
+            Ok(snapshot) => {
+                let told = places(&snapshot.accessible_topology);
+                ensure!(
+                    told.is_empty() || told.iter().any(|place| meets(place, &there)),
+                    "a snapshot cannot be used from where it was asked to be";
+                    expected: format!("ALREADY_EXISTS, or accessible_topology with {there:?}"),
+                    actual: format!("OK, with {told:?}")
+                );
+                Ok(())
+            }
+        }
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&ASKED_FOR, &SAME, &USABLE, &UNKNOWN, &EMPTY, &CONFLICT];

@@ -1,0 +1,177 @@
+//! Entries of health, and places of snapshots.
+
+use csi_harness::client::response_rules::Breach;
+use csi_harness::prelude::*;
+use csi_harness::spec::requirements::Requirement;
+
+use super::{heard, report};
+
+const TOLD: Need =
+    any_of(&[Capability::GetVolumeHealth, Capability::ListVolumeHealth, Capability::NodeGetVolumeHealth]);
+
+/// A rule, what is wrong where it is broken, and what is expected.
+type Rule = (&'static Requirement, &'static str, &'static str);
+
+/// Asks the controller what it tells, as far as there is a volume to ask about; nodes have been asked by checks of theirs.
+async fn ask(cx: &Cx) -> CheckResult {
+    let has = |capability| cx.target().capabilities().has(capability);
+    if has(Capability::GetVolumeHealth) && VOLUME.unmet(cx.target(), cx.access()).is_none() {
+        let volume_id = cx.node_volume().await?.id;
+        heard(cx.call(v1::ControllerGetVolumeHealthRequest { volume_id, ..Default::default() }).await)?;
+    }
+    if has(Capability::ListVolumeHealth) {
+        heard(cx.call(v1::ControllerListVolumeHealthRequest::default()).await)?;
+    }
+    Ok(())
+}
+
+/// All places where the first of these rules was broken that was.
+fn judge(cx: &Cx, rules: &[Rule]) -> CheckResult {
+    rules.iter().try_for_each(|(rule, message, expected)| {
+        report(Ok(()), rule, &cx.target().breaches(rule), message, expected)
+    })
+}
+
+/// Texts are short. The limit holds for messages by the letter, but many drivers say more to people, and Kubernetes keeps 1024 bytes
+/// of it: those are only remarked on.
+fn short(cx: &Cx, rule: &'static Requirement) -> CheckResult {
+    let is_message = |breach: &Breach| breach.place.ends_with(".message");
+    let (messages, reasons): (Vec<_>, Vec<_>) = cx.target().breaches(rule).into_iter().partition(is_message);
+    let (message, expected) = ("it is too long", "at most 128 bytes");
+    report(Ok(()), rule, &reasons, message, expected)?;
+    if let Err(Stop::Violation(violation)) = report(Ok(()), rule, &messages, message, expected) {
+        cx.warn(*violation);
+    }
+    Ok(())
+}
+
+check! {
+    /// Programs go by status and reason, and keep one record of each pair: what has none, or is told twice, they refuse as a whole.
+    ENTRIES {
+        id: "every-reply/health/entries",
+        title: "everything that is told to be wrong with a volume has a status and a reason, and is told once",
+        spec: [req::MSG_HEALTH_001, req::MSG_HEALTH_004, req::MSG_HEALTH_005, req::MSG_HEALTH_007],
+        needs: [TOLD],
+        refuted_by: [
+            "volume-health-id-missing",
+            "volume-health-status-unknown",
+            "volume-health-reason-empty",
+            "volume-health-entry-twice",
+        ],
+        runs: Finally,
+    }
+    async |cx| {
+        let asked = ask(cx).await;
+        judge(
+            cx,
+            &[
+                (&req::MSG_HEALTH_001, "there is none", "the id of the volume"),
+                (&req::MSG_HEALTH_004, "there is none", "DEGRADED, INACCESSIBLE or DATA_LOSS"),
+                (&req::MSG_HEALTH_005, "it is empty", "a brief word"),
+                (&req::MSG_HEALTH_007, "two entries are the same", "each pair of status and reason once"),
+            ],
+        )?;
+        asked
+    }
+}
+
+check! {
+    /// Reasons are for programs, and Kubernetes has limits for what it keeps.
+    WORDS {
+        id: "every-reply/health/words",
+        title: "reasons of what is wrong with volumes are brief words in CamelCase, and messages short",
+        spec: [req::MSG_HEALTH_009, req::MSG_HEALTH_006, req::MSG_HEALTH_017],
+        needs: [TOLD],
+        refuted_by: [
+            "volume-health-reason-too-long",
+            "volume-health-message-too-long",
+            "volume-health-reason-in-words",
+            "volume-health-floods",
+        ],
+        runs: Finally,
+    }
+    async |cx| {
+        let asked = ask(cx).await;
+        short(cx, &req::MSG_HEALTH_009)?;
+        judge(
+            cx,
+            &[
+                (&req::MSG_HEALTH_006, "it is no word in CamelCase", "such as ReplicaLost"),
+                (&req::MSG_HEALTH_017, "there are many", "at most 16 entries, all that Kubernetes keeps"),
+            ],
+        )?;
+        asked
+    }
+}
+
+check! {
+    /// The same of the storage.
+    STORAGE {
+        id: "every-reply/health/storage",
+        title: "everything that is told to be wrong with the storage has a status and a brief reason, and is told once",
+        spec: [
+            req::NODE_STORHEALTH_003,
+            req::NODE_STORHEALTH_004,
+            req::NODE_STORHEALTH_006,
+            req::NODE_STORHEALTH_007,
+            req::NODE_STORHEALTH_005,
+        ],
+        needs: [NODE, GET_STORAGE_HEALTH],
+        refuted_by: [
+            "storage-health-status-unknown",
+            "storage-health-reason-empty",
+            "storage-health-entry-twice",
+            "storage-health-reason-too-long",
+            "storage-health-reason-in-words",
+        ],
+        runs: Finally,
+    }
+    async |cx| {
+        let asked = heard(cx.call(v1::NodeGetStorageHealthRequest::default()).await);
+        judge(
+            cx,
+            &[
+                (&req::NODE_STORHEALTH_003, "there is none", "STORAGE_DEGRADED or STORAGE_UNREACHABLE"),
+                (&req::NODE_STORHEALTH_004, "it is empty", "a brief word"),
+                (&req::NODE_STORHEALTH_006, "two entries are the same", "each status, reason and volume_capability once"),
+            ],
+        )?;
+        short(cx, &req::NODE_STORHEALTH_007)?;
+        judge(cx, &[(&req::NODE_STORHEALTH_005, "it is no word in CamelCase", "such as PathDown")])?;
+        asked
+    }
+}
+
+check! {
+    /// A caller that was not told of the capability restores anywhere, and fails where the snapshot is not.
+    PLACES {
+        id: "every-reply/health/places-of-snapshots",
+        title: "snapshots have a topology only with SNAPSHOT_ACCESSIBILITY_CONSTRAINTS",
+        spec: [req::MSG_SNAPSHOT_020],
+        needs: [any_of(&[
+            Capability::CreateDeleteSnapshot,
+            Capability::ListSnapshots,
+            Capability::GetSnapshot,
+            Capability::CreateDeleteGetVolumeGroupSnapshot,
+        ])],
+        refuted_by: ["get-plugin-capabilities-hides-snapshot-topology"],
+        runs: Finally,
+    }
+    async |cx| {
+        let asked = match CREATE_DELETE_SNAPSHOT.unmet(cx.target(), cx.access()).or(VOLUME.unmet(cx.target(), cx.access())) {
+            None => {
+                let volume = cx.node_volume().await?;
+                heard(cx.create_snapshot(cx.create_snapshot_request(&volume.id)).await)
+            }
+            Some(_) => Ok(()),
+        };
+        if cx.target().capabilities().has(Capability::SnapshotAccessibilityConstraints) {
+            return asked;
+        }
+        let rule = &req::MSG_SNAPSHOT_020;
+        let message = "it is there, and SNAPSHOT_ACCESSIBILITY_CONSTRAINTS is not advertised";
+        report(asked, rule, &cx.target().breaches(rule), message, "the capability, or no topology")
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&ENTRIES, &WORDS, &STORAGE, &PLACES];

@@ -1,0 +1,59 @@
+//! NodeGetStorageHealth: what is wrong with the storage, as a node sees it.
+
+use csi_harness::prelude::*;
+use v1::StorageHealthErrorType as Status;
+
+use super::published;
+
+fn ask(cx: &Cx) -> PendingCall<'_, v1::NodeGetStorageHealthResponse> {
+    cx.call(v1::NodeGetStorageHealthRequest::default())
+}
+
+check! {
+    /// Kubelet asks on every node, whether there are volumes or not.
+    WORKS {
+        id: "node/node-get-storage-health/works",
+        title: "NodeGetStorageHealth answers, also where no volume is on the node",
+        spec: [req::NODE_STORHEALTH_001, req::NODE_STORHEALTH_009],
+        needs: [NODE, GET_STORAGE_HEALTH],
+        refuted_by: ["node-get-storage-health-unimplemented", "node-get-storage-health-needs-a-volume"],
+        plain: ["NodeGetStorageHealth"],
+        runs: Serial,
+    }
+    async |cx| {
+        let reply = ask(cx).await;
+        let rule = match reply.code()? {
+            Code::Unimplemented => &req::NODE_STORHEALTH_001,
+            _ => &req::NODE_STORHEALTH_009,
+        };
+        reply.must("tell how the storage is").map_err(|stop| stop.of(rule))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// An orchestrator that believes it takes the node for lost.
+    USED_VOLUME {
+        id: "node/node-get-storage-health/used-volume",
+        title: "the storage of a volume that was published just now is not told to be unreachable",
+        spec: [req::NODE_STORHEALTH_010],
+        needs: [NODE, GET_STORAGE_HEALTH, VOLUME],
+        refuted_by: ["node-get-storage-health-unreachable"],
+    }
+    async |cx| {
+        published(cx).await?;
+        let told = ask(cx).setup("the health of the storage").await?.backend_health;
+        let cut_off = told.iter().find(|health| {
+            health.status == Status::StorageUnreachable as i32 && health.volume_capability.is_none()
+        });
+        ensure!(
+            cut_off.is_none(),
+            "the storage is told to be unreachable from a node that has just published a volume of it";
+            expected: "no STORAGE_UNREACHABLE for all volumes",
+            actual: wires(&told)
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&WORKS, &USED_VOLUME];

@@ -1,0 +1,125 @@
+//! Volumes of which the driver tells that something is wrong, or that nothing is. On a back end that is well there is little to
+//! see: `health` of the configuration makes volumes ill.
+
+pub(crate) mod told;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use csi_harness::prelude::*;
+use csi_harness::spec::requirements::Requirement;
+use v1::VolumeHealthErrorType as Status;
+use v1::volume_health::VolumeHealthEntry;
+
+/// Pages of one walk at the most.
+const PAGES_MAX: usize = 10_000;
+
+/// What is told of a volume: status and reason of each entry.
+pub(crate) type Told = BTreeSet<(i32, String)>;
+
+pub(crate) fn told(entries: &[VolumeHealthEntry]) -> Told {
+    entries.iter().map(|entry| (entry.status, entry.reason.clone())).collect()
+}
+
+pub(crate) fn get<'a>(cx: &'a Cx, volume_id: &str) -> PendingCall<'a, v1::ControllerGetVolumeHealthResponse> {
+    cx.call(v1::ControllerGetVolumeHealthRequest { volume_id: volume_id.to_owned(), ..Default::default() })
+}
+
+/// What ControllerGetVolumeHealth tells of a volume that exists.
+pub(crate) async fn told_alone(cx: &Cx, volume_id: &str) -> CheckResult<Told> {
+    let response = get(cx, volume_id).setup("the health of a volume").await?;
+    Ok(told(&response.volume_health.unwrap_or_default().health_statuses))
+}
+
+pub(crate) fn page<'a>(
+    cx: &'a Cx,
+    max_entries: i32,
+    starting_token: &str,
+) -> PendingCall<'a, v1::ControllerListVolumeHealthResponse> {
+    let starting_token = starting_token.to_owned();
+    cx.call(v1::ControllerListVolumeHealthRequest { max_entries, starting_token, ..Default::default() })
+}
+
+/// Every entry of the list, page by page, in as many entries as there are for a volume.
+pub(crate) async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<BTreeMap<String, Vec<Told>>> {
+    let mut found = BTreeMap::<String, Vec<Told>>::new();
+    let mut tokens = BTreeSet::new();
+    let mut token = String::new();
+    for _ in 0..PAGES_MAX {
+        let call = page(cx, max_entries, &token);
+        let page = if tokens.is_empty() {
+            call.setup("the list of volumes that are ill").await?
+        } else {
+            call.await.must("take its own next_token").map_err(|stop| stop.of(&req::CTRL_LISTHEALTH_012))?
+        };
+        ensure!(
+            usize::try_from(max_entries).is_ok_and(|most| most == 0 || page.entries.len() <= most),
+            "a page has more entries than were asked for";
+            of: &req::CTRL_LISTHEALTH_007,
+            expected: format!("at most max_entries {max_entries} entries"),
+            actual: format!("{} entries", page.entries.len())
+        );
+        for entry in page.entries {
+            found.entry(entry.volume_id).or_default().push(self::told(&entry.health_statuses));
+        }
+        if page.next_token.is_empty() {
+            return Ok(found);
+        }
+        ensure!(
+            tokens.insert(page.next_token.clone()),
+            "next_token leads back to where the list was before, so that it never ends";
+            of: &req::CTRL_LISTHEALTH_013,
+            expected: "an empty next_token on the last page",
+            actual: format!("next_token {:?} twice", page.next_token)
+        );
+        token = page.next_token;
+    }
+    Err(Stop::broken(format!("ControllerListVolumeHealth has not ended after {PAGES_MAX} pages")))
+}
+
+/// The reply has to tell of the volume that was asked for.
+pub(crate) fn is_about(
+    health: Option<v1::VolumeHealth>,
+    volume_id: &str,
+    absent: &'static Requirement,
+    other: &'static Requirement,
+) -> CheckResult<v1::VolumeHealth> {
+    let Some(health) = health else {
+        return Err(Violation::new("the answer has no volume_health, which callers take for health")
+            .of(absent)
+            .expected("volume_health, without health_statuses if nothing is wrong")
+            .actual("none")
+            .into());
+    };
+    ensure!(
+        health.volume_id == volume_id,
+        "the answer is about another volume than was asked for";
+        of: other,
+        expected: format!("volume_id {volume_id:?}"),
+        actual: format!("volume_id {:?}", health.volume_id)
+    );
+    Ok(health)
+}
+
+/// A volume that was made just now, or that works, has lost nothing and can be reached. That it is degraded may be so, as a replica
+/// may still be made, and is only remarked on.
+pub(crate) fn is_well(cx: &Cx, told: &Told, rule: &'static Requirement, what: &str) -> CheckResult {
+    let is_all_clear = |(_, reason): &&(i32, String)| {
+        ["healthy", "ok", "normal", "none", "good"].contains(&reason.to_ascii_lowercase().as_str())
+    };
+    let is_grave = |(status, _): &&(i32, String)| {
+        [Status::Inaccessible as i32, Status::DataLoss as i32].contains(status)
+    };
+    let Some(worst) = told.iter().find(is_grave).or_else(|| told.iter().find(is_all_clear)).or(told.first())
+    else {
+        return Ok(());
+    };
+    let violation = Violation::new(format!("something is told to be wrong with {what}"))
+        .of(rule)
+        .expected("no health_statuses")
+        .actual(format!("{told:?}"));
+    if is_grave(&worst) || is_all_clear(&worst) {
+        return Err(violation.into());
+    }
+    cx.warn(violation);
+    Ok(())
+}

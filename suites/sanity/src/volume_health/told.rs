@@ -1,0 +1,220 @@
+//! Volumes that are made ill, and well again: what is told of them meanwhile.
+
+use std::collections::BTreeMap;
+
+use csi_harness::lifecycle::health::BACKEND;
+use csi_harness::prelude::*;
+
+use super::{Told, page, told_alone, walk};
+
+const HOOKS: Need = Need::Configured(Setting::Health);
+/// Volumes made ill for a list of several pages.
+const VOLUMES: usize = 3;
+/// Times that a volume is asked about while nothing changes.
+const TIMES: usize = 3;
+
+/// A new volume that has been made ill, and what ControllerGetVolumeHealth tells of it.
+async fn ill(cx: &Cx) -> CheckResult<(String, Told)> {
+    let id = cx.new_volume().await?.volume_id;
+    cx.make_ill(&id).await?;
+    let told = cx.eventually(Settles::IllnessTold, || async {
+        Ok(Some(told_alone(cx, &id).await?).filter(|told| !told.is_empty()))
+    });
+    match told.await? {
+        Some(told) => Ok((id, told)),
+        None => Err(Stop::skip("health: break shows in no answer of ControllerGetVolumeHealth")),
+    }
+}
+
+check! {
+    /// What comes and goes while nothing changes sets off alarms, and what stays for ever is ignored.
+    TOLD {
+        id: "volume-health/told",
+        title: "a volume that is ill is told to be, in the same words as long as it is, and no longer",
+        spec: [req::MSG_HEALTH_011, req::CTRL_GETHEALTH_009],
+        needs: [GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME, HOOKS],
+        refuted_by: [
+            "controller-get-volume-health-forgets",
+            "controller-get-volume-health-keeps-ill",
+            "controller-get-volume-health-changes-reasons",
+        ],
+    }
+    async |cx| {
+        let (id, first) = ill(cx).await?;
+        for _ in 0..TIMES {
+            let again = told_alone(cx, &id).await?;
+            let rule = if again.is_empty() { &req::MSG_HEALTH_011 } else { &req::CTRL_GETHEALTH_009 };
+            ensure!(
+                again == first,
+                "the same is not told again of a volume that is as ill as before";
+                of: rule,
+                expected: format!("{first:?}"),
+                actual: format!("{again:?}")
+            );
+        }
+        cx.make_well(&id).await?;
+        let over = cx.eventually(Settles::IllnessOver, || async {
+            Ok(told_alone(cx, &id).await?.is_empty().then_some(()))
+        });
+        ensure!(
+            over.await?.is_some(),
+            "a volume that is well again is still told to be ill";
+            expected: "no health_statuses after health: heal",
+            actual: format!("{first:?} until time-limits: settle-ms had passed")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// A filter the wrong way round lists every volume that is well, and none that is ill.
+    LISTED {
+        id: "volume-health/listed",
+        title: "a volume that is ill is listed once, in the words that it has when asked about alone",
+        spec: [req::CTRL_LISTHEALTH_002, req::CTRL_LISTHEALTH_018, req::CTRL_LISTHEALTH_017],
+        needs: [LIST_VOLUME_HEALTH, GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME, HOOKS],
+        refuted_by: [
+            "controller-list-volume-health-inverted",
+            "controller-list-volume-health-other-reasons",
+            "controller-list-volume-health-two-entries",
+        ],
+    }
+    async |cx| {
+        let (id, alone) = ill(cx).await?;
+        let listed = cx.eventually(Settles::IllnessTold, || async {
+            Ok(walk(cx, 0).await?.remove(&id).filter(|entries| entries.contains(&alone)))
+        });
+        let Some(entries) = listed.await? else {
+            let listed = walk(cx, 0).await?.remove(&id);
+            let (rule, message) = match listed {
+                None => (&req::CTRL_LISTHEALTH_002, "a volume that is ill is not in the list of those that are"),
+                Some(_) => (&req::CTRL_LISTHEALTH_018, "the list and the single call tell different things of a volume"),
+            };
+            return Err(Violation::new(message)
+                .of(rule)
+                .expected(format!("{id:?} with {alone:?}, as ControllerGetVolumeHealth tells"))
+                .actual(listed.map_or_else(|| "no such entry".to_owned(), |entries| format!("{entries:?}")))
+                .into());
+        };
+        ensure!(
+            entries.len() == 1,
+            "a volume has several entries in the list, of which a caller keeps the last";
+            of: &req::CTRL_LISTHEALTH_017,
+            expected: "one entry with all that is wrong",
+            actual: format!("{entries:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// What falls between two pages counts as well.
+    PAGES {
+        id: "volume-health/pages",
+        title: "the pages of ControllerListVolumeHealth together have every volume that is ill, and end",
+        spec: [req::CTRL_LISTHEALTH_008, req::CTRL_LISTHEALTH_007, req::CTRL_LISTHEALTH_012, req::CTRL_LISTHEALTH_013],
+        needs: [LIST_VOLUME_HEALTH, GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME, HOOKS],
+        refuted_by: [
+            "controller-list-volume-health-never-sets-next-token",
+            "controller-list-volume-health-ignores-max-entries",
+            "controller-list-volume-health-token-on-last-page",
+            "controller-list-volume-health-refuses-its-tokens",
+        ],
+        runs: Serial,
+    }
+    async |cx| {
+        let mut ids = Vec::new();
+        for _ in 0..VOLUMES {
+            ids.push(ill(cx).await?.0);
+        }
+        let missing = |found: &BTreeMap<String, Vec<Told>>| {
+            ids.iter().filter(|id| !found.contains_key(*id)).cloned().collect::<Vec<_>>()
+        };
+        let complete = cx.eventually(Settles::IllnessTold, || async {
+            Ok(missing(&walk(cx, 0).await?).is_empty().then_some(()))
+        });
+        if complete.await?.is_none() {
+            return Err(Stop::skip("not all volumes that are ill are listed, which another check judges"));
+        }
+        let left = missing(&walk(cx, 1).await?);
+        ensure!(
+            left.is_empty(),
+            "volumes that are ill are missing in the pages of max_entries 1";
+            expected: format!("{ids:?} among the volumes of all pages"),
+            actual: format!("no entry of {left:?}")
+        );
+        Ok(())
+    }
+}
+
+check! {
+    /// Whoever ignores a token begins anew for ever.
+    TOKEN {
+        id: "volume-health/made-up-token",
+        title: "ControllerListVolumeHealth does not begin anew at a starting_token that it never gave",
+        spec: [req::CTRL_LISTHEALTH_014],
+        needs: [LIST_VOLUME_HEALTH, GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME, HOOKS],
+        refuted_by: ["controller-list-volume-health-accepts-any-token"],
+    }
+    async |cx| {
+        let id = ill(cx).await?.0;
+        if !walk(cx, 0).await?.contains_key(&id) {
+            return Err(Stop::skip("the volume that is ill is not listed, which another check judges"));
+        }
+        // Before and behind every id: where tokens are ids to start after, only the first brings entries.
+        for token in ["!csi-sanity-no-such-token", "~csi-sanity-no-such-token"] {
+            let listed = page(cx, 0, token).await.may_be_refused("with a made-up starting_token", refused_with(Code::Aborted))?;
+            if !listed.is_some_and(|page| page.entries.iter().any(|health| health.volume_id == id)) {
+                return Ok(());
+            }
+        }
+        Err(Violation::new("starting_token is ignored: whatever it is, the list begins")
+            .expected("ABORTED")
+            .actual(format!("{id:?} in the pages of two made-up tokens"))
+            .into())
+    }
+}
+
+check! {
+    /// To be cut off is what the call is for: a caller who gets an error keeps what it knew before.
+    STORAGE {
+        id: "volume-health/storage",
+        title: "NodeGetStorageHealth tells that the back end is ill, and no longer once it is well",
+        spec: [req::NODE_STORHEALTH_011],
+        needs: [NODE, GET_STORAGE_HEALTH, HOOKS],
+        refuted_by: ["node-get-storage-health-never-ill"],
+        runs: Serial,
+    }
+    async |cx| {
+        let ask = || cx.call(v1::NodeGetStorageHealthRequest::default());
+        if !ask().setup("the health of the storage").await?.backend_health.is_empty() {
+            return Err(Stop::skip("the back end is told to be ill before it was made so"));
+        }
+        cx.make_ill(BACKEND).await?;
+        // An error is no all-clear, though it tells less.
+        let told = cx.eventually(Settles::IllnessTold, || async {
+            let answer = ask().once().await.any_answer()?;
+            Ok(answer.map_or(true, |response| !response.backend_health.is_empty()).then_some(()))
+        });
+        ensure!(
+            told.await?.is_some(),
+            "health: break has made the back end ill, and NodeGetStorageHealth does not tell it";
+            expected: "backend_health, such as STORAGE_UNREACHABLE",
+            actual: "none until time-limits: settle-ms had passed"
+        );
+        cx.make_well(BACKEND).await?;
+        let over = cx.eventually(Settles::IllnessOver, || async {
+            let answer = ask().once().await.any_answer()?;
+            Ok(answer.is_ok_and(|response| response.backend_health.is_empty()).then_some(()))
+        });
+        ensure!(
+            over.await?.is_some(),
+            "a back end that is well again is still told to be ill";
+            expected: "no backend_health after health: heal",
+            actual: "some, or an error, until time-limits: settle-ms had passed"
+        );
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&TOLD, &LISTED, &PAGES, &TOKEN, &STORAGE];

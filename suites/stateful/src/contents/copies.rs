@@ -1,0 +1,136 @@
+//! Copies, and what is done to their sources.
+
+use std::time::Duration;
+
+use csi_harness::prelude::*;
+
+use super::script::{Ground, Script, s, v};
+use crate::model::generate::Room;
+use crate::model::names::Name;
+use crate::sequence::{How, Item};
+
+/// Longest time after which a copy is given up; some are given up much sooner.
+const GIVEN_UP_MAX: Duration = Duration::from_millis(60);
+
+pub(super) fn all(ground: &Ground<'_>, rng: &mut fastrand::Rng) -> Vec<Vec<Item>> {
+    let mut all = Vec::new();
+    if ground.has(Capability::CreateDeleteGetVolumeGroupSnapshot) {
+        all.push(members(ground.script()));
+    }
+    if ground.has(Capability::CreateDeleteSnapshot) && ground.has(Capability::CloneVolume) {
+        all.push(chain(ground.script()));
+    }
+    if ground.has(Capability::CreateDeleteSnapshot) {
+        all.extend([
+            written_after_snapshot(ground.script()),
+            two_snapshots(ground.script()),
+            grown_source(ground.script(), ground.profile.larger_bytes),
+            restored_twice(ground.script()),
+            name_again(ground.script()),
+            given_up_restore(ground.script(), soon(rng)),
+        ]);
+    }
+    if ground.has(Capability::CloneVolume) {
+        all.extend([source_of_a_clone(ground.script()), given_up_clone(ground.script(), soon(rng))]);
+    }
+    all.into_iter().map(Script::done).collect()
+}
+
+/// As often shorter than a tenth of the longest as between that and the longest.
+pub(super) fn soon(rng: &mut fastrand::Rng) -> Duration {
+    GIVEN_UP_MAX.mul_f64(10_f64.powf(-2.0 * rng.f64()))
+}
+
+/// The source is in use, and is written to as soon as CreateSnapshot has answered; later it is deleted, and then the snapshot.
+fn written_after_snapshot(script: Script<'_>) -> Script<'_> {
+    let restored =
+        script.written(v(0)).snapshot(s(0), v(0)).writes(v(0)).copy(v(1), s(0)).used(v(1)).reads(v(1));
+    let apart = restored.writes(v(1)).reads(v(0)).writes(v(0)).reads(v(1)).unused(v(0)).unused(v(1));
+    let deleted = apart.deleted(v(0)).copy(v(2), s(0)).looked_at(v(2)).looked_at(v(1));
+    deleted.snapshot_deleted(s(0)).looked_at(v(2)).looked_at(v(1))
+}
+
+/// Two snapshots of one volume, of which the older one is deleted.
+fn two_snapshots(script: Script<'_>) -> Script<'_> {
+    let older = script.written(v(0)).snapshot(s(0), v(0)).writes(v(0));
+    let both = older.snapshot(s(1), v(0)).writes(v(0)).unused(v(0)).copy(v(1), s(1)).copy(v(2), s(0));
+    let read = both.looked_at(v(1)).looked_at(v(2)).snapshot_deleted(s(0)).copy(v(3), s(1));
+    read.looked_at(v(3)).looked_at(v(2)).looked_at(v(0))
+}
+
+/// Restored at the size that the snapshot has, after its source has grown, and larger.
+fn grown_source(script: Script<'_>, larger_bytes: i64) -> Script<'_> {
+    let cut = script.written(v(0)).unused(v(0)).snapshot(s(0), v(0));
+    let grown = cut.expanded(v(0), larger_bytes).used(v(0)).reads(v(0)).writes(v(0)).unused(v(0));
+    let own_size = grown.copy_with(v(1), s(0), Room::Exactly, How::Once).looked_at(v(1));
+    own_size.copy_with(v(2), s(0), Room::Larger, How::Once).looked_at(v(2)).looked_at(v(0))
+}
+
+/// Two volumes from one snapshot, used beside each other.
+fn restored_twice(script: Script<'_>) -> Script<'_> {
+    let cut = script.written(v(0)).unused(v(0)).snapshot(s(0), v(0)).copy(v(1), s(0)).used(v(1)).writes(v(1));
+    let second = cut.copy(v(2), s(0)).used(v(2)).reads(v(2)).writes(v(2)).reads(v(1));
+    second
+        .unused(v(1))
+        .deleted(v(1))
+        .reads(v(2))
+        .unused(v(2))
+        .looked_at(v(2))
+        .copy(v(3), s(0))
+        .looked_at(v(3))
+        .looked_at(v(0))
+}
+
+/// The name of a deleted snapshot, used for another moment.
+fn name_again(script: Script<'_>) -> Script<'_> {
+    let first =
+        script.written(v(0)).snapshot(s(0), v(0)).copy(v(1), s(0)).snapshot_deleted(s(0)).writes(v(0));
+    let again = first.snapshot(s(0), v(0)).unused(v(0)).copy(v(2), Name::snapshot(0).id(1));
+    again.copy(v(3), s(0)).looked_at(v(2)).looked_at(v(3)).looked_at(v(1))
+}
+
+fn given_up_restore(script: Script<'_>, after: Duration) -> Script<'_> {
+    let cut = script.written(v(0)).unused(v(0)).snapshot(s(0), v(0));
+    cut.copy_twice(v(1), s(0), How::GivenUp, after).looked_at(v(1)).looked_at(v(0))
+}
+
+fn given_up_clone(script: Script<'_>, after: Duration) -> Script<'_> {
+    let source = script.written(v(0)).unused(v(0));
+    source.copy_twice(v(1), v(0), How::Broken, after).looked_at(v(1)).looked_at(v(0))
+}
+
+/// The source is used, written and deleted after it was cloned, and the clone as well.
+fn source_of_a_clone(script: Script<'_>) -> Script<'_> {
+    let cloned =
+        script.written(v(0)).unused(v(0)).copy(v(1), v(0)).used(v(0)).writes(v(0)).used(v(1)).reads(v(1));
+    let apart = cloned.writes(v(1)).reads(v(0)).unused(v(0)).unused(v(1)).looked_at(v(0)).copy(v(2), v(0));
+    let deleted = apart.deleted(v(0)).looked_at(v(1)).looked_at(v(2));
+    deleted.deleted(v(1)).looked_at(v(2))
+}
+
+/// Snapshots of clones of snapshots, each with something of its own, of which the first ones go.
+fn chain(script: Script<'_>) -> Script<'_> {
+    let first = script.written(v(0)).unused(v(0)).snapshot(s(0), v(0)).copy(v(1), s(0));
+    let second = first.used(v(1)).reads(v(1)).writes(v(1)).unused(v(1)).copy(v(2), v(1)).looked_at(v(2));
+    let third =
+        second.used(v(2)).writes(v(2)).unused(v(2)).snapshot(s(1), v(2)).copy(v(3), s(1)).looked_at(v(3));
+    let gone = third.deleted(v(0)).snapshot_deleted(s(0)).deleted(v(1)).looked_at(v(2)).looked_at(v(3));
+    gone.deleted(v(2)).copy(v(4), s(1)).looked_at(v(4))
+}
+
+/// Two volumes in one group snapshot, each restored.
+fn members(script: Script<'_>) -> Script<'_> {
+    let group = Name::group(0).id(0);
+    let member = |nth| group.name.members().id(nth);
+    let cut = script.written(v(0)).written(v(1)).group(group, &[v(0), v(1)]).writes(v(0)).writes(v(1));
+    let restored = cut.unused(v(0)).unused(v(1)).copy(v(2), member(0)).copy(v(3), member(1));
+    restored
+        .used(v(2))
+        .used(v(3))
+        .reads(v(2))
+        .reads(v(3))
+        .unused(v(2))
+        .unused(v(3))
+        .looked_at(v(0))
+        .looked_at(v(1))
+}

@@ -1,0 +1,60 @@
+//! The driver is killed while volumes are in use and copies are made.
+
+use std::time::Duration;
+
+use csi_harness::prelude::*;
+
+use super::copies::soon;
+use super::script::{Ground, Script, TARGET, s, v};
+use crate::model::call::{SnapshotCall, VolumeCall};
+use crate::sequence::{How, Item};
+
+pub(super) fn all(ground: &Ground<'_>, rng: &mut fastrand::Rng) -> Vec<Vec<Item>> {
+    let mut all = vec![in_use(ground), given_back(ground)];
+    if ground.has(Capability::CreateDeleteSnapshot) {
+        all.extend([restored(ground, soon(rng)), cut(ground, soon(rng))]);
+    }
+    if ground.has(Capability::CloneVolume) {
+        all.push(cloned(ground, soon(rng)));
+    }
+    all.into_iter().map(Script::done).collect()
+}
+
+/// The driver is killed while it has nothing to do.
+fn killed<'a>(script: Script<'a>, ground: &Ground<'_>) -> Script<'a> {
+    let idle = VolumeCall::ValidateVolumeCapabilities { volume: v(0), usage: ground.usage };
+    script.how(idle, How::Killed(Duration::from_secs(1)))
+}
+
+/// What is mounted stays, and is the same when all is done again.
+fn in_use<'a>(ground: &'a Ground<'a>) -> Script<'a> {
+    let back = killed(ground.script().written(v(0)).written(v(1)), ground).reads(v(0)).reads(v(1));
+    let again = back.staged(v(0)).published(v(0), TARGET).staged(v(1)).published(v(1), TARGET);
+    let read = again.reads(v(0)).reads(v(1)).writes(v(0)).reads(v(1)).unused(v(0)).unused(v(1));
+    read.looked_at(v(1)).looked_at(v(0))
+}
+
+/// Volumes are given back to the driver that comes after the one that has mounted them.
+fn given_back<'a>(ground: &'a Ground<'a>) -> Script<'a> {
+    let back = killed(ground.script().written(v(0)).written(v(1)), ground).unused(v(0)).reads(v(1));
+    let third = back.volume(v(2)).used(v(2)).writes(v(2)).reads(v(1)).looked_at(v(0)).reads(v(2));
+    third.unused(v(2)).unused(v(1)).looked_at(v(1))
+}
+
+fn restored<'a>(ground: &'a Ground<'a>, after: Duration) -> Script<'a> {
+    let cut = ground.script().written(v(0)).unused(v(0)).snapshot(s(0), v(0));
+    cut.copy_twice(v(1), s(0), How::Killed, after).looked_at(v(1)).looked_at(v(0))
+}
+
+fn cloned<'a>(ground: &'a Ground<'a>, after: Duration) -> Script<'a> {
+    let source = ground.script().written(v(0)).unused(v(0));
+    source.copy_twice(v(1), v(0), How::Killed, after).looked_at(v(1)).looked_at(v(0))
+}
+
+/// A snapshot that was being taken is asked for again after its source was written.
+fn cut<'a>(ground: &'a Ground<'a>, after: Duration) -> Script<'a> {
+    let snapshot = SnapshotCall::CreateSnapshot { name: s(0).name, volume: v(0) };
+    let taken = ground.script().written(v(0)).unused(v(0)).how(snapshot.clone(), How::Killed(after));
+    let again = taken.how(snapshot, How::Insisting).used(v(0)).writes(v(0)).unused(v(0));
+    again.copy(v(1), s(0)).looked_at(v(1)).looked_at(v(0))
+}

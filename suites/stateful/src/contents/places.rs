@@ -1,0 +1,146 @@
+//! Volumes on a node: beside each other, and staged and published again.
+
+use csi_harness::prelude::*;
+
+use super::script::{Ground, SECOND, Script, TARGET, s, v};
+use crate::model::call::Size;
+use crate::model::call::{Usage, VolumeCall, Wanted};
+use crate::model::names::Target;
+use crate::sequence::Item;
+
+pub(super) fn two_volumes(ground: &Ground<'_>, _: &mut fastrand::Rng) -> Vec<Vec<Item>> {
+    let mut all =
+        vec![in_turn(ground.script()), the_other_way_round(ground.script()), first_one_gone(ground.script())];
+    if ground.has(Capability::CreateDeleteSnapshot) {
+        all.push(each_with_a_copy(ground.script()));
+    }
+    if ground.has(Capability::ExpandVolume) {
+        all.push(one_grows(ground.script(), ground.profile.larger_bytes));
+    }
+    all.into_iter().map(Script::done).collect()
+}
+
+fn both_read(script: Script<'_>) -> Script<'_> {
+    script.reads(v(0)).reads(v(1))
+}
+
+/// Each is written, given back and used again while the other one is in use.
+fn in_turn(script: Script<'_>) -> Script<'_> {
+    let both = both_read(script.written(v(0)).written(v(1)));
+    let first = both_read(both.unused(v(0)).used(v(0)));
+    let second = both_read(first.unused(v(1)).used(v(1)).writes(v(1)));
+    both_read(second.unpublished(v(0), TARGET).reads(v(1)).published(v(0), TARGET))
+}
+
+/// Both are given back, and come again in another order.
+fn the_other_way_round(script: Script<'_>) -> Script<'_> {
+    let both = script.volume(v(0)).volume(v(1)).attached(v(0)).attached(v(1)).staged(v(1)).staged(v(0));
+    let written = both.published(v(0), TARGET).published(v(1), TARGET).writes(v(1)).writes(v(0));
+    let back = both_read(written).unused(v(0)).unused(v(1)).attached(v(1)).attached(v(0));
+    let staged = back.staged(v(1)).staged(v(0)).published(v(1), TARGET).published(v(0), TARGET);
+    both_read(staged).writes(v(0)).reads(v(1))
+}
+
+/// A third volume takes the place of the first one.
+fn first_one_gone(script: Script<'_>) -> Script<'_> {
+    let both = script.written(v(0)).written(v(1)).unused(v(0)).deleted(v(0)).reads(v(1));
+    let third = both.volume(v(2)).used(v(2)).reads(v(2)).writes(v(2)).reads(v(1)).reads(v(2));
+    third.unused(v(1)).unused(v(2)).looked_at(v(2)).looked_at(v(1))
+}
+
+/// Copies of both while both are in use, and all four beside each other.
+fn each_with_a_copy(script: Script<'_>) -> Script<'_> {
+    let cut = script.written(v(0)).written(v(1)).snapshot(s(0), v(0)).snapshot(s(1), v(1));
+    let copies = cut.copy(v(2), s(1)).copy(v(3), s(0)).used(v(2)).used(v(3)).reads(v(2)).reads(v(3));
+    let written = both_read(copies.writes(v(2)).writes(v(3)));
+    both_read(written.unused(v(2)).unused(v(3)).looked_at(v(3)).looked_at(v(2)))
+}
+
+fn one_grows(script: Script<'_>, larger_bytes: i64) -> Script<'_> {
+    let grown = script.written(v(0)).written(v(1)).unused(v(0)).expanded(v(0), larger_bytes).reads(v(1));
+    let online = both_read(grown.used(v(0)).writes(v(1))).expanded(v(1), larger_bytes);
+    both_read(both_read(online).unused(v(1)).used(v(1)))
+}
+
+pub(super) fn used_again(ground: &Ground<'_>, _: &mut fastrand::Rng) -> Vec<Vec<Item>> {
+    let mut all = vec![
+        older_versions(ground.script()),
+        asked_again(ground.script()),
+        at_other_paths(ground.script()),
+        target_taken_away(ground.script()),
+    ];
+    if ground.has(Capability::StageUnstageVolume) {
+        all.push(staging_taken_away(ground.script()));
+    }
+    if ground.has(Capability::NodeSingleNodeMultiWriter) {
+        all.push(several_targets(ground));
+    }
+    all.into_iter().map(Script::done).collect()
+}
+
+/// Written each time that it is used, so that it is seen what comes back.
+fn older_versions(script: Script<'_>) -> Script<'_> {
+    let first =
+        script.written(v(0)).unpublished(v(0), TARGET).published(v(0), TARGET).reads(v(0)).writes(v(0));
+    let second = first.unused(v(0)).used(v(0)).reads(v(0)).writes(v(0));
+    let third =
+        second.unpublished(v(0), TARGET).unstaged(v(0)).staged(v(0)).published(v(0), TARGET).reads(v(0));
+    third.writes(v(0)).unused(v(0)).looked_at(v(0))
+}
+
+/// Every call is made again where it has been done already.
+fn asked_again(script: Script<'_>) -> Script<'_> {
+    let again =
+        script.written(v(0)).attached(v(0)).staged(v(0)).reads(v(0)).published(v(0), TARGET).reads(v(0));
+    let made = again.volume(v(0)).reads(v(0)).writes(v(0)).unused(v(0)).unused(v(0)).volume(v(0));
+    made.used(v(0)).staged(v(0)).reads(v(0))
+}
+
+/// At one path after the other, some of which exist before.
+fn at_other_paths(script: Script<'_>) -> Script<'_> {
+    let there = Target::WITH_A_DIRECTORY;
+    let moved = script.written(v(0)).unpublished(v(0), TARGET).published(v(0), there).reads_at(v(0), there);
+    let back =
+        moved.writes_at(v(0), there).unpublished(v(0), there).published(v(0), SECOND).reads_at(v(0), SECOND);
+    let second = back.volume(v(1)).attached(v(1)).staged(v(1)).published(v(1), there).writes_at(v(1), there);
+    second
+        .reads_at(v(0), SECOND)
+        .reads_at(v(1), there)
+        .unpublished(v(0), SECOND)
+        .published(v(0), TARGET)
+        .reads(v(0))
+}
+
+/// Somebody takes the mount away; what is given back and used again is the volume.
+fn target_taken_away(script: Script<'_>) -> Script<'_> {
+    let taken = script.written(v(0)).written(v(1)).unmounted(v(0), Some(TARGET)).reads(v(1));
+    let again = taken.unpublished(v(0), TARGET).published(v(0), TARGET).reads(v(0)).writes(v(0)).reads(v(1));
+    again.unmounted(v(0), Some(TARGET)).unused(v(0)).used(v(0)).reads(v(0)).unused(v(0)).looked_at(v(0))
+}
+
+/// The same of what is staged, as after a reboot.
+fn staging_taken_away(script: Script<'_>) -> Script<'_> {
+    let back = script.written(v(0)).written(v(1)).unpublished(v(0), TARGET).unmounted(v(0), None).reads(v(1));
+    let again = back.unstaged(v(0)).staged(v(0)).published(v(0), TARGET).reads(v(0)).writes(v(0)).reads(v(1));
+    let both = again.unmounted(v(0), Some(TARGET)).unmounted(v(0), None).unused(v(0)).used(v(0)).reads(v(0));
+    both.unused(v(0)).unused(v(1)).looked_at(v(1)).looked_at(v(0))
+}
+
+/// Two workloads of a node, of which one goes and comes again.
+fn several_targets<'a>(ground: &'a Ground<'a>) -> Script<'a> {
+    let usage = Usage { mode: Mode::SingleNodeMultiWriter, ..ground.usage };
+    let (volume, node, readonly) = (v(0), super::script::NODE, false);
+    let wanted = Wanted::of(Size::at_least(ground.profile.size_bytes), usage);
+    let at = |target| VolumeCall::NodePublishVolume { volume, node, target, usage, readonly };
+    let mut script = ground.script().call(VolumeCall::CreateVolume { name: volume.name, wanted });
+    if ground.has(Capability::PublishUnpublishVolume) {
+        script = script.call(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly });
+    }
+    if ground.has(Capability::StageUnstageVolume) {
+        script = script.call(VolumeCall::NodeStageVolume { volume, node, usage });
+    }
+    let both = script.call(at(TARGET)).call(at(SECOND)).writes(volume).reads_at(volume, SECOND);
+    let one = both.unpublished(volume, TARGET).reads_at(volume, SECOND).writes_at(volume, SECOND);
+    let again = one.call(at(TARGET)).reads(volume).unpublished(volume, SECOND).reads(volume).writes(volume);
+    again.call(at(SECOND)).reads_at(volume, SECOND)
+}

@@ -1,0 +1,206 @@
+//! A sequence, written down as an orchestrator and its workloads go about it. What the driver does not advertise is left out.
+
+use std::time::Duration;
+
+use csi_harness::prelude::*;
+
+use crate::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use crate::model::call_context::DriverProfile;
+use crate::model::generate::{Room, SLOTS};
+use crate::model::names::{Id, Name, Node, Slot, Target};
+use crate::orchestrator::probed_driver::ProbedDriver;
+use crate::sequence::{Doing, How, Item};
+
+pub(super) const NODE: Node = Node(0);
+/// The place at which a volume is published.
+pub(super) const TARGET: Target = Target(0);
+/// Another one.
+pub(super) const SECOND: Target = Target(1);
+/// Where workloads write: at the beginning, and at the end of the smallest devices.
+const WRITTEN: [Slot; 2] = [Slot(0), Slot(SLOTS - 1)];
+
+/// What sequences are made for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ground<'a> {
+    pub(super) profile: &'a DriverProfile,
+    pub(super) usage: Usage,
+}
+
+impl<'a> Ground<'a> {
+    pub(super) fn new(probed: &'a ProbedDriver) -> Ground<'a> {
+        Ground { profile: &probed.profile, usage: probed.usage }
+    }
+
+    pub(super) fn has(&self, capability: Capability) -> bool {
+        self.profile.has(capability)
+    }
+
+    pub(super) fn script(&self) -> Script<'_> {
+        Script { ground: self, items: Vec::new() }
+    }
+}
+
+/// The n-th volume that is made.
+pub(super) fn v(number: u16) -> Id {
+    Name::volume(number).id(0)
+}
+
+/// The n-th snapshot that is made.
+pub(super) fn s(number: u16) -> Id {
+    Name::snapshot(number).id(0)
+}
+
+/// A sequence that is being written down.
+#[derive(Clone, Debug)]
+pub(super) struct Script<'a> {
+    ground: &'a Ground<'a>,
+    items: Vec<Item>,
+}
+
+impl Script<'_> {
+    pub(super) fn done(self) -> Vec<Item> {
+        self.items
+    }
+
+    pub(super) fn call(mut self, call: impl Into<Call>) -> Self {
+        self.items.push(call.into().into());
+        self
+    }
+
+    pub(super) fn how(mut self, call: impl Into<Call>, how: How) -> Self {
+        self.items.push(Item::Doing(Doing { call: call.into(), how }));
+        self
+    }
+
+    fn call_if(self, capability: Capability, call: impl Into<Call>) -> Self {
+        if self.ground.has(capability) { self.call(call) } else { self }
+    }
+
+    /// A volume of the size that is known to be had.
+    pub(super) fn volume(self, volume: Id) -> Self {
+        let size = Size::at_least(self.ground.profile.size_bytes);
+        self.volume_of(volume, size)
+    }
+
+    pub(super) fn volume_of(self, volume: Id, size: Size) -> Self {
+        let wanted = Wanted::of(size, self.ground.usage);
+        self.call(VolumeCall::CreateVolume { name: volume.name, wanted })
+    }
+
+    /// A volume with something in it, which is left published.
+    pub(super) fn written(self, volume: Id) -> Self {
+        self.volume(volume).used(volume).writes(volume)
+    }
+
+    /// A copy, with the room that its source has by then.
+    pub(super) fn copy(self, volume: Id, source: Id) -> Self {
+        self.copy_with(volume, source, Room::AsSource, How::Once)
+    }
+
+    pub(super) fn copy_with(mut self, volume: Id, source: Id, room: Room, how: How) -> Self {
+        self.items.push(Item::Copy(volume.name, source, room, how));
+        self
+    }
+
+    /// A copy that its caller does not wait for, and asks for again.
+    pub(super) fn copy_twice(
+        self,
+        volume: Id,
+        source: Id,
+        how: fn(Duration) -> How,
+        after: Duration,
+    ) -> Self {
+        let given_up = self.copy_with(volume, source, Room::AsSource, how(after));
+        given_up.copy_with(volume, source, Room::AsSource, How::Insisting)
+    }
+
+    pub(super) fn snapshot(self, snapshot: Id, volume: Id) -> Self {
+        self.call(SnapshotCall::CreateSnapshot { name: snapshot.name, volume })
+    }
+
+    pub(super) fn group(self, group: Id, volumes: &[Id]) -> Self {
+        self.call(GroupCall::CreateVolumeGroupSnapshot { name: group.name, volumes: volumes.to_vec() })
+    }
+
+    pub(super) fn deleted(self, volume: Id) -> Self {
+        self.call(VolumeCall::DeleteVolume { volume })
+    }
+
+    pub(super) fn snapshot_deleted(self, snapshot: Id) -> Self {
+        self.call(SnapshotCall::DeleteSnapshot { snapshot })
+    }
+
+    pub(super) fn attached(self, volume: Id) -> Self {
+        let usage = self.ground.usage;
+        let call = VolumeCall::ControllerPublishVolume { volume, node: NODE, usage, readonly: false };
+        self.call_if(Capability::PublishUnpublishVolume, call)
+    }
+
+    pub(super) fn staged(self, volume: Id) -> Self {
+        let usage = self.ground.usage;
+        self.call_if(
+            Capability::StageUnstageVolume,
+            VolumeCall::NodeStageVolume { volume, node: NODE, usage },
+        )
+    }
+
+    pub(super) fn published(self, volume: Id, target: Target) -> Self {
+        let usage = self.ground.usage;
+        self.call(VolumeCall::NodePublishVolume { volume, node: NODE, target, usage, readonly: false })
+    }
+
+    pub(super) fn unpublished(self, volume: Id, target: Target) -> Self {
+        self.call(VolumeCall::NodeUnpublishVolume { volume, node: NODE, target })
+    }
+
+    pub(super) fn unstaged(self, volume: Id) -> Self {
+        self.call_if(Capability::StageUnstageVolume, VolumeCall::NodeUnstageVolume { volume, node: NODE })
+    }
+
+    pub(super) fn detached(self, volume: Id) -> Self {
+        let call = VolumeCall::ControllerUnpublishVolume { volume, node: Some(NODE) };
+        self.call_if(Capability::PublishUnpublishVolume, call)
+    }
+
+    /// All that is done until a workload has a volume.
+    pub(super) fn used(self, volume: Id) -> Self {
+        self.attached(volume).staged(volume).published(volume, TARGET)
+    }
+
+    /// All that is done once it does not need it any more.
+    pub(super) fn unused(self, volume: Id) -> Self {
+        self.unpublished(volume, TARGET).unstaged(volume).detached(volume)
+    }
+
+    /// What somebody else mounts or has mounted is no affair of his; here it is.
+    pub(super) fn unmounted(self, volume: Id, target: Option<Target>) -> Self {
+        self.call(VolumeCall::Unmount { volume, node: NODE, target })
+    }
+
+    pub(super) fn writes(self, volume: Id) -> Self {
+        self.writes_at(volume, TARGET)
+    }
+
+    pub(super) fn writes_at(mut self, volume: Id, target: Target) -> Self {
+        self.items.extend(WRITTEN.map(|slot| Item::Write(volume, target, slot)));
+        self
+    }
+
+    pub(super) fn reads(self, volume: Id) -> Self {
+        self.reads_at(volume, TARGET)
+    }
+
+    pub(super) fn reads_at(self, volume: Id, target: Target) -> Self {
+        self.call(VolumeCall::Read { volume, node: NODE, target })
+    }
+
+    /// Gives a volume to a workload that looks at it, and takes it away.
+    pub(super) fn looked_at(self, volume: Id) -> Self {
+        self.used(volume).reads(volume).unused(volume)
+    }
+
+    pub(super) fn expanded(self, volume: Id, bytes: i64) -> Self {
+        let size = Size::at_least(bytes);
+        self.call_if(Capability::ExpandVolume, VolumeCall::ControllerExpandVolume { volume, size })
+    }
+}

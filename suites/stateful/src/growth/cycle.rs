@@ -1,0 +1,290 @@
+//! What is done again and again: something that is made and undone, or calls that are refused or given up.
+
+use std::time::Duration;
+
+use csi_harness::prelude::*;
+use csi_harness::spec::requirements::Requirement;
+use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+
+use super::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
+
+/// After how long a call is given up at the most.
+const GIVEN_UP_MAX: Duration = Duration::from_millis(4);
+
+/// What one round does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cycle {
+    Looks,
+    Volumes,
+    Copies,
+    Snapshots,
+    GroupSnapshots,
+    Attachments,
+    Stagings,
+    Publications,
+    RefusedVolumes,
+    RefusedSnapshots,
+    RefusedAttachments,
+    RefusedStagings,
+    RefusedPublications,
+    GivenUp,
+    Connections,
+}
+
+/// What the rounds of a check share.
+#[derive(Debug, Default)]
+pub(super) struct Scene {
+    volume: v1::Volume,
+    source: Option<Source>,
+    node_id: String,
+    /// A volume that is no more.
+    deleted_id: String,
+    attached: Option<Attached>,
+    staged: Option<Staged>,
+    staging_path: String,
+    target_path: String,
+}
+
+impl Cycle {
+    /// The rule that a driver breaks which grows with it.
+    pub(super) fn rule(self) -> &'static Requirement {
+        use Cycle::*;
+        match self {
+            Looks | Volumes | Copies | Snapshots | GroupSnapshots | Attachments | Stagings | Publications => {
+                &GROWTH_001
+            }
+            RefusedVolumes | RefusedSnapshots | RefusedAttachments | RefusedStagings
+            | RefusedPublications => &GROWTH_002,
+            GivenUp | Connections => &GROWTH_003,
+        }
+    }
+
+    /// A round, for people; reads after "for".
+    pub(super) fn told(self) -> &'static str {
+        match self {
+            Cycle::Looks => "each round of calls that only look",
+            Cycle::Volumes => "each CreateVolume that was undone",
+            Cycle::Copies => "each CreateVolume from a source that was undone",
+            Cycle::Snapshots => "each CreateSnapshot that was undone",
+            Cycle::GroupSnapshots => "each CreateVolumeGroupSnapshot that was undone",
+            Cycle::Attachments => "each ControllerPublishVolume that was undone",
+            Cycle::Stagings => "each NodeStageVolume that was undone",
+            Cycle::Publications => "each NodePublishVolume that was undone",
+            Cycle::RefusedVolumes => "each round of CreateVolume and DeleteVolume that were refused",
+            Cycle::RefusedSnapshots => "each round of CreateSnapshot and DeleteSnapshot that were refused",
+            Cycle::RefusedAttachments => "each round of ControllerPublishVolume that was refused",
+            Cycle::RefusedStagings => "each round of NodeStageVolume that was refused",
+            Cycle::RefusedPublications => "each round of NodePublishVolume that was refused",
+            Cycle::GivenUp => "each CreateVolume that was given up, made again and undone",
+            Cycle::Connections => "each connection that was broken",
+        }
+    }
+
+    /// Makes what the rounds need.
+    pub(super) async fn begin(self, cx: &Cx) -> CheckResult<Scene> {
+        let mut scene = Scene::default();
+        match self {
+            Cycle::Volumes | Cycle::GivenUp | Cycle::Looks | Cycle::Connections => {}
+            Cycle::Copies => {
+                scene.volume = cx.new_volume().await?;
+                scene.source = Some(source(cx, &scene.volume).await?);
+            }
+            Cycle::Snapshots | Cycle::GroupSnapshots => scene.volume = cx.new_volume().await?,
+            Cycle::Attachments => {
+                scene.volume =
+                    cx.create_volume(cx.create_node_volume_request().await?).setup("a volume").await?;
+                scene.node_id = cx.node_id().await?;
+            }
+            Cycle::Stagings => {
+                let attached = cx.attached(cx.node_volume().await?).await?;
+                scene.staging_path = cx.staging_path_of(&attached.volume.id).await?;
+                scene.attached = Some(attached);
+            }
+            Cycle::Publications => {
+                scene.staged = Some(cx.staged(cx.attached(cx.node_volume().await?).await?).await?);
+                scene.target_path = cx.target_path().await?;
+            }
+            Cycle::RefusedVolumes => {}
+            Cycle::RefusedSnapshots => scene.deleted_id = cx.deleted_volume_id().await?,
+            Cycle::RefusedAttachments => {
+                scene.volume = cx.new_volume().await?;
+                scene.deleted_id = cx.deleted_volume_id().await?;
+                scene.node_id = cx.node_id().await?;
+            }
+            Cycle::RefusedStagings => {
+                scene.deleted_id = cx.deleted_volume_id().await?;
+                scene.staging_path = cx.staging_path().await?;
+            }
+            Cycle::RefusedPublications => {
+                scene.deleted_id = cx.deleted_volume_id().await?;
+                scene.staging_path = cx.staging_path().await?;
+                scene.target_path = cx.target_path().await?;
+            }
+        }
+        Ok(scene)
+    }
+
+    /// Does it once.
+    pub(super) async fn round(self, cx: &Cx, scene: &Scene, rng: &mut fastrand::Rng) -> CheckResult {
+        let cx = &cx.scope();
+        match self {
+            Cycle::Looks => look(cx).await?,
+            Cycle::Volumes => drop(cx.new_volume().await?),
+            Cycle::Copies => {
+                let volume_content_source = Some(v1::VolumeContentSource { r#type: scene.source.clone() });
+                let request = v1::CreateVolumeRequest { volume_content_source, ..cx.create_volume_request() };
+                cx.create_volume(request).setup("a copy").await?;
+            }
+            Cycle::Snapshots => {
+                let request = cx.create_snapshot_request(&scene.volume.volume_id);
+                cx.create_snapshot(request).setup("a snapshot").await?;
+            }
+            Cycle::GroupSnapshots => {
+                let request = cx.create_group_snapshot_request(&[&scene.volume.volume_id]);
+                cx.create_group_snapshot(request).setup("a group snapshot").await?;
+            }
+            Cycle::Attachments => {
+                let volume = NodeVolume::from(scene.volume.clone());
+                let request = cx.controller_publish_request(&volume, &scene.node_id);
+                cx.controller_publish(request).setup("an attached volume").await?;
+            }
+            Cycle::Stagings => {
+                if let Some(attached) = &scene.attached {
+                    cx.node_stage(cx.stage_request(attached, &scene.staging_path))
+                        .setup("a staged volume")
+                        .await?;
+                }
+            }
+            Cycle::Publications => {
+                if let Some(staged) = &scene.staged {
+                    let request = cx.publish_request(staged, &scene.target_path);
+                    cx.node_publish(request).setup("a published volume").await?;
+                }
+            }
+            Cycle::RefusedVolumes => refused_volumes(cx).await?,
+            Cycle::RefusedSnapshots => refused_snapshots(cx, scene).await?,
+            Cycle::RefusedAttachments => refused_attachments(cx, scene).await?,
+            Cycle::RefusedStagings => refused_stagings(cx, scene).await?,
+            Cycle::RefusedPublications => refused_publications(cx, scene).await?,
+            Cycle::GivenUp => {
+                let request = cx.create_volume_request();
+                let limit = GIVEN_UP_MAX.mul_f64(rng.f64());
+                // Whatever came of it, the same call says.
+                let _ = cx.give_up_after(limit, cx.create_volume(request.clone()).once()).await;
+                cx.create_volume(request).setup("a volume").await?;
+            }
+            Cycle::Connections => {
+                cx.break_connections().await;
+                heard(cx.call(v1::GetPluginInfoRequest {}).once().await)?;
+            }
+        }
+        cx.undo().await
+    }
+}
+
+async fn source(cx: &Cx, volume: &v1::Volume) -> CheckResult<Source> {
+    if !cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
+        return Ok(Source::Volume(VolumeSource { volume_id: volume.volume_id.clone() }));
+    }
+    let snapshot_id = cx.new_snapshot(&volume.volume_id).await?.snapshot_id;
+    Ok(Source::Snapshot(SnapshotSource { snapshot_id }))
+}
+
+/// Only that there is an answer counts: whether it is the right one, other checks judge.
+fn heard<T>(reply: Reply<T>) -> CheckResult {
+    reply.any_answer().map(|_| ())
+}
+
+async fn look(cx: &Cx) -> CheckResult {
+    let capabilities = cx.target().capabilities();
+    heard(cx.call(v1::GetPluginInfoRequest {}).once().await)?;
+    heard(cx.call(v1::GetPluginCapabilitiesRequest {}).once().await)?;
+    heard(cx.call(v1::ProbeRequest {}).once().await)?;
+    if NODE.unmet(cx.target(), cx.access()).is_none() {
+        heard(cx.call(v1::NodeGetInfoRequest {}).once().await)?;
+    }
+    if capabilities.has(Capability::ListVolumes) {
+        heard(cx.call(v1::ListVolumesRequest::default()).once().await)?;
+    }
+    if capabilities.has(Capability::ListSnapshots) {
+        heard(cx.call(v1::ListSnapshotsRequest::default()).once().await)?;
+    }
+    if capabilities.has(Capability::GetCapacity) {
+        heard(cx.call(v1::GetCapacityRequest::default()).once().await)?;
+    }
+    Ok(())
+}
+
+async fn refused_volumes(cx: &Cx) -> CheckResult {
+    let request = cx.create_volume_request();
+    let nameless = v1::CreateVolumeRequest { name: String::new(), ..request.clone() };
+    let without_use = v1::CreateVolumeRequest { volume_capabilities: Vec::new(), ..request.clone() };
+    let impossible = Some(v1::CapacityRange { required_bytes: cx.volume_size_bytes(), limit_bytes: 1 });
+    let too_small = v1::CreateVolumeRequest { capacity_range: impossible, ..request };
+    for wrong in [nameless, without_use, too_small] {
+        heard(cx.create_volume(wrong).once().await)?;
+    }
+    let (unknown, id) = (Source::Volume(VolumeSource { volume_id: cx.unknown_volume_id() }), String::new());
+    if cx.target().capabilities().has(Capability::CloneVolume) {
+        let volume_content_source = Some(v1::VolumeContentSource { r#type: Some(unknown) });
+        let request = v1::CreateVolumeRequest { volume_content_source, ..cx.create_volume_request() };
+        heard(cx.create_volume(request).once().await)?;
+    }
+    heard(cx.call(v1::DeleteVolumeRequest { volume_id: id, ..Default::default() }).once().await)
+}
+
+async fn refused_snapshots(cx: &Cx, scene: &Scene) -> CheckResult {
+    let request = cx.create_snapshot_request(&scene.deleted_id);
+    let nameless = v1::CreateSnapshotRequest { name: String::new(), ..request.clone() };
+    let of_nothing = v1::CreateSnapshotRequest { source_volume_id: String::new(), ..request.clone() };
+    for wrong in [request, nameless, of_nothing] {
+        heard(cx.create_snapshot(wrong).once().await)?;
+    }
+    heard(cx.call(v1::DeleteSnapshotRequest::default()).once().await)
+}
+
+async fn refused_attachments(cx: &Cx, scene: &Scene) -> CheckResult {
+    let volume = NodeVolume::from(scene.volume.clone());
+    let gone = NodeVolume::from(v1::Volume { volume_id: scene.deleted_id.clone(), ..scene.volume.clone() });
+    let right = cx.controller_publish_request(&volume, &scene.node_id);
+    let without_use = v1::ControllerPublishVolumeRequest { volume_capability: None, ..right.clone() };
+    let nowhere = v1::ControllerPublishVolumeRequest { node_id: String::new(), ..right };
+    let wrong = [
+        cx.controller_publish_request(&gone, &scene.node_id),
+        cx.controller_publish_request(&volume, &cx.unknown_node_id()),
+        without_use,
+        nowhere,
+    ];
+    for wrong in wrong {
+        heard(cx.controller_publish(wrong).once().await)?;
+    }
+    Ok(())
+}
+
+fn gone(scene: &Scene) -> Attached {
+    let volume = v1::Volume { volume_id: scene.deleted_id.clone(), ..Default::default() };
+    Attached { volume: volume.into(), publish_context: Default::default() }
+}
+
+async fn refused_stagings(cx: &Cx, scene: &Scene) -> CheckResult {
+    let request = cx.stage_request(&gone(scene), &scene.staging_path);
+    let nameless = v1::NodeStageVolumeRequest { volume_id: String::new(), ..request.clone() };
+    let nowhere = v1::NodeStageVolumeRequest { staging_target_path: String::new(), ..request.clone() };
+    let without_use = v1::NodeStageVolumeRequest { volume_capability: None, ..request.clone() };
+    for wrong in [request, nameless, nowhere, without_use] {
+        heard(cx.node_stage(wrong).once().await)?;
+    }
+    Ok(())
+}
+
+async fn refused_publications(cx: &Cx, scene: &Scene) -> CheckResult {
+    let staged = Staged { attached: gone(scene), staging_path: scene.staging_path.clone() };
+    let request = cx.publish_request(&staged, &scene.target_path);
+    let nameless = v1::NodePublishVolumeRequest { volume_id: String::new(), ..request.clone() };
+    let nowhere = v1::NodePublishVolumeRequest { target_path: String::new(), ..request.clone() };
+    let without_use = v1::NodePublishVolumeRequest { volume_capability: None, ..request.clone() };
+    for wrong in [request, nameless, nowhere, without_use] {
+        heard(cx.node_publish(wrong).once().await)?;
+    }
+    Ok(())
+}

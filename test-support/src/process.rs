@@ -1,0 +1,62 @@
+//! Runs on a mock driver that is a process of its own: the test program itself, started once more.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use csi_harness::checks::check::Check;
+use csi_harness::checks::registry::Registry;
+use csi_harness::config::Config;
+use csi_harness::driver::{Driver, DriverLog};
+use csi_harness::results::outcome::CheckReport;
+use csi_mock_driver::{Defect, MockDriver};
+use csi_proto::{Endpoint, Listener};
+use libtest_mimic::Failed;
+use tokio::runtime::Builder;
+
+use crate::mock::{everything_set, run_on};
+
+/// Names the socket to serve a mock driver at.
+const SOCKET: &str = "SERVE_MOCK_AT";
+/// Names the defect that it has; none if it is empty.
+const DEFECT: &str = "SERVE_MOCK_WITH";
+
+/// What the check says of a driver that is a child of this process, with a log.
+pub fn played(
+    registry: Registry,
+    check: &Check,
+    defect: &str,
+    seed: u64,
+) -> Result<Vec<CheckReport>, Failed> {
+    let dir = tempfile::tempdir()?;
+    let socket = dir.path().join("csi.sock");
+    let program = std::env::current_exe()?;
+    let config = Config { endpoint: Some(Endpoint::Unix(socket.clone()).to_string()), ..everything_set() };
+    let log = DriverLog::create(&dir.path().join("log"), &config)?;
+    // Some defects keep files open, and are to be seen for that.
+    let room = "ulimit -Sn \"$(ulimit -Hn)\"";
+    let command =
+        format!("{room}; {SOCKET}='{}' {DEFECT}='{defect}' exec '{}'", socket.display(), program.display());
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let driver = Driver::child(&command, None, Some(log));
+    Ok(runtime.block_on(run_on(registry, driver, config, seed, |other| other.id == check.id))?.reports)
+}
+
+/// Is the driver, where that is what this program was started for; for the beginning of `main`.
+pub fn serve_if_asked() -> Option<ExitCode> {
+    let socket = PathBuf::from(std::env::var_os(SOCKET)?);
+    let served = || -> Result<(), Box<dyn std::error::Error>> {
+        let defect = std::env::var(DEFECT)?;
+        let defects = if defect.is_empty() { Vec::new() } else { vec![defect.parse::<Defect>()?] };
+        let driver = MockDriver::new(csi_mock_driver::Config { defects, ..Default::default() })?;
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let listener = Listener::bind(&Endpoint::Unix(socket)).await?;
+            Ok(listener.serve(driver.routes(), std::future::pending()).await?)
+        })
+    };
+    match served() {
+        Ok(()) => Some(ExitCode::SUCCESS),
+        // Whoever started it reads what the driver prints.
+        Err(error) => panic!("the mock driver cannot be served: {error}"),
+    }
+}
