@@ -10,6 +10,7 @@ use crate::left::{Look, Places};
 use crate::lever::Lever;
 use crate::lever::commands::{self, Commands};
 use crate::lever::crash_points::{self, CrashPoints};
+use crate::lever::resources::{self, Resources};
 use crate::lever::system_calls::{self, SystemCalls};
 use crate::life::{Life, Plan, Step};
 use crate::neighbour::Neighbour;
@@ -38,7 +39,7 @@ const CHECK_LIMIT: Duration = Duration::from_secs(8);
 /// Part of the time of a check that is left for undoing.
 const SPARE: f64 = 0.2;
 /// Checks that `--budget` is divided among.
-const SHARES: u32 = 3;
+const SHARES: u32 = 4;
 
 check! {
     /// mkfs, mount, umount, blkid, cp and their like fail, hang and are killed on machines that go wrong. A driver that goes by what they
@@ -124,7 +125,27 @@ check! {
     }
 }
 
-pub(crate) const CHECKS: &[&Check] = &[&COMMANDS, &SYSTEM_CALLS, &CRASH_POINTS];
+check! {
+    /// A node without memory stops a process for minutes, a disk is full, a file system with errors is mounted again for reading. Callers give
+    /// up meanwhile, and come again.
+    RESOURCES {
+        id: "faults/resources",
+        title: "a driver that is frozen, or finds every disk full or for reading only, loses nothing, and goes on when that is over",
+        spec: RULES,
+        needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
+        refuted_by: ["plain/ends-on-error", "plain/keeps-lock-after-error"],
+        runs: Erases,
+        access: Each,
+    }
+    async |cx| {
+        let mut resources = Resources::begin(cx).await?;
+        let ended = try_all(cx, resources::NAME, &mut resources, Resources::nothing).await;
+        resources.end().await?;
+        ended
+    }
+}
+
+pub(crate) const CHECKS: &[&Check] = &[&COMMANDS, &RESOURCES, &SYSTEM_CALLS, &CRASH_POINTS];
 
 /// Leads a volume through its life without any fault, and then once for each fault that there is time for.
 async fn try_all(cx: &Cx, name: &str, lever: &mut dyn Lever, nothing: fn() -> Stop) -> CheckResult {

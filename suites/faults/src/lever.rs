@@ -3,6 +3,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod crash_points;
+pub(crate) mod resources;
 mod supervised;
 pub(crate) mod system_calls;
 
@@ -55,6 +56,8 @@ pub(crate) struct Traits {
     pub(crate) hangs: bool,
     /// The driver is killed by it.
     pub(crate) kills: bool,
+    /// The whole driver stands still, so that nobody is answered.
+    pub(crate) freezes: bool,
     /// What is answered with OK all the same may be in its memory alone.
     pub(crate) may_forget: bool,
 }

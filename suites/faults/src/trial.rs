@@ -15,6 +15,8 @@ use crate::rules::{FAULT_CODE_001, FAULT_HEAL_001, FAULT_LEFT_001, FAULT_TIME_00
 
 /// How long a caller waits for a call that hangs.
 const HUNG: Duration = Duration::from_secs(2);
+/// How long a process may take to end after it has broken its connections.
+const ENDS_IN: Duration = Duration::from_millis(500);
 /// How long what was healed may take until nothing of it is left.
 const SETTLES_IN: Duration = Duration::from_secs(3);
 
@@ -227,7 +229,7 @@ impl Trial<'_> {
             return Ok(());
         }
         let step = self.fault.step;
-        self.is_alive(life).await?;
+        self.is_alive(life, matches!(answer, Some(Answer::Unknown(_)))).await?;
         match answer {
             Some(Answer::Ok(())) => life.is_done(step, &self.bench.plan).await?,
             Some(Answer::Refused(refused)) => self.judge_code(life, refused),
@@ -240,7 +242,9 @@ impl Trial<'_> {
                 self.remark(life, late);
             }
         }
-        if let Some(silent) = self.bench.neighbour.is_served().await {
+        if !self.traits.freezes
+            && let Some(silent) = self.bench.neighbour.is_served().await
+        {
             self.remark(life, silent);
         }
         self.bench.neighbour.holds().await
@@ -271,8 +275,12 @@ impl Trial<'_> {
 
     /// # Errors
     /// A violation if the driver has ended by itself.
-    async fn is_alive(&self, life: &mut Life) -> CheckResult {
+    async fn is_alive(&self, life: &mut Life, is_silent: bool) -> CheckResult {
         let Some(driver) = self.cx().target().driver() else { return Ok(()) };
+        if is_silent {
+            // The connection breaks a moment before the process is gone.
+            let _ = tokio::time::timeout(ENDS_IN, driver.ended()).await;
+        }
         let Some(status) = driver.end_of_process() else { return Ok(()) };
         let printed = driver.last_lines();
         life.lines.push(format!("the process of the driver has ended: {status}"));

@@ -24,7 +24,7 @@ const HEADER: &str = "\
 /// Time for the faults of a mistake.
 const BUDGET_MS: u64 = 240_000;
 
-/// The fault that shows a mistake.
+/// The fault that shows a mistake, or the faults, where several checks name it.
 const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/formats-what-it-cannot-read", "commands/node-stage-with-data/blkid:1/code-2"),
     ("plain/formats-what-it-cannot-repair", "commands/node-stage-with-data/e2fsck:1/code-4"),
@@ -38,7 +38,10 @@ const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/ignores-failed-copy", "commands/create-volume-from-snapshot/cp:1/code-1"),
     ("plain/takes-half-a-copy-for-all", "commands/create-volume-from-snapshot/cp:1/dies-half-way"),
     ("plain/leaves-temporary-files", "commands/create-snapshot/cp:1/dies-at-the-end"),
-    ("plain/keeps-lock-after-error", "commands/node-publish/mount:1/code-32"),
+    (
+        "plain/keeps-lock-after-error",
+        "commands/node-publish/mount:1/code-32 resources/create-volume/files/full",
+    ),
     ("plain/locks-everything", "commands/node-publish/mount:1/hangs"),
     ("plain/leaks-loop-devices", "commands/node-stage/mount:1/code-32"),
     ("plain/ignores-failed-detach", "commands/node-unstage/losetup:1/code-1"),
@@ -48,7 +51,7 @@ const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/formats-again-each-time", "commands/node-stage/mkfs.ext4:1/code-1"),
     ("plain/forgets-before-removing", "commands/delete-volume/rm:1/code-1"),
     ("plain/makes-another-each-time", "commands/create-volume/truncate:1/dies-at-the-end"),
-    ("plain/ends-on-error", "commands/node-publish/mount:1/code-32"),
+    ("plain/ends-on-error", "commands/node-publish/mount:1/code-32 resources/node-publish/files/read-only"),
     ("plain/says-unknown", "commands/node-publish/mount:1/code-32"),
     ("plain/says-not-found", "commands/node-publish/mount:1/code-32"),
     ("plain/writes-in-place", "crash-points/create-volume/call:4/killed"),
@@ -100,7 +103,7 @@ fn refuted(id: &str) -> Vec<String> {
 fn is_found(rows: &Rows, id: &'static str, fault: &str) -> Result<(), Failed> {
     let mistake = Mistake::ALL.iter().find(|mistake| mistake.id() == id).copied();
     let mistake = mistake.ok_or_else(|| format!("there is no mistake {id}"))?;
-    let (only, access) = (vec![fault.to_owned()], vec![AccessType::Mount]);
+    let (only, access) = (fault.split(' ').map(str::to_owned).collect(), vec![AccessType::Mount]);
     let tries = Tries { only, budget_ms: BUDGET_MS, seed: 1, access };
     let Some(run) = bench::play(Played::Plain(Some(mistake)), &tries)? else { return Ok(()) };
     for check in refuted(id) {

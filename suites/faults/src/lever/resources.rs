@@ -1,0 +1,171 @@
+//! What a driver needs of its machine runs out: it is frozen for longer than its callers wait, nothing can be written any more, or only
+//! be read.
+
+use std::collections::BTreeSet;
+use std::process::Stdio;
+
+use csi_harness::driver::{CallFault, Meant, Supervisor};
+use csi_harness::prelude::*;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, Command};
+use tonic::async_trait;
+
+use super::supervised::Supervised;
+use super::{Injected, Lever, Traits};
+use crate::fault::Fault;
+use crate::life::Step;
+
+/// The name in stored faults.
+pub(crate) const NAME: &str = "resources";
+/// The place of what is broken for the driver as a whole.
+const DRIVER: &str = "driver";
+/// The place of what is broken for all files.
+const FILES: &str = "files";
+const FROZEN: &str = "frozen";
+/// What it costs not to have it.
+const COSTS: &str = "a driver that is frozen, or whose disk is full or can only be read";
+
+/// A way, what it means, the error that calls fail with, and which of them.
+const OF_FILES: &[(&str, &str, i32, &[&str])] = &[
+    (
+        "full",
+        "there is no room on any disk",
+        28,
+        &["create", "write", "truncate", "fallocate", "mkdir", "rename", "link", "symlink"],
+    ),
+    (
+        "read-only",
+        "every file system can only be read",
+        30,
+        &["create", "truncate", "fallocate", "mkdir", "rename", "link", "symlink", "unlink", "rmdir"],
+    ),
+];
+
+/// Freezes a process until the standard input ends, as it does with the one who has started this.
+const FREEZES: &str = r#"kill -STOP "$0" && echo frozen && read -r _; kill -CONT "$0""#;
+
+pub(crate) struct Resources<'a> {
+    supervised: Supervised<'a>,
+    steps: BTreeSet<Step>,
+}
+
+impl<'a> Resources<'a> {
+    /// # Errors
+    /// Skip where it cannot be had, with the reason.
+    pub(crate) async fn begin(cx: &'a Cx) -> CheckResult<Resources<'a>> {
+        Ok(Resources { supervised: Supervised::begin(cx, COSTS).await?, steps: BTreeSet::new() })
+    }
+
+    pub(crate) async fn end(&self) -> CheckResult {
+        self.supervised.end().await
+    }
+
+    /// Says why there is nothing to break.
+    pub(crate) fn nothing() -> Stop {
+        Stop::skip("the driver was seen to do nothing at all")
+    }
+
+    async fn freeze(&self) -> CheckResult<Child> {
+        let failed = |why: String| Stop::broken(format!("failed to freeze the driver: {why}"));
+        let process = self.supervised.cx.driver_process().await;
+        let process = process.ok_or_else(|| failed("its process is not known".to_owned()))?;
+        let mut helper = Command::new("sh")
+            .args(["-c", FREEZES, &process.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| failed(error.to_string()))?;
+        let said = helper.stdout.take().ok_or_else(|| failed("no output".to_owned()))?;
+        let mut line = String::new();
+        BufReader::new(said).read_line(&mut line).await.map_err(|error| failed(error.to_string()))?;
+        match line.trim() {
+            "frozen" => Ok(helper),
+            _ => Err(failed("it cannot be signalled".to_owned())),
+        }
+    }
+}
+
+#[async_trait]
+impl Lever for Resources<'_> {
+    fn begin_step(&self) -> CheckResult {
+        self.supervised.begin_step();
+        Ok(())
+    }
+
+    fn end_step(&mut self, step: Step) -> CheckResult {
+        self.steps.insert(step);
+        self.supervised.end_step(step);
+        Ok(())
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        let of_step = |step: &Step| {
+            let files = OF_FILES.iter().map(|row| Fault::new(NAME, *step, FILES, row.0));
+            [Fault::new(NAME, *step, DRIVER, FROZEN)].into_iter().chain(files).collect::<Vec<_>>()
+        };
+        self.steps.iter().flat_map(of_step).collect()
+    }
+
+    fn paths(&self) -> Vec<std::path::PathBuf> {
+        self.supervised.paths()
+    }
+
+    fn tell(&self, fault: &Fault) -> String {
+        let of_files = OF_FILES.iter().find(|row| row.0 == fault.way);
+        of_files.map_or("the driver is frozen for longer than its caller waits", |row| row.1).to_owned()
+    }
+
+    fn traits(&self, fault: &Fault) -> Traits {
+        let freezes = fault.way == FROZEN;
+        Traits { hangs: freezes, freezes, may_forget: !freezes, ..Traits::default() }
+    }
+
+    async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
+        if fault.way == FROZEN {
+            return Ok(Box::new(Frozen(self.freeze().await?)));
+        }
+        let row = OF_FILES.iter().find(|row| row.0 == fault.way);
+        let row = row.ok_or_else(|| Stop::broken(format!("there is no fault {fault}")))?;
+        let meant = Meant { names: row.3.to_vec(), nth: 1, lasts: true };
+        self.supervised.calls.arm(meant, CallFault::Fails(row.2));
+        Ok(Box::new(OutOfRoom(self.supervised.calls.clone())))
+    }
+}
+
+/// A driver that is frozen for as long as its helper runs.
+struct Frozen(Child);
+
+#[async_trait]
+impl Injected for Frozen {
+    fn was_met(&self) -> bool {
+        true
+    }
+
+    async fn heal(mut self: Box<Self>) -> CheckResult {
+        if let Some(mut stdin) = self.0.stdin.take() {
+            // The end of the input is enough.
+            let _ = stdin.shutdown().await;
+        }
+        let thawed = self.0.wait().await;
+        thawed.map(drop).map_err(|error| Stop::broken(format!("failed to thaw the driver: {error}")))
+    }
+}
+
+struct OutOfRoom(Supervisor);
+
+#[async_trait]
+impl Injected for OutOfRoom {
+    fn was_met(&self) -> bool {
+        self.0.met().is_some()
+    }
+
+    async fn heal(self: Box<Self>) -> CheckResult {
+        Ok(())
+    }
+}
+
+impl Drop for OutOfRoom {
+    fn drop(&mut self) {
+        self.0.heal();
+    }
+}
