@@ -102,7 +102,7 @@ fn tell(
     writeln!(out)?;
     drafts.iter().try_for_each(|draft| writeln!(out, "wrote {}", shown(draft.name).display()))?;
     if let Some(file) = to_fill_in {
-        writeln!(out, "\nTODO in {}: the command that starts your driver", file.display())?;
+        writeln!(out, "\nto be filled in, in {}: the command that starts your driver", file.display())?;
     }
     let config = shown(CONFIG);
     match survey.works() {

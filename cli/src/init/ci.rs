@@ -11,7 +11,7 @@ const COMMAND: &str = r#"exec ./my-driver --endpoint "$CSI_ENDPOINT" --node-id n
 /// What the examples call its setting.
 const SETTINGS: [&str; 2] = ["driver-command:", "CSI_SANITY_DRIVER_COMMAND"];
 /// What is said above a command that nobody knows yet.
-pub(super) const TODO: &str = "TODO: the command that starts your driver in this job";
+pub(super) const TO_FILL_IN: &str = "To be filled in: the command that starts your driver in this job";
 /// The list that the examples name.
 pub(super) const KNOWN_FAILING: &str = "known-failing.txt";
 
@@ -75,7 +75,7 @@ impl System {
             }
             if !starts_driver {
                 let indent = &line[..line.len() - line.trim_start().len()];
-                let _ = writeln!(text, "{indent}{} {TODO}", self.comment());
+                let _ = writeln!(text, "{indent}{} {TO_FILL_IN}", self.comment());
                 setting.iter().for_each(|line| {
                     let _ = writeln!(text, "{line}");
                 });
@@ -102,7 +102,7 @@ mod tests {
             let commands = system.example().matches(COMMAND).count();
             assert_eq!(commands, system.example().matches("./my-driver").count());
             let [Draft { text, .. }, _] = system.drafts(true);
-            assert!(!text.contains("./my-driver") && !text.contains("TODO"), "{text}");
+            assert!(!text.contains("./my-driver") && !text.contains(TO_FILL_IN), "{text}");
             assert_eq!(text.matches(CONFIG).count(), commands, "{text}");
         }
     }
@@ -113,7 +113,11 @@ mod tests {
             let commands = system.example().matches(COMMAND).count();
             let [Draft { text, .. }, _] = system.drafts(false);
             assert_eq!((text.matches(COMMAND).count(), text.matches(CONFIG).count()), (commands, commands));
-            assert_eq!(text.matches(&format!("{} {TODO}", system.comment())).count(), commands, "{text}");
+            assert_eq!(
+                text.matches(&format!("{} {TO_FILL_IN}", system.comment())).count(),
+                commands,
+                "{text}"
+            );
         }
     }
 }

@@ -183,18 +183,20 @@ fn moments(usual: u64) -> u64 {
     std::env::var(MOMENTS).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Prints what was seen, and makes sure that it was not nothing.
-fn summarize(ended: &[Ended]) {
-    for Ended { moment, in_time, .. } in ended {
-        println!("{moment}: {}", if *in_time { "ended" } else { "the run was over" });
-    }
+/// What was seen, a line each, which must not be nothing.
+fn summary(ended: &[Ended]) -> String {
+    let told = |ended: &Ended| {
+        format!("{}: {}\n", ended.moment, if ended.in_time { "ended" } else { "the run was over" })
+    };
     let in_time = ended.iter().filter(|ended| ended.in_time).count();
     let had_left = ended.iter().filter(|ended| ended.had_left).count();
-    println!(
-        "{in_time} of {} moments came before the run was over; {had_left} had left something, and --cleanup nothing of it",
+    let summary = format!(
+        "{}{in_time} of {} moments came before the run was over; {had_left} had left something, and --cleanup nothing of it",
+        ended.iter().map(told).collect::<String>(),
         ended.len()
     );
-    assert!(in_time > 0 && had_left > 0);
+    assert!(in_time > 0 && had_left > 0, "{summary}");
+    summary
 }
 
 /// `INTERRUPT_MOMENTS=30` tries so many.
@@ -210,7 +212,7 @@ fn cleanup_leaves_nothing_of_a_run_that_was_ended_at_any_moment() {
         let what = ["run", "--suite", suite, "--attach-limit"];
         end_at(&Place(directory.path().to_owned()), &what, 1 + random(seed) % CALLS_MAX, seed)
     };
-    summarize(&seeds.map(end).collect::<Vec<_>>());
+    println!("{}", summary(&seeds.map(end).collect::<Vec<_>>()));
 }
 
 /// The same where there are real mounts, loop devices and pods.
@@ -230,5 +232,6 @@ fn cleanup_leaves_nothing_of_a_run_with_mounts_that_was_ended_at_any_moment() {
         };
         end_at(&place, what, 500 + random(seed) % WITH_MOUNTS_MS_MAX, seed)
     };
-    summarize(&(0..moments(USUAL_MOMENTS_WITH_MOUNTS)).map(end).collect::<Vec<_>>());
+    let ended: Vec<Ended> = (0..moments(USUAL_MOMENTS_WITH_MOUNTS)).map(end).collect();
+    println!("{}", summary(&ended));
 }

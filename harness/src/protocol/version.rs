@@ -179,7 +179,7 @@ mod tests {
         let new = (Version::V1_13, "it advertises GET_VOLUME_HEALTH".to_owned());
         let judged = |setting, signs: &[(Version, String)]| Judged::by(setting, signs).name();
         assert_eq!(judged(CsiVersion::Auto, &[]), "1.12");
-        assert_eq!(judged(CsiVersion::Auto, &[new.clone()]), "1.13");
+        assert_eq!(judged(CsiVersion::Auto, std::slice::from_ref(&new)), "1.13");
         assert_eq!(judged(CsiVersion::Auto, &[new.clone(), old.clone()]), "1.12 and 1.13");
         assert_eq!(judged(CsiVersion::V1_12, &[new]), "1.12");
         assert_eq!(judged(CsiVersion::V1_13, &[old]), "1.13");
