@@ -149,6 +149,9 @@ fn course(runs: Runs) -> &'static str {
         Runs::CrashProne => "alone and last, since drivers are known to crash on it",
         Runs::Restarts => "alone and after those, since it ends the driver",
         Runs::Erases => "alone and after those, since drivers are known to lose everything over it",
+        Runs::EndsAtWork => {
+            "alone and after those, since it ends the driver at work, and drivers are known never to start again"
+        }
         Runs::Finally => "after everything else, since it judges what was seen in the whole run",
     }
 }

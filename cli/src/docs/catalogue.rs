@@ -56,6 +56,9 @@ fn entry(check: &Check) -> String {
         Runs::CrashProne => Some("alone and last, since drivers are known to crash on it"),
         Runs::Restarts => Some("alone and after those, since it ends the driver"),
         Runs::Erases => Some("alone and after those, since drivers are known to lose everything over it"),
+        Runs::EndsAtWork => Some(
+            "alone and after those, since it ends the driver at work, and drivers are known never to start again",
+        ),
         Runs::Finally => Some("after everything else, since it judges what was seen in the whole run"),
     };
     let access = (check.access == Variants::Each).then_some("once for each access type");

@@ -268,6 +268,6 @@ fn a_badge_of_a_part_says_so() {
     assert!(svg.starts_with("<svg ") && svg.contains("a part: "), "{svg}");
     let endpoint: Value =
         serde_json::from_str(&check(&["badge", part, "--format", "json"], 0, &[]).stdout).unwrap();
-    assert_eq!((&endpoint["schemaVersion"], &endpoint["label"]), (&json!(1), &json!("CSI 1.12")));
+    assert_eq!((&endpoint["schemaVersion"], &endpoint["label"]), (&json!(1), &json!("CSI 1.12 and 1.13")));
     assert!(endpoint["message"].as_str().unwrap().starts_with("a part: "), "{endpoint}");
 }

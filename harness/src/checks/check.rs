@@ -177,9 +177,11 @@ pub enum Runs {
     CrashProne,
     /// With no other, and after those: it ends the driver. So does every check that needs restarts.
     Restarts,
-    /// With no other, and after those: drivers are known to lose everything over it, by a request that names nothing, or by an
-    /// end in the middle of what they were writing.
+    /// With no other, and after those: drivers are known to lose everything over it, by a request that names nothing, or by what
+    /// fails while they write.
     Erases,
+    /// With no other, and after those: it ends the driver in the middle of its work, and drivers are known never to start again.
+    EndsAtWork,
     /// After everything else: it judges what was seen in the whole run.
     Finally,
 }
@@ -187,7 +189,7 @@ pub enum Runs {
 impl Runs {
     /// Whether calls after it may fail because of it.
     pub fn may_harm(self) -> bool {
-        matches!(self, Runs::Odd | Runs::CrashProne | Runs::Restarts | Runs::Erases)
+        matches!(self, Runs::Odd | Runs::CrashProne | Runs::Restarts | Runs::Erases | Runs::EndsAtWork)
     }
 }
 
@@ -224,7 +226,7 @@ pub enum Variants {
 /// In place of the list in brackets, `spec` can be the name of one: `&'static [&'static Requirement]`.
 ///
 /// Optional keys, in this order: `since` (after `id`; without it, the check is there since 0.1.0), `needs`, `refuted_by`,
-/// `replaces`, `plain` (names of RPCs), `duplicate_of` (the id of a check), `runs` (`Serial`, `Odd`, `CrashProne`, `Erases`, `Finally`), `access` (`Each`).
+/// `replaces`, `plain` (names of RPCs), `duplicate_of` (the id of a check), `runs` (`Serial`, `Odd`, `CrashProne`, `Erases`, `EndsAtWork`, `Finally`), `access` (`Each`).
 #[macro_export]
 macro_rules! check {
     (

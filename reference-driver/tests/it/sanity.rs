@@ -7,7 +7,7 @@ use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
-use csi_harness::config::{AccessType, Config, Secret};
+use csi_harness::config::{AccessType, Config, HealthHooks, Secret};
 use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_harness::run::runner::RunOptions;
 use csi_proto::{Endpoint, Listener};
@@ -77,9 +77,21 @@ fn settings(root: &Path, backend: &str, fs_type: &str) -> Config {
         parameters: map(&[("backend", backend), ("tier", "silver")]),
         mutable_parameters: map(&[("iops", "3000"), ("tier", "gold")]),
         attach_limit: true,
+        health: health_hooks(root),
         secrets: [("CreateVolume".to_owned(), Secret(map(&[("token", "reference-7f3a91c2d45e")])))].into(),
         ..Config::default()
     }
+}
+
+/// Commands that make the driver tell that something is ill, by a file in its state directory.
+fn health_hooks(root: &Path) -> HealthHooks {
+    let state = root.join("state");
+    let file = format!("{}/$([ \"$1\" = backend ] && echo storage || echo \"$1\").health", state.display());
+    let status = "$([ \"$1\" = backend ] && echo STORAGE_DEGRADED || echo DEGRADED)";
+    let told = format!(
+        r#"printf '{{"status":"%s","reason":"Worn","message":"a test says so"}}' "{status}" > "{file}""#
+    );
+    HealthHooks { make_ill: Some(told), make_well: Some(format!("rm \"{file}\"")), ..HealthHooks::default() }
 }
 
 async fn run_suite(backend: &str, fs_type: &str) {

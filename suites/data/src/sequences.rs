@@ -120,6 +120,7 @@ check! {
         refuted_by: [
             "hostpath/unmounts-at-start",
         ],
+        runs: EndsAtWork,
         access: Each,
     }
     async |cx| {

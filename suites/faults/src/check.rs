@@ -94,7 +94,7 @@ check! {
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["plain/writes-in-place", "plain/answers-before-writing"],
-        runs: Erases,
+        runs: EndsAtWork,
         access: Each,
     }
     async |cx| {

@@ -57,7 +57,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["restart-forgets-last-write", "restart-takes-truncated-for-empty", "saves-after-answer"],
         duplicate_of: "*",
-        runs: Erases,
+        runs: EndsAtWork,
         access: Each,
     }
     async |cx| {

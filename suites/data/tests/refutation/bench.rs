@@ -37,12 +37,21 @@ impl Backend {
     }
 }
 
-/// Runs all checks; without root it prints that it does not.
-pub(crate) fn play(backend: Backend, defect: Option<Defect>) -> Result<Option<Run>, Failed> {
-    hostpath::in_directory(async |root| play_in(root, backend, defect).await).transpose()
+/// Runs the checks that are wanted; without root it prints that it does not.
+pub(crate) fn play(
+    backend: Backend,
+    defect: Option<Defect>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Option<Run>, Failed> {
+    hostpath::in_directory(async |root| play_in(root, backend, defect, is_wanted).await).transpose()
 }
 
-async fn play_in(root: &Path, backend: Backend, defect: Option<Defect>) -> Result<Run, Failed> {
+async fn play_in(
+    root: &Path,
+    backend: Backend,
+    defect: Option<Defect>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Run, Failed> {
     let backend_flag = format!("--backend={}", backend.name());
     let flags = [&FLAGS[..], &[&backend_flag]].concat();
     let driver = hostpath::driver(root, &flags, defect);
@@ -55,7 +64,8 @@ async fn play_in(root: &Path, backend: Backend, defect: Option<Defect>) -> Resul
     }
     let target = Target::connect_to(driver.clone(), config).await?;
     let registry = Registry::new([SUITE]);
-    let plan = registry.select(&Filter::default(), &target.config().access_types);
+    let mut plan = registry.select(&Filter::default(), &target.config().access_types);
+    plan.retain(|planned| is_wanted(&planned.check.id));
     let run = Run::of(target, plan, options(registry, defect)).await;
     driver.leave().await?;
     run.check_wording()

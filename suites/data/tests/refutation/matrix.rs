@@ -18,7 +18,7 @@ use crate::bench::{self, Backend};
 const HEADER: &str = "\
 # Which checks say something of the reference driver with one defect: the defect, then the checks, a line each, with the rule
 # that they blame it for.
-# UPDATE=1 cargo test -p csi-suite-data --test refutation writes this file.
+# UPDATE=1 cargo test -p csi-suite-data --test refutation writes this file; ci/matrix compares it.
 ";
 
 /// The rows seen so far, by defect.
@@ -41,9 +41,13 @@ fn refuted(defect: Defect) -> Vec<String> {
 }
 
 fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
-    let Some(played) = bench::play(Backend::Images, Some(defect))? else { return Ok(()) };
-    for check in refuted(defect) {
-        match on_a_defect(&played.outcomes_of(&check)) {
+    let named = refuted(defect);
+    let is_set = |name: &str| std::env::var_os(name).is_some();
+    let (updates, compares) = (is_set("UPDATE"), is_set("MATRIX"));
+    let is_wanted = |check: &str| updates || compares || named.iter().any(|named| named == check);
+    let Some(played) = bench::play(Backend::Images, Some(defect), is_wanted)? else { return Ok(()) };
+    for check in &named {
+        match on_a_defect(&played.outcomes_of(check)) {
             Trial::Good => {}
             Trial::Skipped(why) | Trial::Bad(why) => {
                 return Err(Failed::from(format!("{check} does not find {}: {why}", defect.id())));
@@ -51,17 +55,25 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
         }
     }
     let row = row(&played)?;
-    let mut seen = rows.lock();
-    seen.insert(defect.id(), row.clone());
-    if std::env::var_os("UPDATE").is_some() {
+    if updates {
+        let mut seen = rows.lock();
+        seen.insert(defect.id(), row);
         return write(&seen);
+    }
+    if !compares {
+        return Ok(());
     }
     let committed = read();
     let expected = committed.get(defect.id()).map_or("", String::as_str);
-    match expected == row {
+    match fixed(expected) == fixed(&row) {
         true => Ok(()),
         false => Err(Failed::from(format!("the matrix says\n{expected}\nbut now it is\n{row}"))),
     }
+}
+
+/// The lines that do not depend on how much time there is: sequences go on with calls at random.
+fn fixed(row: &str) -> Vec<&str> {
+    row.lines().filter(|line| !line.contains("data/sequences/")).collect()
 }
 
 /// A line for each check that has something to say.
