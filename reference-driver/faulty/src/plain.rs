@@ -222,6 +222,8 @@ impl Inner {
         if let Some(device) = loop_devices(&image).into_iter().next()
             && !self.has(Mistake::LeaksLoopDevices)
         {
+            // One that others looked at while it was detached stays for a moment, with the size that it had.
+            must("losetup", &["--set-capacity", &device])?;
             return Ok(device);
         }
         match must("losetup", &["--find", "--show", &text(&image)]) {

@@ -43,7 +43,10 @@ check! {
         access: Each,
     }
     async |cx| {
-        let volumes = [cx.node_volume().await?, cx.node_volume().await?];
+        let mut volumes = vec![cx.node_volume().await?];
+        if cx.target().capabilities().has(Capability::CreateDeleteVolume) {
+            volumes.push(cx.node_volume().await?);
+        }
         for volume in volumes.iter().chain(&volumes) {
             let reply = get(cx, &volume.id).await;
             let rule = match reply.code()? {
