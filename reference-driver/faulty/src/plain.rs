@@ -222,8 +222,6 @@ impl Inner {
         if let Some(device) = loop_devices(&image).into_iter().next()
             && !self.has(Mistake::LeaksLoopDevices)
         {
-            // One that others looked at while it was detached stays for a moment, with the size that it had.
-            must("losetup", &["--set-capacity", &device])?;
             return Ok(device);
         }
         match must("losetup", &["--find", "--show", &text(&image)]) {
@@ -347,10 +345,10 @@ impl Inner {
                 detached => drop(detached?),
             }
             if self.has(Mistake::LeaksLoopDevices) {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
+        tools::until_detached(&self.image(id))
     }
 
     fn expand(&self, id: &str, bytes: i64) -> Result<i64, Status> {

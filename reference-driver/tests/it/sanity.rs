@@ -91,7 +91,11 @@ fn health_hooks(root: &Path) -> HealthHooks {
     let told = format!(
         r#"printf '{{"status":"%s","reason":"Worn","message":"a test says so"}}' "{status}" > "{file}""#
     );
-    HealthHooks { make_ill: Some(told), make_well: Some(format!("rm \"{file}\"")), ..HealthHooks::default() }
+    HealthHooks {
+        make_ill: Some(told),
+        make_well: Some(format!("rm -f \"{file}\"")),
+        ..HealthHooks::default()
+    }
 }
 
 async fn run_suite(backend: &str, fs_type: &str) {

@@ -4,11 +4,16 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use tonic::Status;
 
 /// Bytes at the beginning of a device that are nothing but zeros where nobody has written.
 const BLANK_BYTES: usize = 1 << 20;
+
+/// How often, and with what pause, it is looked whether a loop device is detached: for two seconds.
+const DETACHED_LOOKS_MAX: u32 = 200;
+const DETACHED_PAUSE: Duration = Duration::from_millis(10);
 
 /// What a command came to.
 pub(super) struct Ran {
@@ -75,6 +80,18 @@ pub(super) fn loop_devices(image: &Path) -> Vec<String> {
         file.trim_end() == image
     });
     of_image.map(|device| format!("/dev/{}", device.file_name().to_string_lossy())).collect()
+}
+
+/// Waits until a file has no loop device: one that somebody looks at while it is detached stays until that is over, with the size
+/// that it had.
+pub(super) fn until_detached(image: &Path) -> Result<(), Status> {
+    for _ in 0..DETACHED_LOOKS_MAX {
+        if loop_devices(image).is_empty() {
+            return Ok(());
+        }
+        std::thread::sleep(DETACHED_PAUSE);
+    }
+    Err(Status::internal("the loop device is in use"))
 }
 
 /// Whether nobody has written to a device.
