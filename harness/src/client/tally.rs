@@ -165,6 +165,11 @@ impl Tally {
         self.lock().get(rpc.path)?.failing.get(kind).cloned()
     }
 
+    /// Calls of the RPC so far, if there are any.
+    pub(crate) fn calls_of(&self, rpc: Rpc) -> Option<RpcCalls> {
+        self.lock().get(rpc.path).map(|counted| counted.calls.clone())
+    }
+
     /// Everything so far, by path.
     pub(crate) fn calls(&self) -> Vec<RpcCalls> {
         self.lock().values().map(|counted| counted.calls.clone()).collect()

@@ -444,6 +444,16 @@ impl Target {
         self.response_rules.knows_secrets()
     }
 
+    /// Whether the driver has done such a call in this run.
+    pub fn has_done(&self, rpc: Rpc) -> bool {
+        self.tally.calls_of(rpc).is_some_and(|calls| calls.done > 0)
+    }
+
+    /// Whether the driver has refused such a call in this run.
+    pub fn has_refused(&self, rpc: Rpc) -> bool {
+        self.tally.calls_of(rpc).is_some_and(|calls| calls.refused > 0)
+    }
+
     /// Where replies of this run, to whichever call, broke a rule that holds for all of them.
     pub fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
         self.response_rules.breaches(requirement)

@@ -36,8 +36,9 @@ const CHECKS: &[&Check] = &[
     &CONNECTIONS,
 ];
 
-/// Part of the time of a check of these suites that one of this suite looks, unless it has a suspicion.
-const SHARE: u32 = 24;
+/// Part of the time of a check of these suites that one of this suite looks, and again for each look at what it suspects.
+const SHARE: u32 = 60;
+const SHARE_AGAIN: u32 = 24;
 /// Looks at the driver, each after as many rounds; the first ones are there for what is made once.
 const WARMING_UP: usize = 2;
 const LOOKS_MAX: usize = 6;
@@ -136,7 +137,8 @@ async fn judge(cx: &Cx, cycle: Cycle) -> CheckResult {
         ));
     }
     let effort = &cx.config().effort;
-    let time = Duration::from_millis(effort.budget_ms.unwrap_or(effort.check_budget_ms)) / SHARE;
+    let budget = Duration::from_millis(effort.budget_ms.unwrap_or(effort.check_budget_ms));
+    let time = budget / SHARE;
     let scene = cycle.begin(cx).await?;
     let mut trial = Trial { cx, cycle, scene, rng: cx.rng(), rounds: 0 };
     trial.samples(WARMING_UP, time / 3).await?;
@@ -146,7 +148,7 @@ async fn judge(cx: &Cx, cycle: Cycle) -> CheckResult {
         if !found.iter().any(is_due) {
             break;
         }
-        let now = growing(&trial.samples(LOOKS_MAX, time).await?);
+        let now = growing(&trial.samples(LOOKS_MAX, budget / SHARE_AGAIN).await?);
         let confirmed = |before: Growth| match now.iter().find(|growth| growth.is_again(&before)) {
             Some(growth) => Some(before.and(growth)),
             None => Some(before).filter(|before| !is_due(before)),

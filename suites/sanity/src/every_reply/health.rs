@@ -3,8 +3,9 @@
 use csi_harness::client::response_rules::Breach;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
+use csi_proto::Call as _;
 
-use super::{heard, report};
+use super::{ask, heard, report};
 
 const TOLD: Need =
     any_of(&[Capability::GetVolumeHealth, Capability::ListVolumeHealth, Capability::NodeGetVolumeHealth]);
@@ -13,16 +14,28 @@ const TOLD: Need =
 type Rule = (&'static Requirement, &'static str, &'static str);
 
 /// Asks the controller what it tells, as far as there is a volume to ask about; nodes have been asked by checks of theirs.
-async fn ask(cx: &Cx) -> CheckResult {
+async fn ask_controller(cx: &Cx) -> CheckResult {
     let has = |capability| cx.target().capabilities().has(capability);
-    if has(Capability::GetVolumeHealth) && VOLUME.unmet(cx.target(), cx.access()).is_none() {
+    let asked = cx.target().has_done(v1::ControllerGetVolumeHealthRequest::RPC);
+    if has(Capability::GetVolumeHealth) && VOLUME.unmet(cx.target(), cx.access()).is_none() && !asked {
         let volume_id = cx.node_volume().await?.id;
-        heard(cx.call(v1::ControllerGetVolumeHealthRequest { volume_id, ..Default::default() }).await)?;
+        ask(cx, v1::ControllerGetVolumeHealthRequest { volume_id, ..Default::default() }).await?;
     }
     if has(Capability::ListVolumeHealth) {
-        heard(cx.call(v1::ControllerListVolumeHealthRequest::default()).await)?;
+        ask(cx, v1::ControllerListVolumeHealthRequest::default()).await?;
     }
     Ok(())
+}
+
+/// Makes a snapshot, if the driver can and none was made.
+async fn ask_for_a_snapshot(cx: &Cx) -> CheckResult {
+    let lacks =
+        CREATE_DELETE_SNAPSHOT.unmet(cx.target(), cx.access()).or(VOLUME.unmet(cx.target(), cx.access()));
+    if lacks.is_some() || cx.target().has_done(v1::CreateSnapshotRequest::RPC) {
+        return Ok(());
+    }
+    let volume = cx.node_volume().await?;
+    heard(cx.create_snapshot(cx.create_snapshot_request(&volume.id)).await)
 }
 
 /// All places where the first of these rules was broken that was.
@@ -61,7 +74,7 @@ check! {
         runs: Finally,
     }
     async |cx| {
-        let asked = ask(cx).await;
+        let asked = ask_controller(cx).await;
         judge(
             cx,
             &[
@@ -91,7 +104,7 @@ check! {
         runs: Finally,
     }
     async |cx| {
-        let asked = ask(cx).await;
+        let asked = ask_controller(cx).await;
         short(cx, &req::MSG_HEALTH_009)?;
         judge(
             cx,
@@ -127,7 +140,7 @@ check! {
         runs: Finally,
     }
     async |cx| {
-        let asked = heard(cx.call(v1::NodeGetStorageHealthRequest::default()).await);
+        let asked = ask(cx, v1::NodeGetStorageHealthRequest::default()).await;
         judge(
             cx,
             &[
@@ -158,13 +171,7 @@ check! {
         runs: Finally,
     }
     async |cx| {
-        let asked = match CREATE_DELETE_SNAPSHOT.unmet(cx.target(), cx.access()).or(VOLUME.unmet(cx.target(), cx.access())) {
-            None => {
-                let volume = cx.node_volume().await?;
-                heard(cx.create_snapshot(cx.create_snapshot_request(&volume.id)).await)
-            }
-            Some(_) => Ok(()),
-        };
+        let asked = ask_for_a_snapshot(cx).await;
         if cx.target().capabilities().has(Capability::SnapshotAccessibilityConstraints) {
             return asked;
         }
