@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use csi_harness::prelude::*;
 
+use crate::case::Case;
 use crate::fault::Fault;
 use crate::left::{self, Look, Places};
 use crate::lever::{Lever, Traits, come_back};
@@ -33,14 +34,17 @@ pub(crate) struct Bench<'a> {
 pub(crate) struct Told(BTreeMap<(&'static str, &'static str, String), u32>);
 
 impl Told {
-    /// Tells what is wrong, unless the same was told at another place of the same step.
-    fn blame(&mut self, cx: &Cx, step: Step, violation: Violation) {
+    /// Whether what is wrong was not told at another place of the same step.
+    fn is_new(&mut self, step: Step, violation: &Violation) -> bool {
         let rule = violation.requirement.map_or("", |rule| rule.id);
         let times = self.0.entry((rule, step.rpc(), violation.message.clone())).or_default();
         *times += 1;
-        if *times == 1 {
-            cx.blame(violation);
-        }
+        *times == 1
+    }
+
+    /// How often something was wrong.
+    pub(crate) fn times(&self) -> u32 {
+        self.0.values().sum()
     }
 
     /// How many different things were told.
@@ -329,8 +333,9 @@ impl Trial<'_> {
 
     /// Tells what does not end the trial.
     fn remark(&mut self, life: &Life, violation: Violation) {
-        let violation = self.full(violation, life);
-        self.told.blame(self.bench.cx, self.fault.step, violation);
+        if self.told.is_new(self.fault.step, &violation) {
+            self.cx().blame(self.full(violation, life));
+        }
     }
 
     fn wrong(&mut self, violation: Violation, life: &Life) -> CheckResult<Went> {
@@ -338,16 +343,19 @@ impl Trial<'_> {
         Ok(Went::Wrong)
     }
 
-    /// With what was broken, the calls, and the command that shows it again.
+    /// With what was broken, the calls, and what shows it again; stored as well, if the user wants that.
     fn full(&self, violation: Violation, life: &Life) -> Violation {
+        let broken = format!("in {}, {}", self.fault.step.id(), self.lever.tell(self.fault));
         let mut lines = life.lines.clone();
-        lines.push(format!("broken: in {}, {}", self.fault.step.id(), self.lever.tell(self.fault)));
-        lines.push(format!("again: csi-sanity faults --fault {} with the flags of this run", self.fault));
+        lines.push(format!("broken: {broken} (--fault {})", self.fault));
+        if let Some(folder) = &self.cx().config().effort.regressions {
+            lines.push(Case::new(self.cx(), self.fault, broken, &violation, &life.lines).store_in(folder));
+        }
         let printed = match violation.printed.is_empty() {
             true => self.cx().target().last_lines(),
             false => violation.printed.to_vec(),
         };
-        violation.transcript(lines).printed(printed)
+        violation.transcript(lines).printed(printed).injected(self.fault)
     }
 }
 
