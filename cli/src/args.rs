@@ -381,8 +381,11 @@ pub(crate) struct FaultsArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) budget: Option<Duration>,
     /// Only this fault, as a failure names it; repeatable
-    #[arg(long, value_name = "FAULT")]
+    #[arg(long, value_name = "FAULT", value_parser = parse_fault)]
     pub(crate) fault: Vec<String>,
+    /// Directory in which failing faults are stored, as YAML; those that are there are tried first, and reported as fixed or not
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) regressions: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) terms: Terms,
     #[command(flatten)]
@@ -494,6 +497,11 @@ pub(crate) struct Terms {
     /// Only the checks that failed or were inconclusive in this JSON report, which --report json=FILE wrote
     #[arg(long, value_name = "REPORT", value_hint = ValueHint::FilePath)]
     pub(crate) only_failed: Option<PathBuf>,
+}
+
+/// A fault of the faults suite, as it is stored.
+fn parse_fault(text: &str) -> Result<String, String> {
+    text.parse::<csi_suite_faults::Fault>().map(String::from)
 }
 
 #[derive(Debug, Args)]
@@ -732,8 +740,11 @@ pub(crate) struct EffortArgs {
     /// the numbers above [default: by these numbers, and no more than 30s for each check]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) budget: Option<Duration>,
-    /// Directory in which failing cases are stored, as YAML. The property suite first tries the cases that are there, and reports
-    /// which are fixed and which still fail
+    /// Of the faults suite only this fault, as a failure names it; repeatable
+    #[arg(long, value_name = "FAULT", value_parser = parse_fault)]
+    pub(crate) fault: Vec<String>,
+    /// Directory in which failing cases are stored, as YAML. The property and faults suites first try the cases that are there,
+    /// and report which are fixed and which still fail
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) regressions: Option<PathBuf>,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use csi_suite_faults::{Fault, SUITE};
+use csi_suite_faults::SUITE;
 
 use crate::args::{EffortArgs, FaultsArgs, RunArgs};
 use crate::error::Error;
@@ -18,16 +18,13 @@ const SPARE: Duration = Duration::from_secs(30 * 60);
 
 /// Runs the checks that the terms choose, which share the time.
 pub(crate) fn faults(args: FaultsArgs, repeat: Repeat) -> Result<Exit, Error> {
-    let FaultsArgs { budget, fault, terms, target, volumes, paths, course, mut limits, output } = args;
-    if let Some(problem) = fault.iter().find_map(|text| text.parse::<Fault>().err()) {
-        return Err(Error::Flag { flag: "--fault", problem });
-    }
+    let FaultsArgs { budget, fault, regressions, terms, target, volumes, paths, course, mut limits, output } =
+        args;
     let budget = budget.unwrap_or(BUDGET);
     limits.timeout.get_or_insert(budget + SPARE);
-    let effort = EffortArgs { budget: Some(budget), ..EffortArgs::default() };
+    let effort = EffortArgs { budget: Some(budget), fault, regressions, ..EffortArgs::default() };
     let selection = Default::default();
     let args = RunArgs { target, volumes, paths, selection, course, effort, limits, output };
-    let mut config = run::reachable(&args)?;
-    config.effort.only_faults = fault;
+    let config = run::reachable(&args)?;
     run::run_suites(&args, config, [SUITE], &terms, &BTreeSet::new(), repeat)
 }

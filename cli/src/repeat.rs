@@ -20,6 +20,7 @@ const LEFT_OUT: &[&str] = &[
     "jobs",
     "seed",
     "shard",
+    "fault",
     "no_leak_check",
     "dry_run",
     "timeout",
@@ -160,13 +161,14 @@ impl Repeat {
         format!("csi-sanity {command}{} --cleanup", self.flags_of_run)
     }
 
-    /// The command for one check, by its label.
-    pub(crate) fn command(&self, label: &str, seed: u64) -> String {
+    /// The command for one check, by its label, in which it meets one fault, if it is told which.
+    pub(crate) fn command(&self, label: &str, fault: Option<&str>, seed: u64) -> String {
         match &self.case {
             Some(case) => format!("csi-sanity replay {case}{}", self.flags),
             None => {
                 let Repeat { command, flags, .. } = self;
-                format!("csi-sanity {command}{flags} --filter {} --seed {seed}", shell_word(label))
+                let fault = fault.map_or_else(String::new, |fault| format!(" --fault {}", shell_word(fault)));
+                format!("csi-sanity {command}{flags} --filter {}{fault} --seed {seed}", shell_word(label))
             }
         }
     }
@@ -197,7 +199,7 @@ mod tests {
 
     fn command(arguments: &[&str]) -> String {
         let matches = Cli::command().try_get_matches_from([&["csi-sanity"], arguments].concat()).unwrap();
-        Repeat::from_matches(&matches).command("a/b@block", 7)
+        Repeat::from_matches(&matches).command("a/b@block", None, 7)
     }
 
     #[test]
@@ -238,7 +240,7 @@ mod tests {
                  --skip a --report json=f --verbose --verbose"
             )
         );
-        assert!(!repeat.command("a/b", 7).contains("hunter2"));
+        assert!(!repeat.command("a/b", None, 7).contains("hunter2"));
     }
 
     #[test]
@@ -253,5 +255,12 @@ mod tests {
     }
 
     #[test]
-    fn quotes_survive_a_shell() {}
+    fn a_fault_is_the_only_one_of_the_repetition() {
+        let line = ["csi-sanity", "faults", "--endpoint", "/s", "--fault", "a/create-volume/b:1/c"];
+        let matches = Cli::command().try_get_matches_from(line).unwrap();
+        assert_eq!(
+            Repeat::from_matches(&matches).command("faults/a", Some("a/node-stage/d:2/e"), 7),
+            "csi-sanity faults --endpoint /s --filter faults/a --fault a/node-stage/d:2/e --seed 7"
+        );
+    }
 }

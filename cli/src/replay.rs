@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
+use csi_harness::results::stored;
+use csi_suite_faults::case as fault_case;
 use csi_suite_hostile::fuzz;
+use csi_suite_hostile::fuzz::case as fuzz_case;
 use csi_suite_stateful::case::{Case, Format};
 
 use crate::args::{CaseForm, CourseArgs, ReplayArgs, RunArgs, Terms};
@@ -14,9 +17,15 @@ use crate::run;
 
 /// Runs the case, or prints it.
 pub(crate) fn replay(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
-    if fuzz::case::Case::is_one(&args.file) {
-        return replay_fuzz(args, repeat);
+    match stored::key(&args.file).as_deref() {
+        Some(fuzz_case::KEY) => replay_fuzz(args, repeat),
+        Some(fault_case::KEY) => replay_fault(args, repeat),
+        _ => replay_calls(args, repeat),
     }
+}
+
+/// Makes the calls of a case again, or prints them.
+fn replay_calls(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     let case = Case::load(&args.file)?;
     let format = match args.format {
         None => return run::run_case(args.file.clone(), &case, &run_args(args), repeat),
@@ -29,17 +38,31 @@ pub(crate) fn replay(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
 
 /// Sends a hostile request that was stored.
 fn replay_fuzz(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
-    if args.format.is_some() {
-        let problem =
-            "hostile requests have no other form: what makes them so is often no message".to_owned();
-        return Err(Error::Flag { flag: "--format", problem });
-    }
+    has_one_form(&args, "hostile requests have no other form: what makes them so is often no message")?;
     let path = args.file.clone();
-    fuzz::case::Case::load(&path)?;
+    fuzz_case::Case::load(&path)?;
     let args = run_args(args);
     let mut config = run::reachable(&args)?;
     config.effort.replay = Some(path);
     run::run_suites(&args, config, [fuzz::replay::SUITE], &Terms::default(), &BTreeSet::new(), repeat)
+}
+
+/// Breaks again what was stored, by the check that found it.
+fn replay_fault(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
+    has_one_form(&args, "faults have no other form: calls alone do not show them")?;
+    let path = args.file.clone();
+    let case = fault_case::Case::load(&path)?;
+    let args = run_args(args);
+    let mut config = run::reachable(&args)?;
+    config.access_types = vec![case.access()];
+    config.effort.replay = Some(path);
+    let terms = Terms { filter: vec![case.check_id().to_owned()], ..Terms::default() };
+    run::run_suites(&args, config, [csi_suite_faults::SUITE], &terms, &BTreeSet::new(), repeat)
+}
+
+fn has_one_form(args: &ReplayArgs, problem: &str) -> Result<(), Error> {
+    let problem = problem.to_owned();
+    args.format.map_or(Ok(()), |_| Err(Error::Flag { flag: "--format", problem }))
 }
 
 /// The arguments of a run of one check.

@@ -455,7 +455,7 @@ fn run_options(
         registry,
         known,
         cleanup: Some(repeat.cleanup_command()),
-        repeat: Arc::new(move |labels| repeat.command(labels, seed)),
+        repeat: Arc::new(move |labels, fault| repeat.command(labels, fault, seed)),
     }
 }
 

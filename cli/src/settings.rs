@@ -151,6 +151,7 @@ fn effort(config: &mut Config, args: &EffortArgs) {
     }
     replace(&mut effort.budget_ms, &args.budget.map(|given| Some(ms(given))));
     replace(&mut effort.regressions, &args.regressions.clone().map(Some));
+    effort.only_faults = args.fault.clone();
     if let Some(budget_ms) = effort.budget_ms {
         // A check whose share of the budget is longer than its time limit could not use it.
         config.time_limits.check_ms = config.time_limits.check_ms.max(budget_ms);

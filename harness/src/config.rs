@@ -646,7 +646,7 @@ pub struct Effort {
     pub check_budget_ms: u64,
     /// Time for all of these checks together, which then go on until it is used up, whatever the numbers above.
     pub budget_ms: Option<u64>,
-    /// Directory in which failing cases are stored, and from which the property suite takes what it tries first.
+    /// Directory in which failing cases are stored, and from which the property and faults suites take what they try first.
     pub regressions: Option<PathBuf>,
     /// The stored case that is run again; no part of a file.
     #[serde(skip)]

@@ -239,7 +239,7 @@ pub enum Broken {
     },
     /// What it is for, but only once it is healed.
     Hangs,
-    /// What it is for, after a second.
+    /// What it is for, 300 ms later.
     Late,
     /// A part of what it is for: it is killed.
     DiesHalfWay,
@@ -259,7 +259,7 @@ impl Broken {
                 format!("{}{}exit {code}", line(stdout, ""), line(stderr, ">&2"))
             }
             Broken::Hangs => r#"while [ -f "@breaks@/$name" ] && lives; do sleep 0.05; done"#.to_owned(),
-            Broken::Late => "sleep 1".to_owned(),
+            Broken::Late => "sleep 0.3".to_owned(),
             Broken::DiesHalfWay => {
                 // Most of what writes files is ended by the limit, at the same place each time, and all else by the time.
                 "(ulimit -f 2048; really \"$@\") & sleep 0.01; kill -9 $! 2>/dev/null; wait $! 2>/dev/null; kill -9 $$"

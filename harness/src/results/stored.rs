@@ -1,6 +1,7 @@
 //! Failing cases as files, which a run leaves for later ones.
 
 use std::error::Error;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
@@ -68,6 +69,27 @@ pub enum CaseError {
         /// Why.
         source: io::Error,
     },
+}
+
+/// Bytes at the beginning of a file in which its key is looked for.
+const KEY_BYTES_MAX: u64 = 64 << 10;
+
+/// The key that says of which suite a case is, such as `csi-sanity-case`; `None` if the file has none, or cannot be read.
+pub fn key(path: &Path) -> Option<String> {
+    let lines = BufReader::new(fs::File::open(path).ok()?.take(KEY_BYTES_MAX)).lines();
+    let keys = lines.map_while(Result::ok).filter_map(|line| Some(line.split_once(':')?.0.to_owned()));
+    keys.into_iter().find(|key| key.starts_with("csi-sanity-") && key.ends_with("case"))
+}
+
+/// The cases of a suite in a folder, by their key and in the order of their names. A folder that is not there has none.
+///
+/// # Errors
+/// The folder cannot be read, or has more cases than that.
+pub fn cases(folder: &Path, of_suite: &str, files_max: usize) -> Result<Vec<PathBuf>, CaseError> {
+    let mut paths = files(folder, "yaml", files_max)?;
+    paths.retain(|path| key(path).as_deref() == Some(of_suite));
+    paths.sort();
+    Ok(paths)
 }
 
 /// Reads a case from a file that is no larger than that.

@@ -96,7 +96,7 @@ impl Plan {
             seed: options.seed,
             registry,
             known,
-            repeat: Arc::new(|labels| match labels.contains(',') {
+            repeat: Arc::new(|labels, _| match labels.contains(',') {
                 true => "cargo test".to_owned(),
                 false => format!("cargo test -- --exact {labels}"),
             }),

@@ -21,6 +21,7 @@ use crate::results::failure_report::{self, have_to_do};
 use crate::results::fault;
 use crate::results::outcome::{CheckReport, Halt, Outcome};
 use crate::run::precondition::Preconditions;
+use crate::run::runner::RepeatCommand;
 use crate::spec::faults::Fault;
 use crate::spec::verdict::{CheckResult, Stop, Violation};
 
@@ -35,7 +36,7 @@ pub(crate) struct Rules {
     pub(crate) keep_calls: bool,
     pub(crate) known: Arc<KnownFailing>,
     pub(crate) preconditions: Arc<Preconditions>,
-    pub(crate) repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
+    pub(crate) repeat: Arc<RepeatCommand>,
     /// Looks at the driver after each call.
     pub(crate) probe: Option<Arc<dyn AfterCall>>,
 }
@@ -43,9 +44,10 @@ pub(crate) struct Rules {
 impl Rules {
     /// The command that shows the outcome again.
     fn repeat_command(&self, label: &str, outcome: &Outcome) -> String {
-        let others = outcome.violation().map_or(&[][..], |violation| &violation.along_with);
+        let violation = outcome.violation();
+        let others = violation.map_or(&[][..], |violation| &violation.along_with);
         let labels: Vec<&str> = others.iter().map(String::as_str).chain([label]).collect();
-        (self.repeat)(&labels.join(","))
+        (self.repeat)(&labels.join(","), violation.and_then(|violation| violation.injected.as_deref()))
     }
 }
 

@@ -50,6 +50,9 @@ const INVENTORY_LIMIT: Duration = Duration::from_secs(300);
 /// What names have where those of a check have its number.
 const NUMBER_OF_NO_CHECK: usize = usize::MAX;
 
+/// Makes the command that runs one check alone, from its label, and the fault that it is to meet, if there is one.
+pub type RepeatCommand = dyn Fn(&str, Option<&str>) -> String + Send + Sync;
+
 /// How to run.
 pub struct RunOptions {
     /// Checks that run at the same time.
@@ -68,8 +71,8 @@ pub struct RunOptions {
     pub registry: Registry,
     /// Checks that have to fail.
     pub known: KnownFailing,
-    /// Makes the command that runs one check alone, from its label.
-    pub repeat: Arc<dyn Fn(&str) -> String + Send + Sync>,
+    /// Makes the command that runs one check alone.
+    pub repeat: Arc<RepeatCommand>,
     /// The command that undoes what the run could not.
     pub cleanup: Option<String>,
 }
@@ -86,7 +89,7 @@ impl Default for RunOptions {
             tell_each: false,
             registry: Registry::new([]),
             known: KnownFailing::default(),
-            repeat: Arc::new(str::to_owned),
+            repeat: Arc::new(|labels, _| labels.to_owned()),
             cleanup: None,
         }
     }

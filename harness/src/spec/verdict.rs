@@ -79,6 +79,8 @@ pub struct Violation {
     pub actual: String,
     /// Labels of other checks without which it cannot be seen again.
     pub along_with: Vec<String>,
+    /// What the check has broken, as `--fault` takes it.
+    pub injected: Option<Box<str>>,
     /// The last lines that it printed, where it died.
     pub printed: Box<[String]>,
     /// The call whose refusal is all there is against the driver. Where the plain form of it is refused as well, that proves
@@ -122,6 +124,7 @@ impl Violation {
             expected: String::new(),
             actual: String::new(),
             along_with: Vec::new(),
+            injected: None,
             printed: Box::default(),
             refused: None,
             transcript: Box::default(),
@@ -137,6 +140,13 @@ impl Violation {
     #[must_use]
     pub fn along_with(mut self, label: Option<&str>) -> Violation {
         self.along_with.extend(label.map(str::to_owned).filter(|label| !self.along_with.contains(label)));
+        self
+    }
+
+    /// Names what the check has broken, as `--fault` takes it.
+    #[must_use]
+    pub fn injected(mut self, fault: impl fmt::Display) -> Violation {
+        self.injected = Some(fault.to_string().into());
         self
     }
 

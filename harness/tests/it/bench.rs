@@ -95,7 +95,7 @@ pub(crate) fn options() -> RunOptions {
     RunOptions {
         jobs: 4,
         seed: 7,
-        repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
+        repeat: Arc::new(|label, _| format!("csi-sanity run --filter {label}")),
         ..RunOptions::default()
     }
 }

@@ -222,7 +222,7 @@ async fn after_a_call_without_an_answer() {
     let mut config = config();
     config.time_limits.rpc_ms.insert("CreateVolume".to_owned(), 300);
     let mut bench = Bench::start(mock, config).await;
-    bench.options.repeat = Arc::new(str::to_owned);
+    bench.options.repeat = Arc::new(|label, _| label.to_owned());
     let target = bench.target.clone();
     let ran = bench.run(&[&NO_ANSWER]).await;
     let Outcome::Broken(why) = ran.outcome(&NO_ANSWER) else { panic!("{:?}", ran.outcomes) };

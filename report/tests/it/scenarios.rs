@@ -113,7 +113,7 @@ impl Scenario {
             seed: 7,
             registry: Registry::new([csi_suite_sanity::SUITE]),
             known: KnownFailing::load(list.path()).unwrap(),
-            repeat: Arc::new(|label| format!("csi-sanity run --filter {label} --seed 7")),
+            repeat: Arc::new(|label, _| format!("csi-sanity run --filter {label} --seed 7")),
             ..RunOptions::default()
         }
     }

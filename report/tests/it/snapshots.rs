@@ -70,7 +70,7 @@ fn options() -> RunOptions {
         leak_check: false,
         registry: Registry::new([SUITE]),
         known: KnownFailing::load(&path).unwrap(),
-        repeat: Arc::new(|label| format!("csi-sanity run --filter {label}")),
+        repeat: Arc::new(|label, _| format!("csi-sanity run --filter {label}")),
         ..RunOptions::default()
     }
 }

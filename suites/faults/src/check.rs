@@ -1,10 +1,13 @@
 //! The checks: one for each lever.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 
+use crate::case::{self, Case};
 use crate::fault::Fault;
 use crate::left::{Look, Places};
 use crate::lever::Lever;
@@ -35,7 +38,7 @@ static RULES: &[&Requirement] = &[
 ];
 
 /// Time for the faults of one check where the user gives none.
-const CHECK_LIMIT: Duration = Duration::from_secs(8);
+const CHECK_LIMIT: Duration = Duration::from_secs(4);
 /// Part of the time of a check that is left for undoing.
 const SPARE: f64 = 0.2;
 /// Checks that `--budget` is divided among.
@@ -160,36 +163,67 @@ async fn try_all(cx: &Cx, name: &str, lever: &mut dyn Lever, nothing: fn() -> St
     if !wanted.is_empty() && wanted.iter().all(|fault| fault.lever != name) {
         return Err(Stop::skip("--fault names others"));
     }
+    let stored = case::of_check(cx)?;
     let (plan, places) = plain_life(cx, lever).await?;
     let mut faults = match wanted.is_empty() {
+        _ if cx.config().effort.replay.is_some() => Vec::new(),
         true => lever.faults(),
         false => wanted.into_iter().filter(|fault| fault.lever == name).collect(),
     };
-    faults.retain(|fault| plan.steps.contains(&fault.step));
-    if faults.is_empty() {
+    faults.retain(|fault| !stored.iter().any(|(_, case)| case.fault == *fault));
+    in_order_of_time(cx, lever, &mut faults);
+    let mut tries: Vec<Try> = stored.into_iter().map(Try::from).collect();
+    tries.extend(faults.into_iter().map(|fault| Try { fault, stored_in: None }));
+    let (tries, left_out): (Vec<Try>, _) =
+        tries.into_iter().partition(|one| plan.steps.contains(&one.fault.step));
+    note_untried(cx, &left_out, "the driver does not do this step plainly");
+    if tries.is_empty() {
         return Err(nothing());
     }
-    in_order_of_time(cx, lever, &mut faults);
     let bench = Bench { cx, neighbour: Neighbour::begin(cx, plan.sees).await?, plan, places };
-    try_each(&bench, lever, &faults).await
+    try_each(&bench, lever, &tries).await
 }
 
-/// A seeded order, in which what takes long comes last.
+/// A fault that is to be tried.
+struct Try {
+    fault: Fault,
+    /// Where an earlier run has stored it.
+    stored_in: Option<PathBuf>,
+}
+
+impl From<(PathBuf, Case)> for Try {
+    fn from((path, case): (PathBuf, Case)) -> Try {
+        Try { fault: case.fault, stored_in: Some(path) }
+    }
+}
+
+/// A seeded order, in which no call and no place comes again before all others have come, and what takes long comes last.
 fn in_order_of_time(cx: &Cx, lever: &dyn Lever, faults: &mut [Fault]) {
     cx.rng().shuffle(faults);
-    faults.sort_by_key(|fault| lever.traits(fault).hangs);
+    let mut times = BTreeMap::<(&str, String), u32>::new();
+    faults.sort_by_cached_key(|fault| {
+        let place = fault.counted_place().map_or(fault.place.as_str(), |(name, _)| name);
+        let turn = times.entry((fault.step.rpc(), place.to_owned())).or_default();
+        *turn += 1;
+        (lever.traits(fault).hangs, *turn)
+    });
 }
 
-async fn try_each(bench: &Bench<'_>, lever: &dyn Lever, faults: &[Fault]) -> CheckResult {
+async fn try_each(bench: &Bench<'_>, lever: &dyn Lever, tries: &[Try]) -> CheckResult {
     let cx = bench.cx;
     let until = Instant::now() + limit(cx);
     let (mut told, mut tried, mut unmet, mut longest) = (Told::default(), 0_usize, 0_usize, Duration::ZERO);
-    for fault in faults {
+    for Try { fault, stored_in } in tries {
         if Instant::now() >= until || told.len() >= cx.config().effort.faults as usize * 2 {
             break;
         }
-        cx.stage("fault", tried as u64 + 1, Some(faults.len() as u64));
-        match bench.try_one(lever, fault, &mut told).await? {
+        cx.stage("fault", tried as u64 + 1, Some(tries.len() as u64));
+        let told_before = told.times();
+        let went = bench.try_one(lever, fault, &mut told).await?;
+        if let Some(path) = stored_in {
+            cx.note(format!("{}: {}", path.display(), came_of(went, told.times() > told_before)));
+        }
+        match went {
             Went::Unmet => unmet += 1,
             Went::Through(took) => longest = longest.max(took),
             Went::Wrong => {}
@@ -200,16 +234,33 @@ async fn try_each(bench: &Bench<'_>, lever: &dyn Lever, faults: &[Fault]) -> Che
             break;
         }
     }
+    note_untried(cx, &tries[tried..], "the time was over, or enough was told");
     told.end(cx);
     cx.note(format!(
         "{tried} of {} faults tried; healed, the same call was done after {} ms at the latest",
-        faults.len(),
+        tries.len(),
         longest.as_millis()
     ));
     if unmet > 0 {
         cx.note(format!("{unmet} of them were not met: the driver did not come to that place again"));
     }
     Ok(())
+}
+
+/// Says of which stored cases nothing is known now.
+fn note_untried(cx: &Cx, tries: &[Try], why: &str) {
+    for path in tries.iter().filter_map(|one| one.stored_in.as_ref()) {
+        cx.note(format!("{}: not tried: {why}", path.display()));
+    }
+}
+
+/// What has become of a stored case.
+fn came_of(went: Went, is_told: bool) -> &'static str {
+    match went {
+        Went::Unmet => "not met: the driver did not come to that place again",
+        _ if is_told => "still failing",
+        _ => "fixed",
+    }
 }
 
 /// How long new faults are begun.

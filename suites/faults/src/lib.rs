@@ -4,6 +4,7 @@
 //! A [`fault`] is a value: a lever, a step of the volume's life, a place and a way to break. Each [`lever`] is a file that knows which
 //! faults a driver can meet, breaks and heals; [`trial`] judges what comes of it, whatever the lever.
 
+pub mod case;
 mod check;
 mod fault;
 mod found;

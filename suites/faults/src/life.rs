@@ -12,7 +12,7 @@ use crate::found;
 
 /// The place where the workload writes.
 const PLACE: Place = Place::near(0);
-/// How long a call is repeated until it is done, where nothing is broken any more.
+/// How long a call is repeated until it is done, where nothing is broken any more and the user says nothing else.
 const CONVERGES_IN: Duration = Duration::from_secs(20);
 /// Pauses between two tries.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
@@ -85,6 +85,20 @@ impl Step {
             Step::Snapshot | Step::Restore | Step::DeleteRestored | Step::DeleteSnapshot => {
                 has(Capability::CreateDeleteSnapshot)
             }
+        }
+    }
+
+    /// Whether a life in which something breaks at that step shows more with this one than without it. What comes before the fault is
+    /// only to lead there, and copies have to do with faults in copying.
+    pub(crate) fn matters_to(self, at: Step) -> bool {
+        match self {
+            Step::StageAgain | Step::PublishAgain | Step::UnpublishAgain | Step::UnstageAgain => {
+                at < Step::Detach
+            }
+            Step::Snapshot | Step::Restore | Step::DeleteRestored | Step::DeleteSnapshot => {
+                (Step::Snapshot..Step::Delete).contains(&at)
+            }
+            _ => true,
         }
     }
 
@@ -322,7 +336,8 @@ impl Life {
     /// Makes the call until it is done, as an orchestrator does: how long that took, or the last answer if it is not done in time.
     pub(crate) async fn converge(&mut self, step: Step) -> CheckResult<Result<Duration, String>> {
         let begun = Instant::now();
-        let limit = CONVERGES_IN.min(self.cx.remaining());
+        let settle_ms = self.cx.config().time_limits.settle_ms;
+        let limit = settle_ms.map_or(CONVERGES_IN, Duration::from_millis).min(self.cx.remaining());
         let mut pause = PAUSES[0];
         loop {
             let answer = self.call(step).await?;

@@ -2,10 +2,12 @@
 //! and the volume is led to its end.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
+use csi_harness::spec::requirements::Requirement;
 
+use crate::case::Case;
 use crate::fault::Fault;
 use crate::left::{self, Look, Places};
 use crate::lever::{Lever, Traits, come_back};
@@ -14,11 +16,14 @@ use crate::neighbour::Neighbour;
 use crate::rules::{FAULT_CODE_001, FAULT_HEAL_001, FAULT_LEFT_001, FAULT_TIME_001};
 
 /// How long a caller waits for a call that hangs.
-const HUNG: Duration = Duration::from_secs(2);
+const HUNG: Duration = Duration::from_secs(1);
 /// How long a process may take to end after it has broken its connections.
 const ENDS_IN: Duration = Duration::from_millis(500);
-/// How long what was healed may take until nothing of it is left.
-const SETTLES_IN: Duration = Duration::from_secs(3);
+/// How long what was healed may take until nothing of it is left: before the driver is started anew, which is waited for so that few
+/// are, and after that.
+const SETTLES_IN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
+/// Pauses between two looks at what is left.
+const LOOKS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
 
 /// What all trials of a check have in common.
 pub(crate) struct Bench<'a> {
@@ -33,14 +38,22 @@ pub(crate) struct Bench<'a> {
 pub(crate) struct Told(BTreeMap<(&'static str, &'static str, String), u32>);
 
 impl Told {
-    /// Tells what is wrong, unless the same was told at another place of the same step.
-    fn blame(&mut self, cx: &Cx, step: Step, violation: Violation) {
+    /// Whether what is wrong was not told at another place of the same step.
+    fn is_new(&mut self, step: Step, violation: &Violation) -> bool {
         let rule = violation.requirement.map_or("", |rule| rule.id);
         let times = self.0.entry((rule, step.rpc(), violation.message.clone())).or_default();
         *times += 1;
-        if *times == 1 {
-            cx.blame(violation);
-        }
+        *times == 1
+    }
+
+    /// Whether it is told already that a driver breaks a rule in the call of this step.
+    fn has(&self, step: Step, rule: &Requirement) -> bool {
+        self.0.keys().any(|(known, rpc, _)| *known == rule.id && *rpc == step.rpc())
+    }
+
+    /// How often something was wrong.
+    pub(crate) fn times(&self) -> u32 {
+        self.0.values().sum()
     }
 
     /// How many different things were told.
@@ -89,6 +102,9 @@ impl Bench<'_> {
                 if let Some(why) = undone {
                     return Err(Stop::broken(format!("while {}: could not undo: {why}", lever.tell(fault))));
                 }
+                if trial.told.has(fault.step, &FAULT_LEFT_001) {
+                    return Ok(Went::Through(took));
+                }
                 match self.is_nothing_left(&before).await? {
                     Ok(()) => Ok(Went::Through(took)),
                     Err(left) => trial.wrong(left, &life),
@@ -102,26 +118,30 @@ impl Bench<'_> {
 
     /// Whether nothing has come to be that stays, also when the driver is started the next time.
     async fn is_nothing_left(&self, before: &Look) -> CheckResult<Result<(), Violation>> {
-        let mut begun = std::time::Instant::now();
-        let (mut pause, mut is_started_anew) = (Duration::from_millis(10), false);
+        if self.left_after(before, SETTLES_IN[0]).await.is_empty() {
+            return Ok(Ok(()));
+        }
+        come_back(self.cx).await?;
+        let left = self.left_after(before, SETTLES_IN[1]).await;
+        if left.is_empty() {
+            return Ok(Ok(()));
+        }
+        Ok(Err(Violation::new("something is left after the volume was deleted")
+            .of(&FAULT_LEFT_001)
+            .expected("no more than a life without failures leaves")
+            .actual(left::told(&left))))
+    }
+
+    /// What is still there that was not before, after so long at the most.
+    async fn left_after(&self, before: &Look, limit: Duration) -> Vec<String> {
+        let (begun, mut pause) = (Instant::now(), LOOKS[0]);
         loop {
             let left = Look::take(self.cx, &self.places).await.since(before);
-            if left.is_empty() {
-                return Ok(Ok(()));
+            if left.is_empty() || begun.elapsed() > limit {
+                return left;
             }
-            if begun.elapsed() > SETTLES_IN && !is_started_anew {
-                come_back(self.cx).await?;
-                (begun, is_started_anew) = (std::time::Instant::now(), true);
-                continue;
-            }
-            if begun.elapsed() > SETTLES_IN {
-                return Ok(Err(Violation::new("something is left after the volume was deleted")
-                    .of(&FAULT_LEFT_001)
-                    .expected("no more than a life without failures leaves")
-                    .actual(left::told(&left))));
-            }
-            self.cx.wait(Settles::Willing("DeleteVolume"), pause, SETTLES_IN).await;
-            pause *= 2;
+            self.cx.wait(Settles::Willing("DeleteVolume"), pause, limit).await;
+            pause = (pause * 2).min(LOOKS[1]);
         }
     }
 }
@@ -152,7 +172,7 @@ impl Trial<'_> {
     async fn lead(&mut self, life: &mut Life) -> CheckResult<Went> {
         let at = self.fault.step;
         let plan = &self.bench.plan;
-        for step in plan.steps.iter().copied().filter(|step| *step < at) {
+        for step in plan.steps.iter().copied().filter(|step| *step < at && step.matters_to(at)) {
             plainly(life, step, plan).await?;
         }
         let took = match self.break_it(life).await? {
@@ -167,7 +187,8 @@ impl Trial<'_> {
             }
             life.restored_holds().await?;
         }
-        let is_led = |step: &Step| *step > at && !(at == Step::Snapshot && *step == Step::Restore);
+        let is_restored = |step: Step| at == Step::Snapshot && step == Step::Restore;
+        let is_led = |step: &Step| *step > at && step.matters_to(at) && !is_restored(*step);
         for step in plan.steps.iter().copied().filter(is_led) {
             self.further(life, step).await?;
         }
@@ -329,8 +350,9 @@ impl Trial<'_> {
 
     /// Tells what does not end the trial.
     fn remark(&mut self, life: &Life, violation: Violation) {
-        let violation = self.full(violation, life);
-        self.told.blame(self.bench.cx, self.fault.step, violation);
+        if self.told.is_new(self.fault.step, &violation) {
+            self.cx().blame(self.full(violation, life));
+        }
     }
 
     fn wrong(&mut self, violation: Violation, life: &Life) -> CheckResult<Went> {
@@ -338,16 +360,19 @@ impl Trial<'_> {
         Ok(Went::Wrong)
     }
 
-    /// With what was broken, the calls, and the command that shows it again.
+    /// With what was broken, the calls, and what shows it again; stored as well, if the user wants that.
     fn full(&self, violation: Violation, life: &Life) -> Violation {
+        let broken = format!("in {}, {}", self.fault.step.id(), self.lever.tell(self.fault));
         let mut lines = life.lines.clone();
-        lines.push(format!("broken: in {}, {}", self.fault.step.id(), self.lever.tell(self.fault)));
-        lines.push(format!("again: csi-sanity faults --fault {} with the flags of this run", self.fault));
+        lines.push(format!("broken: {broken} (--fault {})", self.fault));
+        if let Some(folder) = &self.cx().config().effort.regressions {
+            lines.push(Case::new(self.cx(), self.fault, broken, &violation, &life.lines).store_in(folder));
+        }
         let printed = match violation.printed.is_empty() {
             true => self.cx().target().last_lines(),
             false => violation.printed.to_vec(),
         };
-        violation.transcript(lines).printed(printed)
+        violation.transcript(lines).printed(printed).injected(self.fault)
     }
 }
 

@@ -28,6 +28,8 @@ use crate::model::expectation::Breach;
 use crate::model::names::Name;
 use crate::sequence::How;
 
+/// The key that says that a file is such a case.
+const KEY: &str = "csi-sanity-case";
 /// Form of the file.
 pub const FORM: u32 = 1;
 /// Largest file that is read, in bytes.
@@ -170,12 +172,13 @@ impl Case {
         Ok(case)
     }
 
-    /// Reads all cases of a folder, by the names of their files. A folder that is not there has none.
+    /// Reads all cases of a folder, by the names of their files, but for those of other suites. A folder that is not there has none.
     ///
     /// # Errors
     /// The folder or one of its files cannot be read, or there are more than [`FILES_MAX`].
     pub fn load_all(folder: &Path) -> Result<Vec<(PathBuf, Case)>, CaseError> {
         let mut paths = stored::files(folder, "yaml", FILES_MAX)?;
+        paths.retain(|path| stored::key(path).is_none_or(|key| key == KEY));
         paths.sort();
         paths.into_iter().map(|path| Case::load(&path).map(|case| (path, case))).collect()
     }

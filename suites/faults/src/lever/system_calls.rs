@@ -17,7 +17,7 @@ pub(crate) const NAME: &str = "system-calls";
 /// Calls of one name in one step that are told apart.
 const CALLS_MAX: u32 = 3;
 /// How much later a call is made that is late.
-const LATE_BY: Duration = Duration::from_millis(700);
+const LATE_BY: Duration = Duration::from_millis(300);
 const LATE: &str = "late";
 /// What it costs not to have it.
 const COSTS: &str = "a mount, write, fsync or rename that fails or is late";

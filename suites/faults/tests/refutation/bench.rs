@@ -22,6 +22,8 @@ pub(crate) const DIRECTORY: &str = "SERVE_FAULTS_IN";
 /// Names the driver: `plain`, with a mistake or without one, or a back end of the reference driver.
 const DRIVER: &str = "SERVE_FAULTS_AS";
 
+/// How long what was healed may take: these drivers need no time at all.
+const SETTLES_MS: u64 = 4_000;
 /// Large enough for any file system.
 const VOLUME_BYTES: i64 = 64 << 20;
 
@@ -74,7 +76,8 @@ async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Fail
 }
 
 fn config(root: &Path, tries: &Tries) -> Config {
-    let limits = TimeLimits { call_ms: 10_000, check_ms: 600_000, ..TimeLimits::default() };
+    let settle_ms = Some(SETTLES_MS);
+    let limits = TimeLimits { call_ms: 10_000, check_ms: 600_000, settle_ms, ..TimeLimits::default() };
     let effort = Effort {
         only_faults: tries.only.clone(),
         budget_ms: Some(tries.budget_ms.max(1)),

@@ -18,9 +18,9 @@ use csi_suite_faults::SUITE;
 use libtest_mimic::{Arguments, Failed};
 
 /// Drivers at the same time; they wait more than they work.
-const TRIALS_AT_ONCE: usize = 3;
+const TRIALS_AT_ONCE: usize = 5;
 /// Time for the faults of all checks on a right driver.
-const RIGHT_MS: u64 = 40_000;
+const RIGHT_MS: u64 = 16_000;
 
 fn main() -> ExitCode {
     if let Some(root) = std::env::var_os(bench::DIRECTORY) {

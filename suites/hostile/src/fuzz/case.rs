@@ -1,7 +1,6 @@
 //! A finding as a file: the smallest input that shows it, with marks such as `{volume}` for what differs from driver to
 //! driver, so that it can be sent to any. Secrets are not in it.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
@@ -15,6 +14,8 @@ use serde_json::Value;
 use super::finding::Finding;
 use super::input::{Input, Wire};
 
+/// The key that says that a file is such a case.
+pub const KEY: &str = "csi-sanity-fuzz-case";
 /// Form of the file.
 pub const FORM: u32 = 1;
 /// Largest file that is read, in bytes.
@@ -74,12 +75,6 @@ impl Case {
             request: json(&input.message),
             wire: input.wire.iter().map(WireText::of).collect(),
         }
-    }
-
-    /// Whether a file looks like such a case, and not like one of another suite.
-    pub fn is_one(path: &Path) -> bool {
-        fs::read_to_string(path)
-            .is_ok_and(|text| text.lines().any(|line| line.starts_with("csi-sanity-fuzz-case:")))
     }
 
     /// Reads a case.

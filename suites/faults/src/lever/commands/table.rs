@@ -38,7 +38,7 @@ const fn fails(code: u8, stderr: &'static str, means: &'static str) -> Way {
 }
 
 const HANGS: Way = Way { how: Broken::Hangs, means: "hangs until it is healed" };
-const LATE: Way = Way { how: Broken::Late, means: "takes a second longer" };
+const LATE: Way = Way { how: Broken::Late, means: "takes 300 ms longer" };
 const DIES_HALF_WAY: Way = Way { how: Broken::DiesHalfWay, means: "is killed in the middle of its work" };
 const DIES_AT_THE_END: Way =
     Way { how: Broken::DiesAtTheEnd, means: "is killed when its work is done, before it can say so" };

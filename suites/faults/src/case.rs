@@ -1,0 +1,141 @@
+//! A fault that a driver did not stand, as a file: what was broken, what was wrong, and the calls; to be read, kept in a repository, and
+//! met again.
+
+use std::path::{Path, PathBuf};
+
+use csi_harness::config::AccessType;
+use csi_harness::prelude::*;
+use csi_harness::results::stored::{self, CaseError};
+use serde::{Deserialize, Serialize};
+
+use crate::fault::Fault;
+
+/// The key that says that a file is such a case.
+pub const KEY: &str = "csi-sanity-fault-case";
+/// Form of the file.
+const FORM: u32 = 1;
+/// Largest file that is read, in bytes.
+const CASE_BYTES_MAX: u64 = 4 << 20;
+/// Files of a folder that are read at the most.
+const FILES_MAX: usize = 1_000;
+
+/// A failing fault.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Case {
+    csi_sanity_fault_case: u32,
+    /// The label of the check that found it.
+    check: String,
+    /// What is broken.
+    pub(crate) fault: Fault,
+    /// The same in words.
+    broken: String,
+    /// The rule that was broken.
+    requirement: String,
+    /// How, as one sentence.
+    message: String,
+    /// What a right driver does.
+    expected: String,
+    /// What this driver did.
+    actual: String,
+    /// Name and version of the driver on which it was found.
+    driver: String,
+    /// The calls and what came of them, in words.
+    calls: Vec<String>,
+}
+
+impl Case {
+    pub(crate) fn new(
+        cx: &Cx,
+        fault: &Fault,
+        broken: String,
+        violation: &Violation,
+        calls: &[String],
+    ) -> Case {
+        let info = cx.target().info();
+        Case {
+            csi_sanity_fault_case: FORM,
+            check: cx.label().to_owned(),
+            fault: fault.clone(),
+            broken,
+            requirement: violation.requirement.map_or("", |rule| rule.id).to_owned(),
+            message: violation.message.clone(),
+            expected: violation.expected.clone(),
+            actual: violation.actual.clone(),
+            driver: format!("{} {}", info.name, info.vendor_version),
+            calls: calls.to_vec(),
+        }
+    }
+
+    /// Reads a case.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a case; the text names file, line and column.
+    pub fn load(path: &Path) -> Result<Case, CaseError> {
+        let case: Case = stored::read(path, CASE_BYTES_MAX)?;
+        if case.csi_sanity_fault_case != FORM {
+            let problem = format!("{KEY} is {}; this version reads {FORM}", case.csi_sanity_fault_case);
+            return Err(CaseError::Invalid { path: path.to_owned(), problem });
+        }
+        Ok(case)
+    }
+
+    /// The id of the check that found it.
+    pub fn check_id(&self) -> &str {
+        self.check.split('@').next().unwrap_or_default()
+    }
+
+    /// The access type that it was found with.
+    pub fn access(&self) -> AccessType {
+        if self.check.ends_with("@block") { AccessType::Block } else { AccessType::Mount }
+    }
+
+    /// Writes the case into a folder, and says where it is, or why it is not there.
+    pub(crate) fn store_in(&self, folder: &Path) -> String {
+        stored::told(self.store(folder))
+    }
+
+    fn store(&self, folder: &Path) -> Result<PathBuf, CaseError> {
+        let title: String = self.message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let yaml = serde_saphyr::to_string(self)?;
+        let path = folder.join(self.file_name());
+        stored::write(
+            &path,
+            &format!("# {title}\n# csi-sanity replay FILE breaks the same of any driver.\n{yaml}"),
+        )?;
+        Ok(path)
+    }
+
+    /// A name that says what is in the file: `faults-crash-points-create-volume-call-4-killed-GEN-ERR-001.yaml`.
+    fn file_name(&self) -> String {
+        let access = self.check.strip_prefix(self.check_id()).unwrap_or_default();
+        let text = format!("faults-{}{access}-{}", self.fault, self.requirement);
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
+        format!("{}.yaml", text.chars().map(plain).collect::<String>())
+    }
+}
+
+/// The cases that a check tries first: the one that is replayed, and nothing else then, or those that earlier runs have stored of it.
+///
+/// # Errors
+/// Skip where a case of another check is replayed; broken if a file cannot be read.
+pub(crate) fn of_check(cx: &Cx) -> CheckResult<Vec<(PathBuf, Case)>> {
+    let effort = &cx.config().effort;
+    let unread = |error| Stop::broken(csi_harness::text::error::error_chain(&error));
+    if let Some(path) = &effort.replay {
+        let case = Case::load(path).map_err(unread)?;
+        return match case.check == cx.label() {
+            true => Ok(vec![(path.clone(), case)]),
+            false => Err(Stop::skip(format!("the case is one of {}", case.check))),
+        };
+    }
+    let Some(folder) = effort.regressions.as_ref().filter(|_| effort.only_faults.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let mut cases = Vec::new();
+    for path in stored::cases(folder, KEY, FILES_MAX).map_err(unread)? {
+        let case = Case::load(&path).map_err(unread)?;
+        cases.extend((case.check == cx.label()).then_some((path, case)));
+    }
+    Ok(cases)
+}
