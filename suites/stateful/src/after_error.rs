@@ -72,11 +72,15 @@ struct Ground {
 impl Ground {
     /// Makes a volume. `None` if the driver refuses the right call even so, which other checks judge.
     async fn of(cx: &Cx, kind: Kind) -> CheckResult<Option<Ground>> {
-        let ground = Ground { cx: cx.scope(), volume: cx.node_volume().await? };
+        let cx = cx.scope();
+        let ground = Ground { volume: cx.node_volume().await?, cx };
         let scope = ground.cx.scope();
         let plain = kind.ready(&scope, &ground.volume).await?.insist(&scope).await;
         let works = matches!(plain.answer(), Answer::Ok(_));
         scope.undo().await?;
+        if !works {
+            ground.cx.undo().await?;
+        }
         Ok(works.then_some(ground))
     }
 }
@@ -107,7 +111,8 @@ async fn right_calls(cx: &Cx, kind: Kind) -> CheckResult {
         }
         nth += 1;
     }
-    ground.cx.undo().await
+    ground.cx.undo_or_leave().await;
+    Ok(())
 }
 
 /// The right call after the wrong one of this number: `None` if there is no such, and inside it how the right one was refused.
@@ -119,13 +124,13 @@ async fn right_call(ground: &Ground, kind: Kind, nth: usize) -> CheckResult<Opti
         return Ok(None);
     };
     let Some(first) = refused(&scope, &wrong).await? else {
-        // It was done, as some may be: other checks judge that.
-        scope.undo().await?;
+        // It was done, as some may be: other checks judge that, and whether it can be undone.
+        scope.undo_or_leave().await;
         return Ok(Some(None));
     };
     match right.insist(&scope).await.any_answer()? {
         Ok(()) => {
-            scope.undo().await?;
+            scope.undo_or_leave().await;
             Ok(Some(None))
         }
         Err(then) => {

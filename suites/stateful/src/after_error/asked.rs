@@ -108,11 +108,7 @@ impl Kind {
                 Asked::Publish(cx.publish_request(&staged, &cx.target_path().await?))
             }
             Kind::Unpublish => {
-                let published = cx.published(cx.staged(cx.attached(volume).await?).await?).await?;
-                Asked::Unpublish(v1::NodeUnpublishVolumeRequest {
-                    volume_id: published.staged.attached.volume.id,
-                    target_path: published.target_path,
-                })
+                Asked::unpublish(&cx.published(cx.staged(cx.attached(volume).await?).await?).await?)
             }
             Kind::CreateSnapshot => Asked::CreateSnapshot(cx.create_snapshot_request(&volume.id)),
             Kind::CreateGroupSnapshot => {
@@ -123,6 +119,14 @@ impl Kind {
 }
 
 impl Asked {
+    /// The call that takes a published volume from its place.
+    pub(super) fn unpublish(published: &Published) -> Asked {
+        Asked::Unpublish(v1::NodeUnpublishVolumeRequest {
+            volume_id: published.staged.attached.volume.id.clone(),
+            target_path: published.target_path.clone(),
+        })
+    }
+
     /// The name of the RPC.
     pub(super) fn method(&self) -> &'static str {
         match self {

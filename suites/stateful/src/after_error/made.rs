@@ -51,12 +51,17 @@ check! {
 async fn after_refusals(cx: &Cx, kind: Kind) -> CheckResult {
     let scope = cx.scope();
     let volume = scope.node_volume().await?;
-    let right = kind.ready(&scope, &volume).await?;
-    let objects = Objects { volumes: vec![volume.clone()], ..Objects::default() };
-    let published = match &right {
-        Asked::Unpublish(request) => Some(published(&scope, &volume, &request.target_path).await?),
+    let published = match kind {
+        Kind::Unpublish => {
+            Some(scope.published(scope.staged(scope.attached(volume.clone()).await?).await?).await?)
+        }
         _ => None,
     };
+    let right = match &published {
+        Some(published) => Asked::unpublish(published),
+        None => kind.ready(&scope, &volume).await?,
+    };
+    let objects = Objects { volumes: vec![volume.clone()], ..Objects::default() };
     let mut before = Before::look(&scope, &objects, published.as_ref()).await?;
     for (what, wrong) in right.wrong(&scope) {
         let known = Listed::now(&scope).await?;
@@ -74,7 +79,9 @@ async fn after_refusals(cx: &Cx, kind: Kind) -> CheckResult {
             deletable(cx, what, &after).await?;
         }
     }
-    scope.undo().await
+    // Whether what a wrong call has done can be undone, others judge.
+    scope.undo_or_leave().await;
+    Ok(())
 }
 
 /// Whether a refusal says that nothing was done.
@@ -86,13 +93,6 @@ impl Kind {
     fn makes(self) -> bool {
         matches!(self, Kind::CreateVolume | Kind::CreateSnapshot | Kind::CreateGroupSnapshot)
     }
-}
-
-/// The publication at a path, which NodeGetVolumeStats is asked about.
-async fn published(cx: &Cx, volume: &NodeVolume, target_path: &str) -> CheckResult<Published> {
-    // Nothing is made twice: the answers to repeated calls are those of the first ones.
-    let staged = cx.staged(cx.attached(volume.clone()).await?).await?;
-    Ok(Published { staged, target_path: target_path.to_owned() })
 }
 
 /// What was told of a volume before a call, and of its publication.

@@ -102,8 +102,8 @@ async fn undone(cx: &Cx, unusual: &[Undo]) -> CheckResult {
     }
     for undo in RIGHT.into_iter().filter(|undo| undo.is_there(cx)) {
         let Err(refused) = undo.make(&scope, &published, &node_id).await.any_answer()? else { continue };
-        // Of what the driver has deleted it may know nothing more.
-        if refused.code == Code::NotFound && done.contains(&Delete) {
+        // Of what the driver has deleted it may know nothing more; what is left of it shows below.
+        if done.contains(&Delete) {
             continue;
         }
         scope.undo_or_leave().await;

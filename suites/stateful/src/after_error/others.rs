@@ -56,7 +56,8 @@ check! {
             }
             // What came of it, the same call says; whether it works, another check judges.
             right.insist(&scope).await.any_answer().map(drop)?;
-            scope.undo().await?;
+            // Whether what a wrong call has done can be undone, others judge as well.
+            scope.undo_or_leave().await;
         }
         budget.tell(cx, tries, "RPCs");
         Ok(())
