@@ -27,12 +27,13 @@ use crate::note;
 /// Checks that are named where none of them is there.
 const GONE_NAMED_MAX: usize = 5;
 
-static SUITES: [Suite; 9] = [
+static SUITES: [Suite; 10] = [
     csi_suite_sanity::SUITE,
     csi_suite_data::SUITE,
     csi_suite_stateful::idempotency::SUITE,
     csi_suite_stateful::property::SUITE,
     csi_suite_stateful::concurrency::SUITE,
+    csi_suite_stateful::after_error::SUITE,
     csi_suite_stateful::growth::SUITE,
     csi_suite_stateful::restart::SUITE,
     csi_suite_hostile::SUITE,

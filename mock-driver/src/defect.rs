@@ -48,6 +48,34 @@ named! {
     SavesAfterAnswer, "saves-after-answer", "a change is answered for some time before it is written";
     SecondStartDeletesVolumes, "second-start-deletes-volumes", "a driver that is started while another one runs takes its volumes for left behind and deletes them";
 
+    RestartChangesNodeId, "restart-changes-node-id", "after a restart the node has another id";
+    RestartForgetsNodeTopology, "restart-forgets-node-topology", "after a restart NodeGetInfo has no topology";
+    RestartForgetsSizes, "restart-forgets-sizes", "after a restart all volumes have a size of 0";
+    RestartForgetsSnapshotSizes, "restart-forgets-snapshot-sizes", "after a restart all snapshots have a size of 0";
+    RestartForgetsSources, "restart-forgets-sources", "after a restart nobody knows what volumes are copies of";
+    RestartShiftsCreationTimes, "restart-shifts-creation-times", "after a restart snapshots are an hour younger";
+
+    // What a call does that is refused, and what comes of an unusual order.
+    ControllerExpandRefusalBlocks, "controller-expand-refusal-blocks", "after a refused expansion the volume counts as busy for ever";
+    ControllerExpandRefusalGrows, "controller-expand-refusal-grows", "an expansion that is refused counts as done";
+    ControllerPublishRefusalAttaches, "controller-publish-refusal-attaches", "a volume whose attachment was refused is attached";
+    ControllerPublishRefusalDetachesOthers, "controller-publish-refusal-detaches-others", "when the attachment of a volume is refused, all others are detached";
+    CreateGroupSnapshotRefusalTakesName, "create-group-snapshot-refusal-takes-name", "the name of a refused group snapshot counts as busy for ever";
+    CreateSnapshotRefusalMakesSnapshot, "create-snapshot-refusal-makes-snapshot", "a snapshot that is refused is made, without a name";
+    CreateSnapshotRefusalTakesName, "create-snapshot-refusal-takes-name", "the name of a refused snapshot counts as busy for ever";
+    CreateVolumeRefusalMakesVolume, "create-volume-refusal-makes-volume", "a volume that is refused is made, without a name";
+    CreateVolumeRefusalTakesName, "create-volume-refusal-takes-name", "the name of a refused volume counts as busy for ever";
+    DeleteVolumeRefusalBlocks, "delete-volume-refusal-blocks", "a volume whose deletion was refused counts as busy for ever";
+    ListSnapshotsFailsBehindDeleted, "list-snapshots-fails-behind-deleted", "a token is INTERNAL once all that it leads to is deleted";
+    ListVolumesFailsBehindDeleted, "list-volumes-fails-behind-deleted", "a token is INTERNAL once all that it leads to is deleted";
+    NodePublishRefusalPublishes, "node-publish-refusal-publishes", "a publication that was refused is kept in the books";
+    NodePublishRefusalUnpublishesOthers, "node-publish-refusal-unpublishes-others", "when a publication is refused, the other volumes of the node are forgotten";
+    NodeStageRefusalStages, "node-stage-refusal-stages", "a staging that was refused is kept in the books";
+    NodeStageRefusalUnstagesOthers, "node-stage-refusal-unstages-others", "when a staging is refused, the other volumes of the node count as unstaged";
+    NodeUnpublishRefusalUnpublishes, "node-unpublish-refusal-unpublishes", "an unpublishing that is refused forgets all places of the volume";
+    NodeUnstageNeedsAttachment, "node-unstage-needs-attachment", "a volume that was detached before it was unstaged can never be unstaged";
+    NodeUnstageRefusalBlocks, "node-unstage-refusal-blocks", "a volume whose unstaging was refused counts as busy on the node for ever";
+
     // What calls take up and do not give back.
     ConnectionKeepsFile, "connection-keeps-file", "each connection leaves a file open";
     ControllerPublishKeepsSocket, "controller-publish-keeps-socket", "each volume that is attached leaves a socket open";
@@ -767,29 +795,54 @@ named! {
 }
 
 impl Defect {
-    /// Defects that show only in histories: in calls that overlap or are given up, and across restarts. The stateful
+    /// Defects that show only in histories: after calls that overlap, are refused or are given up, and across restarts. The stateful
     /// suite has to find them; the checks of single RPCs need not.
     pub const IN_HISTORIES: &[Defect] = {
         use Defect::*;
         &[
+            ControllerExpandRefusalBlocks,
+            ControllerExpandRefusalGrows,
             ControllerPublishForgetsReadonly,
+            ControllerPublishRefusalAttaches,
+            ControllerPublishRefusalDetachesOthers,
+            CreateGroupSnapshotRefusalTakesName,
+            CreateSnapshotRefusalMakesSnapshot,
+            CreateSnapshotRefusalTakesName,
             CreateVolumeCountsOverlapsTwice,
             CreateVolumeDoublesAfterTimeout,
             CreateVolumeLeaksAfterTimeout,
             CreateVolumeLosesUpdates,
+            CreateVolumeRefusalMakesVolume,
+            CreateVolumeRefusalTakesName,
             CreateVolumeRevivesDeleted,
+            DeleteVolumeRefusalBlocks,
             EndsWithFirstConnection,
             KeepsNothing,
+            ListSnapshotsFailsBehindDeleted,
+            ListVolumesFailsBehindDeleted,
             LockKeptAfterCancel,
             LockOwnedByConnection,
             NodePublishForgetsReadonly,
+            NodePublishRefusalPublishes,
+            NodePublishRefusalUnpublishesOthers,
+            NodeStageRefusalStages,
+            NodeStageRefusalUnstagesOthers,
+            NodeUnpublishRefusalUnpublishes,
+            NodeUnstageNeedsAttachment,
+            NodeUnstageRefusalBlocks,
             ProbeFailsAfterStart,
+            RestartChangesNodeId,
             RestartForgetsLastWrite,
             RestartForgetsNames,
+            RestartForgetsNodeTopology,
             RestartForgetsPublished,
+            RestartForgetsSizes,
+            RestartForgetsSnapshotSizes,
+            RestartForgetsSources,
             RestartForgetsStaged,
             RestartRefusesPublished,
             RestartRefusesUnstaging,
+            RestartShiftsCreationTimes,
             RestartTakesTruncatedForEmpty,
             SavesAfterAnswer,
             SecondStartDeletesVolumes,

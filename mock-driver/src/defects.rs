@@ -1,6 +1,7 @@
 //! What defects do to requests and answers, an RPC to a file. Each function stands between the service and the handler
 //! of its RPC, which knows nothing of it; the few defects that change what happens to the state stand in the handlers.
 
+mod aftermath;
 mod capabilities;
 mod controller_expand_volume;
 mod controller_get_volume;
@@ -52,6 +53,7 @@ use crate::driver::MockDriver;
 use crate::state::Map;
 use crate::validate::{self, invalid};
 
+pub(crate) use self::aftermath::stays_busy;
 pub(crate) use self::capabilities::{
     controller_get_capabilities, get_plugin_capabilities, group_controller_get_capabilities,
     node_get_capabilities,
@@ -86,7 +88,7 @@ pub(crate) use self::node_stage_volume::node_stage_volume;
 pub(crate) use self::node_unpublish_volume::node_unpublish_volume;
 pub(crate) use self::node_unstage_volume::node_unstage_volume;
 pub(crate) use self::overlap::{Glance, serve_first_connection};
-pub(crate) use self::saving::{SAVING, save_otherwise, saves_otherwise};
+pub(crate) use self::saving::{SAVING, forget_at_restart, save_otherwise, saves_otherwise};
 pub(crate) use self::status::{print_secrets, spoil_refusal};
 pub(crate) use self::validate_volume_capabilities::validate_volume_capabilities;
 

@@ -29,7 +29,7 @@ use crate::call_log::CallLog;
 use crate::capability::{Capabilities, Capability};
 use crate::config::{Config, ConfigError, CrashMode, Failure, NodeConfig};
 use crate::defect::Defect;
-use crate::defects::{Kept, SAVING};
+use crate::defects::{Kept, SAVING, forget_at_restart};
 use crate::quirk::Quirk;
 use crate::state::{Access, Content, Map, State, StateFile, Store, Usage, Volume};
 use crate::validate::{self, invalid};
@@ -78,6 +78,8 @@ pub struct Shared {
     pub(crate) cut_off: Mutex<BTreeSet<String>>,
     /// Whether a name has spoilt what every request reads; for a defect.
     pub(crate) is_spoilt: AtomicBool,
+    /// How many there were before it; for defects. Whoever serves it starts it once to begin with.
+    pub(crate) starts: AtomicU32,
     /// When it was started.
     pub(crate) started: Instant,
     /// The first connection to each node; for a defect.
@@ -106,6 +108,8 @@ impl MockDriver {
         if self.has(Defect::RestartForgetsNames) {
             next.state().forget_volume_names();
         }
+        forget_at_restart(&next);
+        next.starts.store(self.starts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         Ok(next)
     }
 
@@ -181,6 +185,7 @@ impl MockDriver {
             cut_off: Mutex::default(),
             is_spoilt: AtomicBool::new(false),
             busy: Mutex::default(),
+            starts: AtomicU32::new(0),
             started: Instant::now(),
             first_connections: Mutex::default(),
             connections: Mutex::default(),

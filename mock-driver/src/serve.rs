@@ -13,7 +13,7 @@ use crate::config::RpcName;
 use crate::defect::Defect;
 use crate::defects::{
     End, Glance, keep_after, keep_for_connection, print_secrets, save_otherwise, saves_otherwise, send,
-    serve_first_connection, spoil_refusal,
+    serve_first_connection, spoil_refusal, stays_busy,
 };
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, Step};
@@ -89,7 +89,7 @@ impl MockDriver {
         };
         self.hold::<R>(Step::BeforeAnswer).await;
         if let Some(pending) = pending {
-            pending.end(answer.is_err() && self.has(Defect::LockNeverReleasedAfterError));
+            pending.end(answer.is_err() && stays_busy(self, R::METHOD));
         }
         after.end(answer.is_ok());
         answer.or_else(|status| spoil_refusal(self, request, status))

@@ -4,6 +4,7 @@ use csi_proto::v1::plugin_capability::volume_expansion::Type as ExpansionType;
 use csi_proto::v1::{CapacityRange, ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
 use tonic::{Code, Status};
 
+use super::aftermath::controller_expand_refused;
 use super::{GIB, forgive, recode, volume_not_found};
 use crate::capability::Capability;
 use crate::controller;
@@ -25,6 +26,9 @@ pub(crate) async fn controller_expand_volume(
     }
     misread_range(driver, &mut request, known.as_ref());
     let mut answer = controller::controller_expand_volume(driver, &request).await;
+    if answer.is_err() {
+        controller_expand_refused(driver, asked);
+    }
     if has(Defect::ControllerExpandUnknownOk) {
         forgive(&mut answer, Code::NotFound);
     }

@@ -3,6 +3,7 @@
 use csi_proto::v1::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use tonic::{Code, Status};
 
+use super::aftermath::controller_publish_refused;
 use super::volume::made_for;
 use super::{plain_capability, recode};
 use crate::controller;
@@ -34,7 +35,10 @@ pub(crate) async fn controller_publish_volume(
     let mut answer = controller::controller_publish_volume(driver, &request).await;
     match &mut answer {
         Ok(response) => spoil(driver, asked, response),
-        Err(_) => recode_refusal(driver, &mut answer),
+        Err(_) => {
+            controller_publish_refused(driver, asked);
+            recode_refusal(driver, &mut answer);
+        }
     }
     if present.is_some() && answer.is_ok() && has(Defect::ControllerPublishForgetsReadonly) {
         forget_readonly(driver, asked);

@@ -3,6 +3,7 @@
 use csi_proto::v1::{CreateSnapshotRequest, CreateSnapshotResponse, Snapshot, TopologyRequirement};
 use tonic::{Code, Status};
 
+use super::aftermath::create_snapshot_refused;
 use super::snapshot::spoil_snapshot;
 use super::{recode, volume_not_found};
 use crate::controller;
@@ -53,6 +54,9 @@ pub(crate) async fn create_snapshot(
         if has(defect) {
             recode(&mut answer, from, Code::Internal);
         }
+    }
+    if answer.is_err() {
+        create_snapshot_refused(driver, asked);
     }
     let mut response = answer?;
     if let Some(snapshot) = &mut response.snapshot {

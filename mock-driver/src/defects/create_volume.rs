@@ -7,6 +7,7 @@ use csi_proto::v1::volume_content_source::{SnapshotSource, Type as SourceType, V
 use csi_proto::v1::{self, CreateVolumeRequest, CreateVolumeResponse};
 use tonic::{Code, Status};
 
+use super::aftermath::create_volume_refused;
 use super::overlap::GivenUp;
 use super::volume::spoil_volume;
 use super::{GIB, drop_unknown, host, keep_for_copy, plain_capability, recode};
@@ -60,7 +61,10 @@ pub(crate) async fn create_volume(
     match (&mut answer, known) {
         (Ok(response), Some(_)) => repeated(driver, asked, response),
         (Ok(response), None) => first(driver, response)?,
-        (Err(_), _) => failed(driver, asked, &mut answer),
+        (Err(_), _) => {
+            create_volume_refused(driver, asked);
+            failed(driver, asked, &mut answer);
+        }
     }
     answer
 }

@@ -6,6 +6,7 @@ use csi_proto::v1::list_snapshots_response::Entry;
 use csi_proto::v1::{ListSnapshotsRequest, ListSnapshotsResponse};
 use tonic::{Code, Status};
 
+use super::aftermath::check_token;
 use super::snapshot::spoil_snapshot;
 use super::{is_plain, recode};
 use crate::controller;
@@ -38,6 +39,8 @@ pub(crate) async fn list_snapshots(
         return Err(Status::aborted("the listing is over"));
     }
     let mut request = asked.clone();
+    let behind_deleted = Defect::ListSnapshotsFailsBehindDeleted;
+    check_token(driver, behind_deleted, List::Snapshots, &driver.state().snapshots, &asked.starting_token)?;
     misread(driver, &mut request);
     let mut answer = controller::list_snapshots(driver, &request).await;
     if has(Defect::ListSnapshotsInvalidTokenAsInvalidArgument) {

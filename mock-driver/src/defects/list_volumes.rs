@@ -4,6 +4,7 @@ use csi_proto::v1::list_volumes_response::Entry;
 use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse};
 use tonic::{Code, Status};
 
+use super::aftermath::check_token;
 use super::volume::{spoil_condition, spoil_volume};
 use super::{host, is_plain, recode};
 use crate::controller;
@@ -34,6 +35,8 @@ pub(crate) async fn list_volumes(
         }
         request.starting_token = token.to_owned();
     }
+    let behind_deleted = Defect::ListVolumesFailsBehindDeleted;
+    check_token(driver, behind_deleted, List::Volumes, &driver.state().volumes, &asked.starting_token)?;
     misread(driver, &mut request);
     let mut answer = controller::list_volumes(driver, &request).await;
     if driver.has(Defect::ListVolumesInvalidTokenAsInvalidArgument) {

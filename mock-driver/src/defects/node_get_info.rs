@@ -1,5 +1,7 @@
 //! NodeGetInfo.
 
+use std::sync::atomic::Ordering;
+
 use csi_proto::v1::{NodeGetInfoRequest, NodeGetInfoResponse, Topology};
 use tonic::Status;
 
@@ -17,6 +19,13 @@ pub(crate) async fn node_get_info(
     }
     let mut response = node::node_get_info(driver, request).await?;
     let NodeGetInfoResponse { node_id, max_volumes_per_node, accessible_topology } = &mut response;
+    let is_restarted = driver.starts.load(Ordering::Relaxed) > 1;
+    if is_restarted && has(Defect::RestartChangesNodeId) {
+        node_id.push_str("-restarted");
+    }
+    if is_restarted && has(Defect::RestartForgetsNodeTopology) {
+        *accessible_topology = None;
+    }
     if has(Defect::NodeGetInfoIdEmpty) {
         node_id.clear();
     }

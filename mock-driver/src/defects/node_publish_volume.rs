@@ -7,6 +7,7 @@ use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{NodePublishVolumeRequest, NodePublishVolumeResponse, VolumeCapability};
 use tonic::{Code, Status};
 
+use super::aftermath::node_publish_refused;
 use super::volume::made_for;
 use super::{check_lengths, forgive, host, is_incomplete, plain_capability, recode, volume_not_found};
 use crate::defect::Defect;
@@ -46,6 +47,9 @@ pub(crate) async fn node_publish_volume(
         None => refuse_second_path(driver, &request)?,
     }
     let mut answer = node::node_publish_volume(driver, &request).await;
+    if answer.is_err() {
+        node_publish_refused(driver, asked);
+    }
     if has(Defect::NodePublishUnknownVolumeOk) {
         forgive(&mut answer, Code::NotFound);
     }

@@ -3,6 +3,7 @@
 use csi_proto::v1::{NodeStageVolumeRequest, NodeStageVolumeResponse};
 use tonic::{Code, Status};
 
+use super::aftermath::node_stage_refused;
 use super::{check_lengths, forgive, host, is_incomplete, recode, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -43,6 +44,9 @@ pub(crate) async fn node_stage_volume(
         }
     }
     let mut answer = node::node_stage_volume(driver, &request).await;
+    if answer.is_err() {
+        node_stage_refused(driver, asked);
+    }
     if has(Defect::NodeStageUnknownVolumeOk) {
         forgive(&mut answer, Code::NotFound);
     }

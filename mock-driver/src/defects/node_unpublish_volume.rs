@@ -3,6 +3,7 @@
 use csi_proto::v1::{NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse};
 use tonic::{Code, Status};
 
+use super::aftermath::node_unpublish_refused;
 use super::{check_lengths, host, recode};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -23,6 +24,9 @@ pub(crate) async fn node_unpublish_volume(
     check_lengths(driver, &[&request.target_path], limits)?;
     refuse(driver, request)?;
     let mut answer = node::node_unpublish_volume(driver, request).await;
+    if answer.is_err() {
+        node_unpublish_refused(driver, request);
+    }
     if has(Defect::NodeUnpublishUnknownAsInternal) {
         recode(&mut answer, Code::NotFound, Code::Internal);
     }

@@ -3,6 +3,7 @@
 use csi_proto::v1::{NodeUnstageVolumeRequest, NodeUnstageVolumeResponse};
 use tonic::{Code, Status};
 
+use super::aftermath::check_attached;
 use super::{check_lengths, host, recode};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -27,6 +28,7 @@ pub(crate) async fn node_unstage_volume(
     if has(Defect::RestartRefusesUnstaging) && driver.has_inherited(&request.staging_target_path) {
         return Err(Status::internal("the staging path is not in the table of mounts"));
     }
+    check_attached(driver, request)?;
     let mut answer = node::node_unstage_volume(driver, request).await;
     if has(Defect::NodeUnstageUnknownAsInternal) {
         recode(&mut answer, Code::NotFound, Code::Internal);

@@ -20,6 +20,28 @@ pub(crate) fn saves_otherwise(driver: &MockDriver) -> bool {
     SAVING.iter().any(|defect| driver.has(*defect))
 }
 
+/// What is lost of the objects when the driver starts again, as defects have it.
+pub(crate) fn forget_at_restart(driver: &MockDriver) {
+    const HOUR_MS: u64 = 3_600_000;
+    let mut state = driver.state();
+    for volume in state.volumes.values_mut() {
+        if driver.has(Defect::RestartForgetsSizes) {
+            volume.capacity_bytes = 0;
+        }
+        if driver.has(Defect::RestartForgetsSources) {
+            volume.source = None;
+        }
+    }
+    for snapshot in state.snapshots.values_mut() {
+        if driver.has(Defect::RestartForgetsSnapshotSizes) {
+            snapshot.size_bytes = 0;
+        }
+        if driver.has(Defect::RestartShiftsCreationTimes) {
+            snapshot.created_ms += HOUR_MS;
+        }
+    }
+}
+
 /// Saves as the defect does, after a change.
 pub(crate) async fn save_otherwise(driver: &MockDriver) -> Result<(), Status> {
     if driver.has(Defect::SavesAfterAnswer) {

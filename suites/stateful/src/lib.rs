@@ -2,10 +2,12 @@
 //! same time. What they find is written down as a [`case`].
 #![warn(missing_docs)]
 
+pub mod after_error;
 mod budget;
 pub mod case;
 pub mod concurrency;
 pub mod contents;
+mod facts;
 pub mod growth;
 pub mod history;
 pub mod idempotency;
@@ -13,6 +15,7 @@ mod load;
 mod minimal;
 pub mod model;
 pub mod orchestrator;
+mod own_rule;
 pub mod property;
 pub mod proven;
 mod record;

@@ -3,7 +3,7 @@
 use csi_harness::run::refutation::Accused;
 use csi_harness::spec::requirements::Requirement;
 
-use crate::growth;
+use crate::{after_error, growth, restart};
 
 /// The defect and the check, then how soon it is found, and the rules that the check blames it for in brackets, with a word if it warns.
 const TRIES: &str = include_str!("proven/tries.txt");
@@ -23,7 +23,11 @@ pub fn accused() -> impl Iterator<Item = Accused> {
 
 /// A rule of the specification, or one of our own.
 fn find(rule: &str) -> Option<&'static Requirement> {
-    let own = || growth::rules::ALL.iter().copied().find(|own| own.id == rule);
+    let own = || {
+        let mut own =
+            growth::rules::ALL.iter().chain(after_error::rules::ALL).chain(restart::rules::ALL).copied();
+        own.find(|own| own.id == rule)
+    };
     Requirement::find(rule).or_else(own)
 }
 

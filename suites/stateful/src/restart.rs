@@ -6,8 +6,10 @@
 
 mod in_use;
 mod memory;
+pub mod rules;
 mod second;
 mod started;
+mod told_again;
 mod used;
 
 use std::time::{Duration, Instant};
@@ -38,6 +40,7 @@ pub const SUITE: Suite = Suite { name: "restart", checks: Checks::Declared(&[CHE
 
 const CHECKS: &[&Check] = &[
     &memory::REMEMBERS,
+    &told_again::TOLD_AGAIN,
     &UNDER_LOAD,
     &in_use::KILLED,
     &in_use::REBOOT,

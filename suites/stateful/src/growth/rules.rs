@@ -1,30 +1,14 @@
 //! What the specification leaves unsaid since it goes without saying: rules of our own, for what a driver takes up.
 
-use csi_harness::protocol::version::Versions;
-use csi_harness::spec::requirements::{Basis, Level, Maturity, Party, Requirement, Testability};
+use csi_harness::spec::requirements::Requirement;
+
+use crate::own_rule::own_rule;
 
 /// Where they are written down.
 const SECTION: &str = "csi-sanity's own rules, docs/growth.md";
 
 const fn rule(id: &'static str, when: &'static str, expect: &'static str) -> Requirement {
-    Requirement {
-        id,
-        rpc: "*",
-        level: Level::Must,
-        on: Party::Plugin,
-        requires: &[],
-        when,
-        expect,
-        code: None,
-        section: SECTION,
-        lines: (0, 0),
-        test: Testability::Blackbox,
-        caution: None,
-        maturity: Maturity::Stable,
-        basis: Basis::Own,
-        versions: Versions::ALL,
-        relied_on_by: &[],
-    }
+    own_rule(SECTION, id, when, expect)
 }
 
 /// Calls that are done and undone.

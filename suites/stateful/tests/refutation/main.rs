@@ -40,6 +40,7 @@ pub(crate) fn registry() -> Registry {
         csi_suite_stateful::idempotency::SUITE,
         csi_suite_stateful::property::SUITE,
         csi_suite_stateful::concurrency::SUITE,
+        csi_suite_stateful::after_error::SUITE,
         csi_suite_stateful::growth::SUITE,
         csi_suite_stateful::restart::SUITE,
     ])

@@ -1,0 +1,152 @@
+//! What a call that is refused does all the same, and what is left of calls in an unusual order.
+
+use csi_proto::v1::volume_capability::access_mode::Mode;
+use csi_proto::v1::{
+    ControllerExpandVolumeRequest, ControllerPublishVolumeRequest, CreateSnapshotRequest,
+    CreateVolumeRequest, NodePublishVolumeRequest, NodeStageVolumeRequest, NodeUnpublishVolumeRequest,
+    NodeUnstageVolumeRequest,
+};
+use tonic::Status;
+
+use super::{GIB, create_volume::leave_behind};
+use crate::controller;
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+use crate::state::{Access, Attachment, List, Publication, Row, Table, Usage, sequence};
+
+/// The object of which RPC stays busy once it was refused, by defect.
+const BUSY: &[(Defect, &str)] = &[
+    (Defect::ControllerExpandRefusalBlocks, "ControllerExpandVolume"),
+    (Defect::CreateGroupSnapshotRefusalTakesName, "CreateVolumeGroupSnapshot"),
+    (Defect::CreateSnapshotRefusalTakesName, "CreateSnapshot"),
+    (Defect::CreateVolumeRefusalTakesName, "CreateVolume"),
+    (Defect::DeleteVolumeRefusalBlocks, "DeleteVolume"),
+    (Defect::NodeUnstageRefusalBlocks, "NodeUnstageVolume"),
+];
+
+/// Whether the object of a call that was refused counts as busy from then on.
+pub(crate) fn stays_busy(driver: &MockDriver, method: &str) -> bool {
+    driver.has(Defect::LockNeverReleasedAfterError)
+        || BUSY.iter().any(|(defect, rpc)| *rpc == method && driver.has(*defect))
+}
+
+pub(super) fn create_volume_refused(driver: &MockDriver, asked: &CreateVolumeRequest) {
+    let mut state = driver.state();
+    if driver.has(Defect::CreateVolumeRefusalMakesVolume) && state.volumes.named(&asked.name).is_none() {
+        leave_behind(&mut state, GIB);
+    }
+}
+
+pub(super) fn create_snapshot_refused(driver: &MockDriver, asked: &CreateSnapshotRequest) {
+    let mut state = driver.state();
+    if driver.has(Defect::CreateSnapshotRefusalMakesSnapshot)
+        && state.volumes.get(&asked.source_volume_id).is_some()
+    {
+        let id = state.fresh_id("snap");
+        let snapshot = controller::cut(driver, &mut state, id, &asked.source_volume_id);
+        state.snapshots.insert(snapshot);
+    }
+}
+
+pub(super) fn controller_publish_refused(driver: &MockDriver, asked: &ControllerPublishVolumeRequest) {
+    let mut state = driver.state();
+    if driver.has(Defect::ControllerPublishRefusalDetachesOthers) {
+        let others = state.volumes.values_mut().filter(|volume| volume.id != asked.volume_id);
+        others.for_each(|volume| volume.attachments.clear());
+    }
+    if driver.has(Defect::ControllerPublishRefusalAttaches)
+        && let Some(volume) = state.volumes.get_mut(&asked.volume_id)
+    {
+        let node = driver.this_node().id.clone();
+        let attachment = Attachment { usage: some_usage(), readonly: asked.readonly };
+        volume.attachments.entry(node).or_insert(attachment);
+    }
+}
+
+pub(super) fn controller_expand_refused(driver: &MockDriver, asked: &ControllerExpandVolumeRequest) {
+    if driver.has(Defect::ControllerExpandRefusalGrows) {
+        let mut state = driver.state();
+        let present = state.volumes.get(&asked.volume_id).map(|volume| volume.capacity_bytes);
+        if let Some(present) = present {
+            state.resize_volume(&asked.volume_id, present + 1);
+        }
+    }
+}
+
+pub(super) fn node_stage_refused(driver: &MockDriver, asked: &NodeStageVolumeRequest) {
+    let mut state = driver.state();
+    if driver.has(Defect::NodeStageRefusalUnstagesOthers) {
+        let others = state.volumes.values_mut().filter(|volume| volume.id != asked.volume_id);
+        others.for_each(|volume| volume.on_mut(driver.this_node()).staged.clear());
+    }
+    if driver.has(Defect::NodeStageRefusalStages)
+        && let Some(volume) = state.volumes.get_mut(&asked.volume_id)
+        && !asked.staging_target_path.is_empty()
+    {
+        let staged = &mut volume.on_mut(driver.this_node()).staged;
+        staged.entry(asked.staging_target_path.clone()).or_insert_with(some_usage);
+    }
+}
+
+pub(super) fn node_publish_refused(driver: &MockDriver, asked: &NodePublishVolumeRequest) {
+    let mut state = driver.state();
+    if driver.has(Defect::NodePublishRefusalUnpublishesOthers) {
+        let others = state.volumes.values_mut().filter(|volume| volume.id != asked.volume_id);
+        others.for_each(|volume| volume.on_mut(driver.this_node()).published.clear());
+    }
+    if driver.has(Defect::NodePublishRefusalPublishes)
+        && let Some(volume) = state.volumes.get_mut(&asked.volume_id)
+        && !asked.target_path.is_empty()
+    {
+        let publication = Publication { usage: some_usage(), readonly: asked.readonly, made: None };
+        let published = &mut volume.on_mut(driver.this_node()).published;
+        published.entry(asked.target_path.clone()).or_insert(publication);
+    }
+}
+
+pub(super) fn node_unpublish_refused(driver: &MockDriver, asked: &NodeUnpublishVolumeRequest) {
+    if driver.has(Defect::NodeUnpublishRefusalUnpublishes)
+        && let Some(volume) = driver.state().volumes.get_mut(&asked.volume_id)
+    {
+        volume.on_mut(driver.this_node()).published.clear();
+    }
+}
+
+/// A device that was taken away too early, where that is the defect.
+pub(super) fn check_attached(driver: &MockDriver, asked: &NodeUnstageVolumeRequest) -> Result<(), Status> {
+    let state = driver.state();
+    let Some(volume) = state.volumes.get(&asked.volume_id) else { return Ok(()) };
+    let node = driver.this_node();
+    let is_staged = volume.on(node).staged.contains_key(&asked.staging_target_path);
+    match is_staged && !volume.attachments.contains_key(&node.id) {
+        true if driver.has(Defect::NodeUnstageNeedsAttachment) => {
+            Err(Status::internal("the volume has no device on this node"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// INTERNAL for a token behind which nothing is any more, where that is the defect.
+pub(super) fn check_token<T: Row + Clone>(
+    driver: &MockDriver,
+    defect: Defect,
+    list: List,
+    table: &Table<T>,
+    given: &str,
+) -> Result<(), Status> {
+    let is_idle = sequence(list, given).is_some_and(|sequence| table.after(sequence).next().is_none());
+    match is_idle && driver.has(defect) {
+        true => Err(Status::internal("the object of the token does not exist")),
+        false => Ok(()),
+    }
+}
+
+/// A way of use that no caller asks for.
+fn some_usage() -> Usage {
+    let access = Access::Mount {
+        fs_type: "left-behind".to_owned(),
+        mount_flags: Vec::new(),
+        volume_mount_group: String::new(),
+    };
+    Usage::new(access, Mode::SingleNodeReaderOnly)
+}

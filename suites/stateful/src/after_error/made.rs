@@ -1,0 +1,216 @@
+//! What a call has made or changed that was refused.
+
+use std::collections::BTreeSet;
+
+use csi_harness::prelude::*;
+use csi_harness::protocol::effect::{Effect, of_change};
+
+use super::asked::{Asked, Kind};
+use super::refused;
+use super::rules::AFTER_ERROR_003;
+use crate::budget::Budget;
+use crate::facts::{Change, Facts, Objects};
+
+/// Times that a refusal has to leave something for it to be the cause.
+const TIMES: usize = 3;
+
+check! {
+    /// Nobody knows of what a refused call has made, so that nobody deletes it.
+    pub(super) NOTHING_MADE {
+        id: "after-error/nothing-made",
+        title: "a call that is refused with a definite no makes and changes nothing",
+        spec: [AFTER_ERROR_003],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "create-volume-refusal-makes-volume",
+            "create-snapshot-refusal-makes-snapshot",
+            "controller-publish-refusal-attaches",
+            "controller-expand-refusal-grows",
+            "node-unpublish-refusal-unpublishes",
+        ],
+        runs: Serial,
+        access: Each,
+    }
+    async |cx| {
+        let kinds = Kind::of(cx);
+        let budget = Budget::new(cx, u32::try_from(kinds.len()).unwrap_or(u32::MAX));
+        let mut tries = 0;
+        for kind in kinds {
+            if !budget.goes_on(tries) {
+                break;
+            }
+            budget.tell_stage(cx, "RPC", tries);
+            tries += 1;
+            after_refusals(cx, kind).await?;
+        }
+        budget.tell(cx, tries, "RPCs");
+        Ok(())
+    }
+}
+
+async fn after_refusals(cx: &Cx, kind: Kind) -> CheckResult {
+    let scope = cx.scope();
+    let volume = scope.node_volume().await?;
+    let published = match kind {
+        Kind::Unpublish => {
+            Some(scope.published(scope.staged(scope.attached(volume.clone()).await?).await?).await?)
+        }
+        _ => None,
+    };
+    let right = match &published {
+        Some(published) => Asked::unpublish(published),
+        None => kind.ready(&scope, &volume).await?,
+    };
+    let objects = Objects { volumes: vec![volume.clone()], ..Objects::default() };
+    let mut before = Before::look(&scope, &objects, published.as_ref()).await?;
+    for (what, wrong) in right.wrong(&scope) {
+        let known = Listed::now(&scope).await?;
+        let Some(refused) = refused(&scope, &wrong).await?.filter(is_definite) else {
+            // It was done, as some may be, or perhaps: then this is what was.
+            before = Before::look(&scope, &objects, published.as_ref()).await?;
+            continue;
+        };
+        let after = format!("{} {what} was refused with {refused}", right.method());
+        before.is_still(&scope, &objects, published.as_ref(), &after).await?;
+        if kind.makes() {
+            made(&scope, &known, &wrong, &after).await?;
+        }
+        if kind == Kind::Attach {
+            deletable(cx, what, &after).await?;
+        }
+    }
+    // Whether what a wrong call has done can be undone, others judge.
+    scope.undo_or_leave().await;
+    Ok(())
+}
+
+/// Whether a refusal says that nothing was done.
+fn is_definite(refused: &Refused) -> bool {
+    of_change(refused.code) == Effect::None
+}
+
+impl Kind {
+    fn makes(self) -> bool {
+        matches!(self, Kind::CreateVolume | Kind::CreateSnapshot | Kind::CreateGroupSnapshot)
+    }
+}
+
+/// What was told of a volume before a call, and of its publication.
+struct Before {
+    told: Facts,
+    in_use: Facts,
+}
+
+impl Before {
+    async fn look(cx: &Cx, objects: &Objects, published: Option<&Published>) -> CheckResult<Before> {
+        let in_use = in_use(cx, published).await?;
+        let first = Facts::of_objects(cx, objects).await?;
+        let told = first.that_stay(&Facts::of_objects(cx, objects).await?);
+        Ok(Before { told, in_use })
+    }
+
+    async fn is_still(
+        &self,
+        cx: &Cx,
+        objects: &Objects,
+        published: Option<&Published>,
+        after: &str,
+    ) -> CheckResult {
+        unchanged(&self.in_use, &in_use(cx, published).await?, after)?;
+        unchanged(&self.told, &Facts::of_objects(cx, objects).await?, after)
+    }
+}
+
+async fn in_use(cx: &Cx, published: Option<&Published>) -> CheckResult<Facts> {
+    match published {
+        Some(published) => Facts::of_published(cx, published).await,
+        None => Ok(Facts::default()),
+    }
+}
+
+fn unchanged(before: &Facts, now: &Facts, after: &str) -> CheckResult {
+    let changes = before.changed(now);
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let (expected, actual) = Change::told(&changes);
+    Err(Violation::new(format!("the volume has changed after {after}"))
+        .expected(expected)
+        .actual(actual)
+        .into())
+}
+
+/// Ids of volumes and snapshots, as far as the driver lists them.
+struct Listed(BTreeSet<String>);
+
+impl Listed {
+    async fn now(cx: &Cx) -> CheckResult<Listed> {
+        let has = |capability| cx.target().capabilities().has(capability);
+        let mut ids = BTreeSet::new();
+        if has(Capability::ListVolumes) {
+            let volumes = cx.list_volumes().await?.into_iter().filter_map(|entry| entry.volume);
+            ids.extend(volumes.map(|volume| format!("volume {}", volume.volume_id)));
+        }
+        if has(Capability::ListSnapshots) {
+            let snapshots = cx.list_snapshots(v1::ListSnapshotsRequest::default()).await?;
+            ids.extend(snapshots.into_iter().map(|snapshot| format!("snapshot {}", snapshot.snapshot_id)));
+        }
+        Ok(Listed(ids))
+    }
+
+    fn beyond(&self, known: &Listed) -> Vec<String> {
+        self.0.difference(&known.0).cloned().collect()
+    }
+}
+
+/// Blames what is listed since a call was refused, if it comes each time, and stays. Others may use the same back end.
+async fn made(cx: &Cx, known: &Listed, wrong: &Asked, after: &str) -> CheckResult {
+    let new = Listed::now(cx).await?.beyond(known);
+    if new.is_empty() {
+        return Ok(());
+    }
+    for _ in 1..TIMES {
+        let known = Listed::now(cx).await?;
+        refused(cx, wrong).await?;
+        if Listed::now(cx).await?.beyond(&known).is_empty() {
+            return Ok(());
+        }
+    }
+    let gone = cx.eventually(Settles::VolumeUnlisted, || async {
+        let now = Listed::now(cx).await?;
+        Ok((!new.iter().any(|id| now.0.contains(id))).then_some(()))
+    });
+    if gone.await?.is_some() {
+        return Ok(());
+    }
+    let violation = Violation::new(format!("something was made although {after}"))
+        .expected("nothing in the lists that was not there before")
+        .actual(new.join(", "));
+    if cx.target().is_owned() {
+        return Err(violation.into());
+    }
+    cx.warn(violation);
+    Ok(())
+}
+
+/// A volume that was never attached can be deleted.
+async fn deletable(cx: &Cx, what: &str, after: &str) -> CheckResult {
+    let scope = cx.scope();
+    let volume = scope.node_volume().await?;
+    let right = Kind::Attach.ready(&scope, &volume).await?;
+    let Some((_, wrong)) = right.wrong(&scope).into_iter().find(|(other, _)| *other == what) else {
+        return Ok(());
+    };
+    if refused(&scope, &wrong).await?.filter(is_definite).is_none() {
+        return scope.undo().await;
+    }
+    let Err(kept) = scope.delete_volume(&volume.id).await.any_answer()? else { return scope.undo().await };
+    scope.undo_or_leave().await;
+    if kept.code != Code::FailedPrecondition {
+        return Ok(());
+    }
+    Err(Violation::new(format!("a volume counts as in use after {after}"))
+        .expected("OK from DeleteVolume: the volume was never attached")
+        .actual(kept)
+        .into())
+}

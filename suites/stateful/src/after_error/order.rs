@@ -1,0 +1,220 @@
+//! Things undone in an unusual order: whichever calls the driver does, the right order undoes the rest.
+
+use csi_harness::prelude::*;
+use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+
+use super::rules::AFTER_ERROR_004;
+
+/// A call that undoes something of a volume in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Undo {
+    Unpublish,
+    Unstage,
+    Detach,
+    Delete,
+}
+
+use Undo::{Delete, Detach, Unpublish, Unstage};
+
+/// The right order.
+const RIGHT: [Undo; 4] = [Unpublish, Unstage, Detach, Delete];
+/// What comes before it.
+const UNUSUAL: [&[Undo]; 7] = [
+    &[Unstage],
+    &[Detach],
+    &[Delete],
+    &[Unpublish, Detach],
+    &[Unpublish, Delete],
+    &[Unpublish, Unstage, Delete],
+    &[Delete, Detach, Unstage],
+];
+
+check! {
+    /// Nodes are drained by force, finalizers removed by hand, and controllers started anew in the middle of it. What is refused
+    /// then must not be refused for ever.
+    pub(super) UNUSUAL_ORDER {
+        id: "after-error/unusual-order",
+        title: "what was undone or deleted too early is undone by the right order of calls afterwards",
+        spec: [AFTER_ERROR_004],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: ["delete-volume-refusal-blocks", "node-unstage-refusal-blocks", "node-unstage-needs-attachment"],
+        runs: Odd,
+        access: Each,
+    }
+    async |cx| {
+        if NODE.unmet(cx.target(), cx.access()).is_none() {
+            for unusual in UNUSUAL {
+                undone(cx, unusual).await?;
+            }
+        }
+        dependents(cx).await
+    }
+}
+
+impl Undo {
+    fn is_there(self, cx: &Cx) -> bool {
+        let has = |capability| cx.target().capabilities().has(capability);
+        match self {
+            Unpublish | Delete => true,
+            Unstage => has(Capability::StageUnstageVolume),
+            Detach => has(Capability::PublishUnpublishVolume),
+        }
+    }
+
+    fn method(self) -> &'static str {
+        match self {
+            Unpublish => "NodeUnpublishVolume",
+            Unstage => "NodeUnstageVolume",
+            Detach => "ControllerUnpublishVolume",
+            Delete => "DeleteVolume",
+        }
+    }
+
+    async fn make(self, cx: &Cx, published: &Published, node_id: &str) -> Reply<()> {
+        let id = &published.staged.attached.volume.id;
+        match self {
+            Unpublish => cx.node_unpublish(id, &published.target_path).await.map(drop),
+            Unstage => cx.node_unstage(id, &published.staged.staging_path).await.map(drop),
+            Detach => cx.controller_unpublish(id, node_id).await.map(drop),
+            Delete => cx.delete_volume(id).await.map(drop),
+        }
+    }
+}
+
+/// Undoes a volume in use in an unusual order, and then in the right one.
+async fn undone(cx: &Cx, unusual: &[Undo]) -> CheckResult {
+    if unusual.iter().any(|undo| !undo.is_there(cx)) {
+        return Ok(());
+    }
+    let scope = cx.scope();
+    let volume = scope.node_volume().await?;
+    let published = scope.published(scope.staged(scope.attached(volume).await?).await?).await?;
+    let node_id = if Detach.is_there(cx) { scope.node_id().await? } else { String::new() };
+    let mut done = Vec::new();
+    let mut story = Vec::new();
+    for undo in unusual {
+        let answer = undo.make(&scope, &published, &node_id).await.any_answer()?;
+        story.push(match &answer {
+            Ok(()) => format!("{}: OK", undo.method()),
+            Err(refused) => format!("{}: {refused}", undo.method()),
+        });
+        done.extend(answer.is_ok().then_some(*undo));
+    }
+    for undo in RIGHT.into_iter().filter(|undo| undo.is_there(cx)) {
+        let Err(refused) = undo.make(&scope, &published, &node_id).await.any_answer()? else { continue };
+        // Of what the driver has deleted it may know nothing more; what is left of it shows below.
+        if done.contains(&Delete) {
+            continue;
+        }
+        scope.undo_or_leave().await;
+        let violation = Violation::new(format!("{} fails after an unusual order of calls", undo.method()))
+            .expected("OK: in the right order, everything can be undone")
+            .actual(format!("{refused}, after {}", story.join(", ")));
+        // What a caller has taken away under the driver, it may miss.
+        let is_callers = done.iter().any(|early| {
+            RIGHT.iter().position(|one| one == early) > RIGHT.iter().position(|one| *one == undo)
+        });
+        return match is_callers {
+            true => {
+                cx.warn(violation);
+                Ok(())
+            }
+            false => Err(violation.into()),
+        };
+    }
+    if cx.mounts_at(&published.target_path) > 0 {
+        // It was deleted under its workload, by a call that a driver may refuse and this one did.
+        cx.warn(
+            Violation::new(
+                "a volume is mounted still when everything was undone, after an unusual order of calls",
+            )
+            .expected(
+                "no mount: DeleteVolume of a volume in use is refused, or what is left of it can be undone",
+            )
+            .actual(format!("{}, and then the right order", story.join(", "))),
+        );
+    }
+    let Published { staged, target_path } = &published;
+    let places = [target_path.as_str(), staged.staging_path.as_str()];
+    if cx.shares_files_with_driver().await {
+        cx.unmount_below(places.into_iter().filter(|place| !place.is_empty()))?;
+    }
+    scope.undo().await
+}
+
+/// Deletes sources before what was made from them: allowed or not, it can be gone in the end, and until then what is left works.
+async fn dependents(cx: &Cx) -> CheckResult {
+    let has = |capability| cx.target().capabilities().has(capability);
+    if has(Capability::CreateDeleteSnapshot) {
+        let scope = cx.scope();
+        let volume = scope.node_volume().await?;
+        let snapshot_id = scope.new_snapshot(&volume.id).await?.snapshot_id;
+        let source = Source::Snapshot(SnapshotSource { snapshot_id: snapshot_id.clone() });
+        let copy = copy(&scope, &volume, source).await?;
+        let deleted = scope.delete_volume(&volume.id).await.any_answer()?.is_ok();
+        let snapshot_gone = scope.delete_snapshot(&snapshot_id).await.any_answer()?.is_ok();
+        usable(&scope, &copy, "its snapshot and the source of that").await?;
+        goes(scope.delete_volume(&copy.id).await, "a copy")?;
+        if !snapshot_gone {
+            goes(scope.delete_snapshot(&snapshot_id).await, "a snapshot of which nothing depends any more")?;
+        }
+        if !deleted {
+            goes(scope.delete_volume(&volume.id).await, "a volume of which nothing depends any more")?;
+        }
+        scope.undo().await?;
+    }
+    if has(Capability::CloneVolume) {
+        let scope = cx.scope();
+        let volume = scope.node_volume().await?;
+        let source = Source::Volume(VolumeSource { volume_id: volume.id.clone() });
+        let copy = copy(&scope, &volume, source).await?;
+        let deleted = scope.delete_volume(&volume.id).await.any_answer()?.is_ok();
+        usable(&scope, &copy, "its source").await?;
+        goes(scope.delete_volume(&copy.id).await, "a copy")?;
+        if !deleted {
+            goes(scope.delete_volume(&volume.id).await, "a volume of which nothing depends any more")?;
+        }
+        scope.undo().await?;
+    }
+    Ok(())
+}
+
+async fn copy(cx: &Cx, volume: &NodeVolume, source: Source) -> CheckResult<NodeVolume> {
+    let mut request = cx.create_node_volume_request().await?;
+    request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
+    let size_bytes = request.capacity_range.map_or(0, |range| range.required_bytes).max(volume.size_bytes);
+    request.capacity_range = Some(v1::CapacityRange { required_bytes: size_bytes, limit_bytes: 0 });
+    Ok(cx.create_volume(request).setup("a copy").await?.into())
+}
+
+/// A copy goes on being one, whatever became of what it was made from.
+async fn usable(cx: &Cx, copy: &NodeVolume, deleted: &str) -> CheckResult {
+    let request = v1::ValidateVolumeCapabilitiesRequest {
+        volume_id: copy.id.clone(),
+        volume_context: copy.context.clone(),
+        volume_capabilities: vec![cx.capability()],
+        ..Default::default()
+    };
+    match cx.call(request).await.any_answer()? {
+        Err(refused) if refused.code == Code::NotFound => {
+            Err(Violation::new(format!("a copy is gone after {deleted} was to be deleted"))
+                .expected("the copy, as it was")
+                .actual(format!("ValidateVolumeCapabilities answers {refused}"))
+                .into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn goes<T>(reply: Reply<T>, what: &str) -> CheckResult {
+    let rpc = reply.rpc();
+    match reply.any_answer()? {
+        Ok(_) => Ok(()),
+        Err(refused) => {
+            Err(Violation::new(format!("{rpc} fails for {what}, after an unusual order of calls"))
+                .expected("OK: in the right order, everything can be deleted")
+                .actual(refused)
+                .into())
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Objects beside that of a call which is refused or given up.
+
+use std::time::Duration;
+
+use csi_harness::prelude::*;
+use csi_proto::Service;
+
+use super::asked::Kind;
+use super::refused;
+use super::rules::AFTER_ERROR_002;
+use crate::budget::Budget;
+use crate::facts::{Change, Facts, Objects};
+
+/// After how long a call is given up at the most.
+const GIVEN_UP_MAX: Duration = Duration::from_millis(4);
+
+check! {
+    /// What is cleaned up behind a refusal must be its own: a workload that has done nothing wrong loses its volume otherwise.
+    pub(super) UNTOUCHED {
+        id: "after-error/others-untouched",
+        title: "calls that are refused or given up leave other volumes and snapshots as they are",
+        spec: [AFTER_ERROR_002],
+        needs: [CREATE_DELETE_VOLUME],
+        refuted_by: [
+            "controller-publish-refusal-detaches-others",
+            "node-stage-refusal-unstages-others",
+            "node-publish-refusal-unpublishes-others",
+        ],
+        runs: Serial,
+        access: Each,
+    }
+    async |cx| {
+        let others = Others::make(cx).await?;
+        let mut rng = cx.rng();
+        let kinds = Kind::of(cx);
+        let budget = Budget::new(cx, u32::try_from(kinds.len()).unwrap_or(u32::MAX));
+        let mut tries = 0;
+        for kind in kinds {
+            if !budget.goes_on(tries) {
+                break;
+            }
+            budget.tell_stage(cx, "RPC", tries);
+            tries += 1;
+            let scope = cx.scope();
+            let volume = scope.node_volume().await?;
+            let right = kind.ready(&scope, &volume).await?;
+            for (what, wrong) in right.wrong(&scope) {
+                if let Some(refused) = refused(&scope, &wrong).await? {
+                    let after = format!("{} {what} was refused with {refused}", right.method());
+                    others.look(cx, &after).await?;
+                }
+            }
+            let limit = GIVEN_UP_MAX.mul_f64(rng.f64());
+            if scope.give_up_after(limit, right.once(&scope)).await.is_none() {
+                others.look(cx, &format!("{} was given up after {limit:?}", right.method())).await?;
+            }
+            // What came of it, the same call says; whether it works, another check judges.
+            right.insist(&scope).await.any_answer().map(drop)?;
+            // Whether what a wrong call has done can be undone, others judge as well.
+            scope.undo_or_leave().await;
+        }
+        budget.tell(cx, tries, "RPCs");
+        Ok(())
+    }
+}
+
+/// A volume in use, and a snapshot of it, as far as the driver has that, with what was told of them at first.
+struct Others {
+    objects: Objects,
+    told: Facts,
+    published: Option<(Published, Facts)>,
+}
+
+impl Others {
+    async fn make(cx: &Cx) -> CheckResult<Others> {
+        let volume = cx.node_volume().await?;
+        let mut objects = Objects { volumes: vec![volume.clone()], ..Objects::default() };
+        if cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
+            objects.snapshots.push(cx.new_snapshot(&volume.id).await?.snapshot_id);
+        }
+        let mut published = None;
+        if cx.target().serves(Service::Node) {
+            let used = cx.published(cx.staged(cx.attached(volume).await?).await?).await?;
+            let first = Facts::of_published(cx, &used).await?;
+            let told = first.that_stay(&Facts::of_published(cx, &used).await?);
+            published = Some((used, told));
+        }
+        let first = Facts::of_objects(cx, &objects).await?;
+        let told = first.that_stay(&Facts::of_objects(cx, &objects).await?);
+        Ok(Others { objects, told, published })
+    }
+
+    /// Compares what is told of them with what was.
+    async fn look(&self, cx: &Cx, after: &str) -> CheckResult {
+        if let Some((published, told)) = &self.published {
+            judge(&told.changed(&Facts::of_published(cx, published).await?), after)?;
+        }
+        let mut changes = Vec::new();
+        let same = cx.eventually(Settles::Everything, || async {
+            let changes = self.told.changed(&Facts::of_objects(cx, &self.objects).await?);
+            Ok(changes.is_empty().then_some(()))
+        });
+        if same.await?.is_none() {
+            changes = self.told.changed(&Facts::of_objects(cx, &self.objects).await?);
+        }
+        judge(&changes, after)
+    }
+}
+
+fn judge(changes: &[Change], after: &str) -> CheckResult {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let (expected, actual) = Change::told(changes);
+    Err(Violation::new(format!("another volume or snapshot is no longer as it was after {after}"))
+        .expected(expected)
+        .actual(actual)
+        .into())
+}

@@ -1,0 +1,37 @@
+//! Rules of our own, for what a refusal leaves behind: the specification has each call stand by itself, and does not say so.
+
+use csi_harness::spec::requirements::Requirement;
+
+use crate::own_rule::own_rule;
+
+/// Where they are written down.
+const SECTION: &str = "csi-sanity's own rules, docs/after-error.md";
+
+const fn rule(id: &'static str, when: &'static str, expect: &'static str) -> Requirement {
+    own_rule(SECTION, id, when, expect)
+}
+
+/// The next call.
+pub static AFTER_ERROR_001: Requirement =
+    rule("AFTER-ERROR-001", "a call was refused", "the right call for the same object works");
+
+/// Other objects.
+pub static AFTER_ERROR_002: Requirement =
+    rule("AFTER-ERROR-002", "a call was refused or given up", "other objects are as they were");
+
+/// What is left of it.
+pub static AFTER_ERROR_003: Requirement = rule(
+    "AFTER-ERROR-003",
+    "a call was refused with a code that says that nothing was done",
+    "nothing was made or changed by it",
+);
+
+/// Calls in another order.
+pub static AFTER_ERROR_004: Requirement = rule(
+    "AFTER-ERROR-004",
+    "something was undone too early, or deleted while it was in use",
+    "the right order of calls then undoes everything",
+);
+
+/// All of them.
+pub static ALL: &[&Requirement] = &[&AFTER_ERROR_001, &AFTER_ERROR_002, &AFTER_ERROR_003, &AFTER_ERROR_004];

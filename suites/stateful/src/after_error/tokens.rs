@@ -1,0 +1,107 @@
+//! Tokens of lists once everything that they lead to is gone.
+
+use csi_harness::prelude::*;
+
+/// Objects that are made, so that a page ends with some of them.
+const OBJECTS: usize = 3;
+/// Lists longer than this are not read to their end by pages that follow what is made here.
+const ENTRIES_MAX: usize = 1_000;
+/// Pages that are read at the most until the last of the others.
+const PAGES_MAX: usize = 100;
+
+check! {
+    /// A list that is read while a namespace is deleted ends where nothing is any more.
+    pub(super) VOLUMES {
+        id: "after-error/token-of-deleted-volumes",
+        title: "a token of ListVolumes is good, or ABORTED, when all volumes that it leads to were deleted",
+        spec: [req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_022],
+        needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
+        refuted_by: ["list-volumes-fails-behind-deleted"],
+        runs: Serial,
+    }
+    async |cx| {
+        let mut ours = Vec::new();
+        for _ in 0..OBJECTS {
+            ours.push(cx.new_volume().await?.volume_id);
+        }
+        let listed = cx.list_volumes().await?;
+        let ids = listed.into_iter().filter_map(|entry| entry.volume).map(|volume| volume.volume_id);
+        let (mut left, behind) = split(ids.collect(), &ours)?;
+        let mut token = String::new();
+        for _ in 0..PAGES_MAX {
+            let request = v1::ListVolumesRequest { max_entries: left, starting_token: token };
+            let page = cx.call(request).setup("a page").await?;
+            token = page.next_token;
+            left -= i32::try_from(page.entries.len()).unwrap_or(i32::MAX);
+            if left <= 0 || token.is_empty() {
+                break;
+            }
+        }
+        needs_token(left, &token)?;
+        for id in &behind {
+            cx.delete_volume(id).setup("a volume deleted before its page is read").await?;
+        }
+        let request = v1::ListVolumesRequest { max_entries: 0, starting_token: token };
+        let refusal = refused_with(Code::Aborted).named_by(&req::CTRL_LISTVOL_022);
+        cx.call(request).await.may_be_refused(BEHIND_DELETED, refusal).map(drop)
+    }
+}
+
+check! {
+    /// The same of snapshots.
+    pub(super) SNAPSHOTS {
+        id: "after-error/token-of-deleted-snapshots",
+        title: "a token of ListSnapshots is good, or ABORTED, when all snapshots that it leads to were deleted",
+        spec: [req::CTRL_LISTSNAP_011, req::CTRL_LISTSNAP_019],
+        needs: [LIST_SNAPSHOTS, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
+        refuted_by: ["list-snapshots-fails-behind-deleted"],
+        runs: Serial,
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let mut ours = Vec::new();
+        for _ in 0..OBJECTS {
+            ours.push(cx.new_snapshot(&volume.volume_id).await?.snapshot_id);
+        }
+        let listed = cx.list_snapshots(v1::ListSnapshotsRequest::default()).await?;
+        let (mut left, behind) = split(listed.into_iter().map(|one| one.snapshot_id).collect(), &ours)?;
+        let mut token = String::new();
+        for _ in 0..PAGES_MAX {
+            let request =
+                v1::ListSnapshotsRequest { max_entries: left, starting_token: token, ..Default::default() };
+            let page = cx.call(request).setup("a page").await?;
+            token = page.next_token;
+            left -= i32::try_from(page.entries.len()).unwrap_or(i32::MAX);
+            if left <= 0 || token.is_empty() {
+                break;
+            }
+        }
+        needs_token(left, &token)?;
+        for id in &behind {
+            cx.delete_snapshot(id).setup("a snapshot deleted before its page is read").await?;
+        }
+        let request = v1::ListSnapshotsRequest { starting_token: token, ..Default::default() };
+        let refusal = refused_with(Code::Aborted).named_by(&req::CTRL_LISTSNAP_019);
+        cx.call(request).await.may_be_refused(BEHIND_DELETED, refusal).map(drop)
+    }
+}
+
+const BEHIND_DELETED: &str = "with a token behind which everything was deleted";
+
+/// How many entries come before those at the end that are ours alone, and which these are; one entry is left at least.
+fn split(listed: Vec<String>, ours: &[String]) -> CheckResult<(i32, Vec<String>)> {
+    let behind: Vec<String> =
+        listed.iter().skip(1).rev().take_while(|id| ours.contains(id)).cloned().collect();
+    if behind.is_empty() || listed.len() > ENTRIES_MAX {
+        return Err(Stop::skip("others' entries stand at the end of the list, or too many in it"));
+    }
+    let before = i32::try_from(listed.len() - behind.len()).unwrap_or(i32::MAX);
+    Ok((before, behind))
+}
+
+fn needs_token(left: i32, token: &str) -> CheckResult {
+    match left <= 0 && !token.is_empty() {
+        true => Ok(()),
+        false => Err(Stop::skip("the driver gives no token where only such entries follow")),
+    }
+}

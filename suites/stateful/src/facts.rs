@@ -1,0 +1,283 @@
+//! What a driver tells of objects, of its nodes and of itself, to be compared with what it tells later.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use csi_harness::prelude::*;
+use csi_proto::{Service, code_name};
+
+/// Entries of a list, beyond which it is not read again and again.
+const ENTRIES_MAX: usize = 2_000;
+/// Names under which entries of ListVolumes and ListSnapshots stand.
+const LISTED: &str = "listed";
+const ASKED: &str = "asked for";
+
+/// The objects that are looked at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Objects {
+    pub(crate) volumes: Vec<NodeVolume>,
+    pub(crate) snapshots: Vec<String>,
+    pub(crate) groups: Vec<v1::VolumeGroupSnapshot>,
+}
+
+/// What was told, each fact under what it is about; what was not told is missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts(BTreeMap<String, String>);
+
+/// A fact that is another one now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) what: String,
+    pub(crate) before: String,
+    pub(crate) now: Option<String>,
+}
+
+impl Facts {
+    /// What the driver tells of objects now.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub(crate) async fn of_objects(cx: &Cx, objects: &Objects) -> CheckResult<Facts> {
+        let mut facts = Facts::default();
+        facts.of_volumes(cx, &objects.volumes).await?;
+        facts.of_snapshots(cx, &objects.snapshots).await?;
+        for group in &objects.groups {
+            facts.of_group(cx, group).await?;
+        }
+        Ok(facts)
+    }
+
+    /// What is so of a volume in use: it is still there, and the call that published it is answered as before. That call may
+    /// mend what is wrong, so that the first look counts.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub(crate) async fn of_published(cx: &Cx, published: &Published) -> CheckResult<Facts> {
+        let mut facts = Facts::default();
+        let Published { staged, target_path } = published;
+        let volume = &staged.attached.volume.id;
+        if cx.target().capabilities().has(Capability::GetVolumeStats) {
+            let request = v1::NodeGetVolumeStatsRequest {
+                volume_id: volume.clone(),
+                volume_path: target_path.clone(),
+                staging_target_path: staged.staging_path.clone(),
+            };
+            let about = format!("NodeGetVolumeStats of volume {volume} at {target_path}");
+            facts.add_answer(&about, cx.call(request).await)?;
+        }
+        facts.add(&format!("at {target_path}"), "mounts", cx.mounts_at(target_path).to_string());
+        let request = cx.publish_request(staged, target_path);
+        let about = format!("NodePublishVolume of volume {volume} at {target_path}, repeated");
+        facts.add_answer(&about, cx.node_publish(request).await)?;
+        Ok(facts)
+    }
+
+    /// What the driver tells of itself and its nodes now.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub(crate) async fn of_driver(cx: &Cx) -> CheckResult<Facts> {
+        let mut facts = Facts::default();
+        if let Some(info) = told(cx.call(v1::GetPluginInfoRequest {}).await)? {
+            facts.add("GetPluginInfo", "name", info.name);
+            facts.add("GetPluginInfo", "vendor_version", info.vendor_version);
+            facts.add("GetPluginInfo", "manifest", format!("{:?}", info.manifest));
+        }
+        if let Some(plugin) = told(cx.call(v1::GetPluginCapabilitiesRequest {}).await)? {
+            facts.add_all("GetPluginCapabilities", &plugin.capabilities);
+        }
+        if cx.target().serves(Service::Controller)
+            && let Some(can) = told(cx.call(v1::ControllerGetCapabilitiesRequest {}).await)?
+        {
+            facts.add_all("ControllerGetCapabilities", &can.capabilities);
+        }
+        if cx.target().serves(Service::GroupController)
+            && let Some(can) = told(cx.call(v1::GroupControllerGetCapabilitiesRequest {}).await)?
+        {
+            facts.add_all("GroupControllerGetCapabilities", &can.capabilities);
+        }
+        if cx.target().serves(Service::Node) {
+            for node in 0..cx.target().nodes().len() {
+                facts.of_node(&cx.at_node(node), node + 1).await?;
+            }
+        }
+        Ok(facts)
+    }
+
+    async fn of_node(&mut self, cx: &Cx, number: usize) -> CheckResult {
+        let about = |rpc: &str| format!("{rpc} of node {number}");
+        if let Some(can) = told(cx.call(v1::NodeGetCapabilitiesRequest {}).await)? {
+            self.add_all(&about("NodeGetCapabilities"), &can.capabilities);
+        }
+        if let Some(info) = told(cx.call(v1::NodeGetInfoRequest {}).await)? {
+            let about = about("NodeGetInfo");
+            self.add(&about, "node_id", info.node_id);
+            self.add(&about, "max_volumes_per_node", info.max_volumes_per_node.to_string());
+            if let Some(topology) = info.accessible_topology {
+                self.add(&about, "accessible_topology", format!("{:?}", topology.segments));
+            }
+        }
+        Ok(())
+    }
+
+    async fn of_volumes(&mut self, cx: &Cx, volumes: &[NodeVolume]) -> CheckResult {
+        let capabilities = cx.target().capabilities();
+        for volume in volumes {
+            self.of_use(cx, volume).await?;
+            if capabilities.has(Capability::GetVolume) {
+                let request = v1::ControllerGetVolumeRequest { volume_id: volume.id.clone() };
+                if let Some(found) = told(cx.call(request).await)? {
+                    let nodes = found.status.map(|status| status.published_node_ids);
+                    self.of_volume(ASKED, found.volume.as_ref(), nodes);
+                }
+            }
+        }
+        if !capabilities.has(Capability::ListVolumes) || volumes.is_empty() {
+            return Ok(());
+        }
+        let ids: BTreeSet<&str> = volumes.iter().map(|volume| volume.id.as_str()).collect();
+        for entry in cx.list_volumes().await?.into_iter().take(ENTRIES_MAX) {
+            let is_ours = entry.volume.as_ref().is_some_and(|volume| ids.contains(volume.volume_id.as_str()));
+            if is_ours {
+                let nodes = entry.status.map(|status| status.published_node_ids);
+                self.of_volume(LISTED, entry.volume.as_ref(), nodes);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the volume can be used as it was made.
+    async fn of_use(&mut self, cx: &Cx, volume: &NodeVolume) -> CheckResult {
+        if !cx.target().serves(Service::Controller) {
+            return Ok(());
+        }
+        let request = v1::ValidateVolumeCapabilitiesRequest {
+            volume_id: volume.id.clone(),
+            volume_context: volume.context.clone(),
+            volume_capabilities: vec![cx.capability()],
+            ..Default::default()
+        };
+        let about = format!("ValidateVolumeCapabilities of volume {}", volume.id);
+        self.add_answer(&about, cx.call(request).await)
+    }
+
+    fn of_volume(&mut self, how: &str, volume: Option<&v1::Volume>, nodes: Option<Vec<String>>) {
+        let Some(volume) = volume else { return };
+        let about = format!("volume {}, {how}", volume.volume_id);
+        self.add(&about, "capacity_bytes", volume.capacity_bytes.to_string());
+        self.add(&about, "volume_context", format!("{:?}", volume.volume_context));
+        if let Some(source) = &volume.content_source {
+            self.add(&about, "content_source", wire(source));
+        }
+        if !volume.accessible_topology.is_empty() {
+            self.add_all(&format!("{about}, accessible_topology"), &volume.accessible_topology);
+        }
+        // More nodes than have it may stand there, but not fewer.
+        for node in nodes.unwrap_or_default() {
+            self.add(&about, &format!("published_node_ids with {node}"), "yes".to_owned());
+        }
+    }
+
+    async fn of_snapshots(&mut self, cx: &Cx, snapshots: &[String]) -> CheckResult {
+        let capabilities = cx.target().capabilities();
+        for id in snapshots {
+            if capabilities.has(Capability::GetSnapshot) {
+                let request = v1::GetSnapshotRequest { snapshot_id: id.clone(), ..Default::default() };
+                let found = told(cx.call(request).await)?.and_then(|found| found.snapshot);
+                self.of_snapshot(ASKED, found.as_ref());
+            }
+            if capabilities.has(Capability::ListSnapshots) {
+                let only = v1::ListSnapshotsRequest { snapshot_id: id.clone(), ..Default::default() };
+                let listed = cx.list_snapshots(only).await?;
+                self.of_snapshot(LISTED, listed.iter().find(|listed| listed.snapshot_id == *id));
+            }
+        }
+        Ok(())
+    }
+
+    async fn of_group(&mut self, cx: &Cx, group: &v1::VolumeGroupSnapshot) -> CheckResult {
+        let request = v1::GetVolumeGroupSnapshotRequest {
+            group_snapshot_id: group.group_snapshot_id.clone(),
+            snapshot_ids: group.snapshots.iter().map(|member| member.snapshot_id.clone()).collect(),
+            ..Default::default()
+        };
+        let found = told(cx.call(request).await)?.and_then(|found| found.group_snapshot);
+        let Some(found) = found else { return Ok(()) };
+        let about = format!("group snapshot {}", found.group_snapshot_id);
+        self.add(&about, "creation_time", moment(found.creation_time.as_ref()));
+        found.snapshots.iter().for_each(|member| self.of_snapshot(ASKED, Some(member)));
+        Ok(())
+    }
+
+    fn of_snapshot(&mut self, how: &str, snapshot: Option<&v1::Snapshot>) {
+        let Some(snapshot) = snapshot else { return };
+        let about = format!("snapshot {}, {how}", snapshot.snapshot_id);
+        self.add(&about, "source_volume_id", snapshot.source_volume_id.clone());
+        self.add(&about, "creation_time", moment(snapshot.creation_time.as_ref()));
+        if snapshot.ready_to_use {
+            self.add(&about, "ready_to_use", "true".to_owned());
+            self.add(&about, "size_bytes", snapshot.size_bytes.to_string());
+        }
+        if !snapshot.group_snapshot_id.is_empty() {
+            self.add(&about, "group_snapshot_id", snapshot.group_snapshot_id.clone());
+        }
+    }
+
+    fn add(&mut self, about: &str, what: &str, told: String) {
+        self.0.insert(format!("{what} ({about})"), told);
+    }
+
+    /// Messages of a list, in whatever order.
+    fn add_all<M: prost::Name + 'static>(&mut self, about: &str, messages: &[M]) {
+        let mut entries: Vec<String> = messages.iter().map(wire).collect();
+        entries.sort_unstable();
+        self.add(about, "entries", entries.join(", "));
+    }
+
+    /// How a call is answered, whatever it says.
+    fn add_answer<T>(&mut self, about: &str, reply: Reply<T>) -> CheckResult {
+        let told = match reply.code()? {
+            Code::Ok => "OK",
+            code => code_name(code),
+        };
+        self.add(about, "answer", told.to_owned());
+        Ok(())
+    }
+
+    /// What is told alike twice: of what changes by itself nothing can be said later.
+    pub(crate) fn that_stay(mut self, again: &Facts) -> Facts {
+        self.0.retain(|what, told| again.0.get(what) == Some(told));
+        self
+    }
+
+    /// What is told otherwise now, or no more.
+    pub(crate) fn changed(&self, now: &Facts) -> Vec<Change> {
+        let change = |(what, before): (&String, &String)| Change {
+            what: what.clone(),
+            before: before.clone(),
+            now: now.0.get(what).cloned(),
+        };
+        let is_other = |(what, before): &(&String, &String)| now.0.get(*what) != Some(*before);
+        self.0.iter().filter(is_other).map(change).collect()
+    }
+}
+
+impl Change {
+    /// What is the same now as it was, and what it is instead.
+    pub(crate) fn told(changes: &[Change]) -> (String, String) {
+        let line = |what: &str, told: &str| format!("{what}: {told}");
+        let before: Vec<String> = changes.iter().map(|one| line(&one.what, &one.before)).collect();
+        let now: Vec<String> =
+            changes.iter().map(|one| line(&one.what, one.now.as_deref().unwrap_or("not told"))).collect();
+        (before.join("; "), now.join("; "))
+    }
+}
+
+/// The response, if there is one; a refusal tells nothing.
+fn told<T>(reply: Reply<T>) -> CheckResult<Option<T>> {
+    Ok(reply.any_answer()?.ok())
+}
+
+/// A moment, in whole seconds: a driver may tell it more exactly at first.
+fn moment(time: Option<&prost_types::Timestamp>) -> String {
+    time.map_or_else(|| "none".to_owned(), |time| format!("{} s", time.seconds))
+}

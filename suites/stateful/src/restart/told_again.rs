@@ -1,0 +1,98 @@
+//! What a driver tells of itself, of its nodes and of objects, before it is killed and after.
+
+use csi_harness::prelude::*;
+use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+
+use super::memory::needs_memory;
+use super::rules::RESTART_001;
+use super::{bring_back, driver, kill};
+use crate::facts::{Change, Facts, Objects};
+
+check! {
+    /// Orchestrators keep what they were told once: the node's id and topology for as long as it is registered, and sizes and sources
+    /// in objects of their own.
+    pub(super) TOLD_AGAIN {
+        id: "restart/told-again",
+        title: "a driver that was killed tells the same of itself, its nodes, volumes and snapshots as before",
+        spec: [RESTART_001],
+        needs: [CREATE_DELETE_VOLUME, RESTARTS],
+        refuted_by: [
+            "restart-changes-node-id",
+            "restart-forgets-node-topology",
+            "restart-forgets-sizes",
+            "restart-forgets-snapshot-sizes",
+            "restart-forgets-sources",
+            "restart-shifts-creation-times",
+        ],
+        duplicate_of: "restart/remembers",
+    }
+    async |cx| {
+        let driver = driver(cx)?;
+        needs_memory(driver)?;
+        let objects = objects(cx).await?;
+        let [of_driver, of_objects] = told(cx, &objects).await?;
+        let [driver_again, objects_again] = told(cx, &objects).await?;
+        let before = [of_driver.that_stay(&driver_again), of_objects.that_stay(&objects_again)];
+        kill(driver).await?;
+        bring_back(cx, driver, "killed", Vec::new()).await?;
+        // What a driver reads again in the background is there after a while.
+        let same = cx.eventually(Settles::Everything, || async {
+            let changes = changed(cx, &objects, &before).await?;
+            Ok(changes.is_empty().then_some(()))
+        });
+        if same.await?.is_some() {
+            return Ok(());
+        }
+        let changes = changed(cx, &objects, &before).await?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let (expected, actual) = Change::told(&changes);
+        Err(Violation::new("the driver tells something else after it was killed and started than before")
+            .expected(expected)
+            .actual(actual)
+            .into())
+    }
+}
+
+/// What is told of the driver, and of the objects.
+async fn told(cx: &Cx, objects: &Objects) -> CheckResult<[Facts; 2]> {
+    Ok([Facts::of_driver(cx).await?, Facts::of_objects(cx, objects).await?])
+}
+
+async fn changed(cx: &Cx, objects: &Objects, before: &[Facts; 2]) -> CheckResult<Vec<Change>> {
+    let now = told(cx, objects).await?;
+    Ok(before.iter().zip(&now).flat_map(|(before, now)| before.changed(now)).collect())
+}
+
+/// A volume, and what can be made from it.
+async fn objects(cx: &Cx) -> CheckResult<Objects> {
+    let has = |capability| cx.target().capabilities().has(capability);
+    let volume = cx.node_volume().await?;
+    let mut objects = Objects { volumes: vec![volume.clone()], ..Objects::default() };
+    let mut sources = Vec::new();
+    if has(Capability::CreateDeleteSnapshot) {
+        let snapshot_id = cx.new_snapshot(&volume.id).await?.snapshot_id;
+        objects.snapshots.push(snapshot_id.clone());
+        sources.push(Source::Snapshot(SnapshotSource { snapshot_id }));
+    }
+    if has(Capability::CloneVolume) {
+        sources.push(Source::Volume(VolumeSource { volume_id: volume.id.clone() }));
+    }
+    for source in sources {
+        let request = v1::CreateVolumeRequest {
+            volume_content_source: Some(v1::VolumeContentSource { r#type: Some(source) }),
+            capacity_range: Some(v1::CapacityRange {
+                required_bytes: volume.size_bytes.max(cx.volume_size_bytes()),
+                limit_bytes: 0,
+            }),
+            ..cx.create_node_volume_request().await?
+        };
+        objects.volumes.push(cx.create_volume(request).setup("a copy").await?.into());
+    }
+    if has(Capability::CreateDeleteGetVolumeGroupSnapshot) {
+        let request = cx.create_group_snapshot_request(&[&volume.id]);
+        objects.groups.push(cx.create_group_snapshot(request).setup("a group snapshot").await?);
+    }
+    Ok(objects)
+}
