@@ -10,7 +10,7 @@
 //! - What a call may have left behind although it was refused is undone with a call, where kubelet would leave it alone.
 //! - For block volumes there is no loop device that keeps the published device busy, no global map and no link in the pod's
 //!   directory: the driver sees none of them.
-//! - Statistics of volumes and of their health are not asked for.
+//! - Health is looked after as Kubernetes 1.37 does it, in periods, and besides whenever a test wants to know.
 //! - One volume is published to one pod after the other; its pods are not served at the same time.
 //! - Where a Secret is missing, or a class is wrong, nobody waits for it: whoever looks at an object is told.
 //!
@@ -24,6 +24,8 @@ mod controllers;
 mod csi_driver;
 mod failure;
 mod group_snapshotter;
+mod health;
+mod health_monitor;
 mod kubelet;
 pub(crate) mod parameters;
 mod provisioner;
@@ -58,8 +60,8 @@ use tonic::{Code, async_trait};
 
 use crate::cluster::{
     AttributesClass, Block, Capacity, Claim, ClaimSpec, Cluster, Done, Event, Feature, GroupSnapshot,
-    GroupSnapshotSpec, Node, Output, Pairs, PersistentVolume, Pod, PodPhase, PodSpec, Snapshot,
-    SnapshotClass, SnapshotSpec, StorageClass, VolumePhase, VolumeSource,
+    GroupSnapshotSpec, HealthCondition, HealthOf, Node, Output, Pairs, PersistentVolume, Pod, PodPhase,
+    PodSpec, Snapshot, SnapshotClass, SnapshotSpec, StorageClass, VolumePhase, VolumeSource,
 };
 use crate::room::{Room, Share};
 pub use clusters::LocalClusters;
@@ -153,6 +155,7 @@ impl Local {
         components.spawn(resizer::modify_all(shared.clone()));
         components.spawn(snapshotter::run(shared.clone()));
         components.spawn(group_snapshotter::run(shared.clone()));
+        components.spawn(health_monitor::run(shared.clone()));
         let components = Arc::new(Components { tasks: Mutex::new(components), over: over.into() });
         cx.removes(components.clone());
         let local = Local { shared, kubelets: Mutex::default(), components, _share: share };
@@ -275,12 +278,9 @@ impl Cluster for Local {
         if let Some((_, why)) = NEVER_OFFERED.iter().find(|(never, _)| *never == feature) {
             return Err((*why).to_owned());
         }
-        match feature {
-            Feature::GroupSnapshots if !self.shared.has(Capability::CreateDeleteGetVolumeGroupSnapshot) => {
-                Err("the driver does not have CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT".to_owned())
-            }
-            Feature::SnapshotMetadata if !self.shared.has(Capability::SnapshotMetadataService) => {
-                Err("the driver does not have SNAPSHOT_METADATA_SERVICE".to_owned())
+        match feature.capability() {
+            Some(capability) if !self.shared.has(capability) => {
+                Err(format!("the driver does not have {}", capability.name()))
             }
             _ => Ok(()),
         }
@@ -546,6 +546,17 @@ impl Cluster for Local {
     async fn delete_group_snapshot(&self, name: &str) -> Done {
         self.change(|objects| objects.group_snapshots.get_mut(name).map(GroupObject::delete));
         Ok(())
+    }
+
+    async fn look_after_health(&self) -> Done {
+        for node in 0..self.shared.nodes.len() {
+            kubelet::health::round(&self.shared, node).await?;
+        }
+        health_monitor::round(&self.shared).await
+    }
+
+    async fn health(&self, of: &HealthOf) -> Done<Option<Vec<HealthCondition>>> {
+        Ok(self.look(|objects| objects.health.get(of).cloned()))
     }
 
     async fn events(&self, object: &str) -> Done<Vec<Event>> {

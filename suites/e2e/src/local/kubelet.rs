@@ -3,6 +3,7 @@
 mod containers;
 mod expansion;
 mod fs_group;
+pub(super) mod health;
 mod pod;
 mod reconstruction;
 mod republish;
@@ -43,6 +44,8 @@ impl Kubelet {
         let orphans = kubelet.reconstruct().await;
         let mut changes = store.subscribe();
         let mut pods = JoinSet::new();
+        let watching = kubelet.clone();
+        pods.spawn(async move { watching.watch_health().await });
         let mut known = BTreeSet::new();
         for orphan in orphans {
             let kubelet = kubelet.clone();
@@ -73,14 +76,7 @@ impl Kubelet {
 
     /// Asks the driver whether it can do this: again and again, as kubelet does.
     async fn can(&self, capability: NodeCapability) -> Result<bool, Failure> {
-        use v1::node_service_capability::Type;
-        let reply = self.cx.call(v1::NodeGetCapabilitiesRequest {}).once().await;
-        let response = self.shared.heard(&reply)?;
-        let has = |found: v1::NodeServiceCapability| match found.r#type {
-            Some(Type::Rpc(rpc)) => rpc.r#type() == capability,
-            None => false,
-        };
-        Ok(response.capabilities.into_iter().any(has))
+        can(&self.shared, &self.cx, capability).await
     }
 
     /// What is kept of a volume under this key.
@@ -90,4 +86,15 @@ impl Kubelet {
         let new = || Arc::new(tokio::sync::Mutex::new(Device::new(scope())));
         devices.entry(key.to_owned()).or_insert_with(new).clone()
     }
+}
+
+async fn can(shared: &Shared, node: &Cx, capability: NodeCapability) -> Result<bool, Failure> {
+    use v1::node_service_capability::Type;
+    let reply = node.call(v1::NodeGetCapabilitiesRequest {}).once().await;
+    let response = shared.heard(&reply)?;
+    let has = |found: v1::NodeServiceCapability| match found.r#type {
+        Some(Type::Rpc(rpc)) => rpc.r#type() == capability,
+        None => false,
+    };
+    Ok(response.capabilities.into_iter().any(has))
 }
