@@ -120,10 +120,18 @@ impl Settings {
 pub struct Local {
     shared: Arc<Shared>,
     /// kubelets by the numbers of their nodes, as far as they run.
-    kubelets: Mutex<BTreeMap<usize, AbortHandle>>,
+    kubelets: Mutex<BTreeMap<usize, Running>>,
     components: Arc<Components>,
     /// Released with the cluster.
     _share: Option<Share>,
+}
+
+/// A kubelet that runs.
+#[derive(Debug)]
+struct Running {
+    task: AbortHandle,
+    /// Closed once nothing works for it any more.
+    over: mpsc::Receiver<Infallible>,
 }
 
 impl Local {
@@ -167,7 +175,10 @@ impl Local {
         let mut kubelets = self.kubelets.lock();
         let mut components = self.components.tasks.lock();
         let shared = self.shared.clone();
-        kubelets.entry(node).or_insert_with(|| components.spawn(Kubelet::run(shared, node)));
+        kubelets.entry(node).or_insert_with(|| {
+            let (live, over) = mpsc::channel(1);
+            Running { task: components.spawn(Kubelet::run(shared, node, live)), over }
+        });
     }
 
     fn look<T>(&self, look: impl FnOnce(&Objects) -> T) -> T {
@@ -577,11 +588,13 @@ impl Cluster for Local {
 
     async fn stop_kubelet(&self, node: &str) -> Done {
         let node = self.node_number(node)?;
-        let mut kubelets = self.kubelets.lock();
-        if let Some(kubelet) = kubelets.remove(&node) {
-            kubelet.abort();
+        let kubelet = self.kubelets.lock().remove(&node);
+        let Some(mut kubelet) = kubelet else { return Ok(()) };
+        kubelet.task.abort();
+        match tokio::time::timeout(END_LIMIT, kubelet.over.recv()).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Stop::broken(format!("kubelet goes on after {} s", END_LIMIT.as_secs()))),
         }
-        Ok(())
     }
 
     async fn start_kubelet(&self, node: &str) -> Done {

@@ -10,11 +10,13 @@ mod republish;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use csi_harness::prelude::Cx;
 use csi_proto::lock::Mutex;
 use csi_proto::v1;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::failure::Failure;
@@ -33,14 +35,16 @@ pub(super) struct Kubelet {
     cx: Cx,
     /// Volumes that are staged here, or were, by their staging paths' keys.
     devices: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<Device>>>>,
+    /// Whatever works for this kubelet holds all of it. Nothing is sent here: it closes when the last one ends.
+    _live: mpsc::Sender<Infallible>,
 }
 
 impl Kubelet {
     /// Runs kubelet on a node, for ever.
-    pub(super) async fn run(shared: Arc<Shared>, node: usize) {
+    pub(super) async fn run(shared: Arc<Shared>, node: usize, live: mpsc::Sender<Infallible>) {
         let cx = shared.cx.at_node(node);
         let store = shared.store.clone();
-        let kubelet = Arc::new(Kubelet { shared, node, cx, devices: Mutex::default() });
+        let kubelet = Arc::new(Kubelet { shared, node, cx, devices: Mutex::default(), _live: live });
         let orphans = kubelet.reconstruct().await;
         let mut changes = store.subscribe();
         let mut pods = JoinSet::new();
