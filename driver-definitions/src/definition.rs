@@ -87,6 +87,8 @@ pub struct DriverInfo {
     pub volume_modify_stress_test_options: Option<ModifyStressTestOptions>,
     /// The size of the stress test of group snapshots. Without it the test skips.
     pub volume_group_snapshot_stress_test_options: Option<SnapshotStressTestOptions>,
+    /// The size of the stress test of snapshot metadata, of Kubernetes 1.37 or later. Without it the test skips.
+    pub snapshot_metadata_stress_test_options: Option<SnapshotMetadataStressTestOptions>,
     /// What the driver has to achieve in the tests of performance. Without it they skip.
     pub performance_test_options: Option<PerformanceTestOptions>,
 }
@@ -231,6 +233,16 @@ pub struct SnapshotStressTestOptions {
 pub struct ModifyStressTestOptions {
     /// Volumes. The test fails with 0.
     pub num_pods: u32,
+}
+
+/// The size of the stress test of snapshot metadata.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct SnapshotMetadataStressTestOptions {
+    /// Pods, each with a block volume, and later with two more. The test skips with 0.
+    pub num_pods: u32,
+    /// How often the snapshots of each volume are taken and looked at. The test skips with 0.
+    pub num_snapshot_pairs: u32,
 }
 
 /// What the driver has to achieve in the tests of performance.

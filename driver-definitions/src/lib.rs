@@ -38,7 +38,7 @@ pub use csi_driver::{CsiDriver, FsGroupPolicy, TokenRequest, VolumeLifecycleMode
 pub use definition::{
     AccessMode, AttributesClassSource, ClassSource, DriverDefinition, DriverInfo, ExpectedMetrics,
     InlineVolume, ModifyStressTestOptions, PerformanceTestOptions, ProvisioningOptions, SizeRange,
-    SnapshotStressTestOptions, Source, StressTestOptions,
+    SnapshotMetadataStressTestOptions, SnapshotStressTestOptions, Source, StressTestOptions,
 };
 pub use document::Place;
 pub use duration::{DurationError, parse_duration};

@@ -59,6 +59,7 @@ DriverInfo:
   VolumeSnapshotStressTestOptions: {NumPods: 3, NumSnapshots: 4}
   VolumeModifyStressTestOptions: {NumPods: 5}
   VolumeGroupSnapshotStressTestOptions: {NumPods: 6, NumSnapshots: 7}
+  SnapshotMetadataStressTestOptions: {NumPods: 8, NumSnapshotPairs: 9}
   PerformanceTestOptions:
     ProvisioningOptions:
       VolumeSize: 1Mi
@@ -101,6 +102,8 @@ DriverInfo:
     assert_eq!(info.volume_modify_stress_test_options.as_ref().unwrap().num_pods, 5);
     let groups = info.volume_group_snapshot_stress_test_options.as_ref().unwrap();
     assert_eq!((groups.num_pods, groups.num_snapshots), (6, 7));
+    let metadata = info.snapshot_metadata_stress_test_options.as_ref().unwrap();
+    assert_eq!((metadata.num_pods, metadata.num_snapshot_pairs), (8, 9));
     let provisioning = info.performance_test_options.as_ref().unwrap().provisioning_options.as_ref().unwrap();
     assert_eq!((provisioning.volume_size, provisioning.count), (Some(mi(1)), 300));
     let metrics = provisioning.expected_metrics.as_ref().unwrap();

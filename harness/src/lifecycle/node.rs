@@ -437,6 +437,14 @@ impl Cx {
         self.make_target(Layout::device_data(name)).await
     }
 
+    /// The directory in which kubelet maps a block volume that it knows by `name` to its pods.
+    ///
+    /// # Errors
+    /// Broken if it cannot be made.
+    pub async fn kubelet_device_map_path(&self, name: &str) -> Result<String, Stop> {
+        self.make_staging(Layout::device_map(name)).await
+    }
+
     /// Writes a file that belongs to the check and is removed after it, such as kubelet's `vol_data.json`.
     ///
     /// # Errors

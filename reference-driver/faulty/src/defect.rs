@@ -166,6 +166,8 @@ defects! {
     KeepsDeletedSnapshots = "hostpath/keeps-deleted-snapshots";
     /// A copy that its caller gave up while it was made is handed out as it is.
     HandsOutHalfCopies = "hostpath/hands-out-half-copies";
+    /// The room for a stream of SnapshotMetadata is never given back: every one after the first is refused.
+    KeepsStreams = "hostpath/keeps-streams";
     /// A driver that starts takes all mounts away.
     UnmountsAtStart = "hostpath/unmounts-at-start";
 }

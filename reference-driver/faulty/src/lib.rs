@@ -18,6 +18,7 @@ use csi_proto::v1::controller_server::{Controller, ControllerServer};
 use csi_proto::v1::group_controller_server::{GroupController, GroupControllerServer};
 use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::{Node, NodeServer};
+use csi_proto::v1::snapshot_metadata_server::{SnapshotMetadata, SnapshotMetadataServer};
 use csi_proto::v1::*;
 use tokio::sync::Mutex;
 use tonic::service::Routes;
@@ -73,6 +74,8 @@ pub(crate) struct Seen {
     pub(crate) snapshots: BTreeMap<String, Snapshot>,
     /// The second members of group snapshots by their ids, with their volumes.
     pub(crate) late_members: BTreeMap<String, String>,
+    /// Whether blocks of a snapshot were asked for.
+    pub(crate) streamed: bool,
     pub(crate) data: Data,
 }
 
@@ -84,6 +87,7 @@ pub fn routes(driver: &HostpathDriver, defect: Option<Defect>) -> Routes {
     Routes::new(IdentityServer::new(driver.clone()))
         .add_service(ControllerServer::new(faulty.clone()))
         .add_service(GroupControllerServer::new(faulty.clone()))
+        .add_service(SnapshotMetadataServer::new(faulty.clone()))
         .add_service(NodeServer::new(faulty))
 }
 
@@ -103,6 +107,40 @@ impl Faults {
             Some(Defect::ForbidsExecution) => mount.mount_flags.push("noexec".to_owned()),
             _ => {}
         }
+    }
+}
+
+impl Faults {
+    /// Whether there is room for one more stream.
+    async fn has_room_for_stream(&self) -> Result<(), Status> {
+        let others = std::mem::replace(&mut self.seen.lock().await.streamed, true);
+        match others && self.has(Defect::KeepsStreams) {
+            true => Err(Status::resource_exhausted("too many streams")),
+            false => Ok(()),
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl SnapshotMetadata for Faulty {
+    type GetMetadataAllocatedStream = <HostpathDriver as SnapshotMetadata>::GetMetadataAllocatedStream;
+
+    async fn get_metadata_allocated(
+        &self,
+        request: Request<GetMetadataAllocatedRequest>,
+    ) -> Reply<Self::GetMetadataAllocatedStream> {
+        self.faults.has_room_for_stream().await?;
+        self.driver.get_metadata_allocated(request).await
+    }
+
+    type GetMetadataDeltaStream = <HostpathDriver as SnapshotMetadata>::GetMetadataDeltaStream;
+
+    async fn get_metadata_delta(
+        &self,
+        request: Request<GetMetadataDeltaRequest>,
+    ) -> Reply<Self::GetMetadataDeltaStream> {
+        self.faults.has_room_for_stream().await?;
+        self.driver.get_metadata_delta(request).await
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod claim;
 mod class;
+mod health;
 mod pod;
 mod secret;
 mod snapshot;
@@ -21,6 +22,7 @@ pub use claim::{
     AccessMode, Claim, ClaimPhase, ClaimSpec, DataSource, PersistentVolume, VolumeMode, VolumePhase,
 };
 pub use class::{AttributesClass, BindingMode, Pairs, ReclaimPolicy, SnapshotClass, StorageClass};
+pub use health::{HealthCondition, HealthOf};
 pub use pod::{
     Container, Ended, FsGroupPolicy, Output, Pod, PodPhase, PodSpec, PodVolume, SeLinuxChangePolicy,
     VolumeDevice, VolumeMount, VolumeSource,
@@ -117,6 +119,14 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     /// Deletes a VolumeGroupSnapshot.
     async fn delete_group_snapshot(&self, name: &str) -> Done;
 
+    /// Has kubelet and the health monitor ask the driver now what they else ask now and then, and waits for it.
+    ///
+    /// # Errors
+    /// A violation if an answer is one that no status can hold.
+    async fn look_after_health(&self) -> Done;
+    /// What the status of something says of its health; `None` as long as nobody has found out.
+    async fn health(&self, of: &HealthOf) -> Done<Option<Vec<HealthCondition>>>;
+
     /// What was reported of an object, the oldest first: messages of events, such as those of a failed mount.
     async fn events(&self, object: &str) -> Done<Vec<Event>>;
 
@@ -160,6 +170,14 @@ pub enum Feature {
     GroupSnapshots,
     /// VolumeAttributesClasses.
     AttributesClasses,
+    /// Statistics of volumes in use.
+    VolumeStats,
+    /// The health of volumes in use, as their nodes see it.
+    VolumeHealth,
+    /// The health of a driver's back end, as nodes see it.
+    StorageHealth,
+    /// The health of volumes, as the controller of the driver sees it.
+    ClaimHealth,
 }
 
 impl Feature {
@@ -172,7 +190,28 @@ impl Feature {
         Feature::SnapshotMetadata,
         Feature::GroupSnapshots,
         Feature::AttributesClasses,
+        Feature::VolumeStats,
+        Feature::VolumeHealth,
+        Feature::StorageHealth,
+        Feature::ClaimHealth,
     ];
+
+    /// What a driver has to advertise for it.
+    pub(crate) fn capability(self) -> Option<Capability> {
+        match self {
+            Feature::GroupSnapshots => Some(Capability::CreateDeleteGetVolumeGroupSnapshot),
+            Feature::SnapshotMetadata => Some(Capability::SnapshotMetadataService),
+            Feature::VolumeStats => Some(Capability::GetVolumeStats),
+            Feature::VolumeHealth => Some(Capability::NodeGetVolumeHealth),
+            Feature::StorageHealth => Some(Capability::GetStorageHealth),
+            Feature::ClaimHealth => Some(Capability::GetVolumeHealth),
+            Feature::NodeAccess
+            | Feature::SeLinux
+            | Feature::Orchestrator
+            | Feature::Snapshots
+            | Feature::AttributesClasses => None,
+        }
+    }
 }
 
 /// A node.

@@ -10,7 +10,7 @@
 //! - What a call may have left behind although it was refused is undone with a call, where kubelet would leave it alone.
 //! - For block volumes there is no loop device that keeps the published device busy, no global map and no link in the pod's
 //!   directory: the driver sees none of them.
-//! - Statistics of volumes and of their health are not asked for.
+//! - Health is looked after as Kubernetes 1.37 does it, in periods, and besides whenever a test wants to know.
 //! - One volume is published to one pod after the other; its pods are not served at the same time.
 //! - Where a Secret is missing, or a class is wrong, nobody waits for it: whoever looks at an object is told.
 //!
@@ -24,6 +24,8 @@ mod controllers;
 mod csi_driver;
 mod failure;
 mod group_snapshotter;
+mod health;
+mod health_monitor;
 mod kubelet;
 pub(crate) mod parameters;
 mod provisioner;
@@ -58,8 +60,8 @@ use tonic::{Code, async_trait};
 
 use crate::cluster::{
     AttributesClass, Block, Capacity, Claim, ClaimSpec, Cluster, Done, Event, Feature, GroupSnapshot,
-    GroupSnapshotSpec, Node, Output, Pairs, PersistentVolume, Pod, PodPhase, PodSpec, Snapshot,
-    SnapshotClass, SnapshotSpec, StorageClass, VolumePhase, VolumeSource,
+    GroupSnapshotSpec, HealthCondition, HealthOf, Node, Output, Pairs, PersistentVolume, Pod, PodPhase,
+    PodSpec, Snapshot, SnapshotClass, SnapshotSpec, StorageClass, VolumePhase, VolumeSource,
 };
 use crate::room::{Room, Share};
 pub use clusters::LocalClusters;
@@ -118,10 +120,18 @@ impl Settings {
 pub struct Local {
     shared: Arc<Shared>,
     /// kubelets by the numbers of their nodes, as far as they run.
-    kubelets: Mutex<BTreeMap<usize, AbortHandle>>,
+    kubelets: Mutex<BTreeMap<usize, Running>>,
     components: Arc<Components>,
     /// Released with the cluster.
     _share: Option<Share>,
+}
+
+/// A kubelet that runs.
+#[derive(Debug)]
+struct Running {
+    task: AbortHandle,
+    /// Closed once nothing works for it any more.
+    over: mpsc::Receiver<Infallible>,
 }
 
 impl Local {
@@ -153,6 +163,7 @@ impl Local {
         components.spawn(resizer::modify_all(shared.clone()));
         components.spawn(snapshotter::run(shared.clone()));
         components.spawn(group_snapshotter::run(shared.clone()));
+        components.spawn(health_monitor::run(shared.clone()));
         let components = Arc::new(Components { tasks: Mutex::new(components), over: over.into() });
         cx.removes(components.clone());
         let local = Local { shared, kubelets: Mutex::default(), components, _share: share };
@@ -164,7 +175,10 @@ impl Local {
         let mut kubelets = self.kubelets.lock();
         let mut components = self.components.tasks.lock();
         let shared = self.shared.clone();
-        kubelets.entry(node).or_insert_with(|| components.spawn(Kubelet::run(shared, node)));
+        kubelets.entry(node).or_insert_with(|| {
+            let (live, over) = mpsc::channel(1);
+            Running { task: components.spawn(Kubelet::run(shared, node, live)), over }
+        });
     }
 
     fn look<T>(&self, look: impl FnOnce(&Objects) -> T) -> T {
@@ -275,12 +289,9 @@ impl Cluster for Local {
         if let Some((_, why)) = NEVER_OFFERED.iter().find(|(never, _)| *never == feature) {
             return Err((*why).to_owned());
         }
-        match feature {
-            Feature::GroupSnapshots if !self.shared.has(Capability::CreateDeleteGetVolumeGroupSnapshot) => {
-                Err("the driver does not have CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT".to_owned())
-            }
-            Feature::SnapshotMetadata if !self.shared.has(Capability::SnapshotMetadataService) => {
-                Err("the driver does not have SNAPSHOT_METADATA_SERVICE".to_owned())
+        match feature.capability() {
+            Some(capability) if !self.shared.has(capability) => {
+                Err(format!("the driver does not have {}", capability.name()))
             }
             _ => Ok(()),
         }
@@ -548,6 +559,17 @@ impl Cluster for Local {
         Ok(())
     }
 
+    async fn look_after_health(&self) -> Done {
+        for node in 0..self.shared.nodes.len() {
+            kubelet::health::round(&self.shared, node).await?;
+        }
+        health_monitor::round(&self.shared).await
+    }
+
+    async fn health(&self, of: &HealthOf) -> Done<Option<Vec<HealthCondition>>> {
+        Ok(self.look(|objects| objects.health.get(of).cloned()))
+    }
+
     async fn events(&self, object: &str) -> Done<Vec<Event>> {
         Ok(self.look(|objects| objects.events_of(object).to_vec()))
     }
@@ -566,11 +588,13 @@ impl Cluster for Local {
 
     async fn stop_kubelet(&self, node: &str) -> Done {
         let node = self.node_number(node)?;
-        let mut kubelets = self.kubelets.lock();
-        if let Some(kubelet) = kubelets.remove(&node) {
-            kubelet.abort();
+        let kubelet = self.kubelets.lock().remove(&node);
+        let Some(mut kubelet) = kubelet else { return Ok(()) };
+        kubelet.task.abort();
+        match tokio::time::timeout(END_LIMIT, kubelet.over.recv()).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Stop::broken(format!("kubelet goes on after {} s", END_LIMIT.as_secs()))),
         }
-        Ok(())
     }
 
     async fn start_kubelet(&self, node: &str) -> Done {

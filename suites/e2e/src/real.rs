@@ -46,8 +46,8 @@ use tonic::async_trait;
 
 use crate::cluster::{
     AttributesClass, Block, Capacity, Claim, ClaimSpec, Cluster, Done, Event, Feature, GroupSnapshot,
-    GroupSnapshotOrigin, GroupSnapshotSpec, Node, Output, Pairs, PersistentVolume, Pod, PodSpec, Snapshot,
-    SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass,
+    GroupSnapshotOrigin, GroupSnapshotSpec, HealthCondition, HealthOf, Node, Output, Pairs, PersistentVolume,
+    Pod, PodSpec, Snapshot, SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass,
 };
 use crate::plan::Say;
 use crate::room::Share;
@@ -71,6 +71,8 @@ pub const MANAGER: &str = "csi-sanity";
 pub const DEFAULT_IMAGE: &str = "registry.k8s.io/e2e-test-images/busybox:1.29-4";
 /// How long everything of a test may take to go in the end.
 const CLOSE_LIMIT: Duration = Duration::from_secs(8 * 60);
+/// Why nothing is found out about health.
+const NO_HEALTH: &str = "what a cluster says of health is not looked at; without --cluster it is played";
 /// Why files of nodes and kubelet are left alone.
 const NO_NODE_ACCESS: &str = "files of nodes and kubelet are left alone without --node-access";
 
@@ -300,6 +302,9 @@ impl Discovered {
             Feature::Snapshots => has(Kind::Snapshot),
             Feature::GroupSnapshots => has(Kind::GroupSnapshot),
             Feature::AttributesClasses => has(Kind::AttributesClass),
+            Feature::VolumeStats | Feature::VolumeHealth | Feature::StorageHealth | Feature::ClaimHealth => {
+                Err(NO_HEALTH.to_owned())
+            }
             Feature::SeLinux => match self.nodes.iter().all(|node| node.enforces_selinux) {
                 true => Ok(()),
                 false => {
@@ -593,6 +598,14 @@ impl Cluster for Real {
 
     fn changed(&self) -> BoxFuture<'static, ()> {
         self.watches.changed()
+    }
+
+    async fn look_after_health(&self) -> Done {
+        Err(Stop::skip(NO_HEALTH))
+    }
+
+    async fn health(&self, _of: &HealthOf) -> Done<Option<Vec<HealthCondition>>> {
+        Err(Stop::skip(NO_HEALTH))
     }
 
     async fn evidence(&self) -> Vec<String> {

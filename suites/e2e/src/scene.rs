@@ -55,6 +55,11 @@ impl Scene {
         Scene { cx: cx.clone(), cluster, definition, pattern, claim_bytes, names, say }
     }
 
+    /// What the calls of the cluster go through.
+    pub(crate) fn cx(&self) -> &Cx {
+        &self.cx
+    }
+
     /// The namespace.
     pub(crate) fn cluster(&self) -> &dyn Cluster {
         &*self.cluster

@@ -10,11 +10,13 @@ mod pvc_deletion_performance;
 mod read_write_once_pod;
 mod selinux_mount;
 mod snapshotmetadata;
+mod snapshotmetadata_stress;
 mod snapshottable;
 mod snapshottable_stress;
 mod sub_path;
 mod topology;
 mod volume_expand;
+mod volume_health;
 mod volume_io;
 mod volume_lifecycle_performance;
 mod volume_limits;
@@ -49,6 +51,7 @@ pub static ALL: &[&Suite] = &[
     &ephemeral::SUITE,
     &snapshottable::SUITE,
     &snapshotmetadata::SUITE,
+    &snapshotmetadata_stress::SUITE,
     &snapshottable_stress::SUITE,
     &volume_lifecycle_performance::SUITE,
     &pvc_deletion_performance::SUITE,
@@ -57,4 +60,5 @@ pub static ALL: &[&Suite] = &[
     &volume_modify_stress::SUITE,
     &selinux_mount::SUITE,
     &volumegroupsnapshottable_stress::SUITE,
+    &volume_health::SUITE,
 ];

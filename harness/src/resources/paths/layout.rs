@@ -80,6 +80,11 @@ impl Layout {
         }
     }
 
+    /// Where kubelet maps a block volume of this name to its pods.
+    pub(crate) fn device_map(name: &str) -> Place {
+        Place { own: [name, "dev"].iter().collect(), target: String::new(), ..Layout::device_data(name) }
+    }
+
     /// Where a volume is staged. kubelet finds the place of a file system by the id of the volume, and that of a device by
     /// the name under which it knows the volume.
     pub(crate) fn staging(&self, volume_id: &str, name: &str, access: AccessType) -> Place {

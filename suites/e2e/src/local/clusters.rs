@@ -34,7 +34,7 @@ impl LocalClusters {
         let offer = |feature: &Feature| match NEVER_OFFERED.iter().find(|(never, _)| never == feature) {
             Some((_, why)) => Some((*feature, Err((*why).to_owned()))),
             // What the driver has of these, it says itself.
-            None if matches!(feature, Feature::GroupSnapshots | Feature::SnapshotMetadata) => None,
+            None if feature.capability().is_some() => None,
             None => Some((*feature, Ok(()))),
         };
         View { nodes_count, nodes: None, offers: Feature::ALL.iter().filter_map(offer).collect() }

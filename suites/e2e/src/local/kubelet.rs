@@ -3,17 +3,20 @@
 mod containers;
 mod expansion;
 mod fs_group;
+pub(super) mod health;
 mod pod;
 mod reconstruction;
 mod republish;
 mod volumes;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use csi_harness::prelude::Cx;
 use csi_proto::lock::Mutex;
 use csi_proto::v1;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::failure::Failure;
@@ -32,17 +35,21 @@ pub(super) struct Kubelet {
     cx: Cx,
     /// Volumes that are staged here, or were, by their staging paths' keys.
     devices: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<Device>>>>,
+    /// Whatever works for this kubelet holds all of it. Nothing is sent here: it closes when the last one ends.
+    _live: mpsc::Sender<Infallible>,
 }
 
 impl Kubelet {
     /// Runs kubelet on a node, for ever.
-    pub(super) async fn run(shared: Arc<Shared>, node: usize) {
+    pub(super) async fn run(shared: Arc<Shared>, node: usize, live: mpsc::Sender<Infallible>) {
         let cx = shared.cx.at_node(node);
         let store = shared.store.clone();
-        let kubelet = Arc::new(Kubelet { shared, node, cx, devices: Mutex::default() });
+        let kubelet = Arc::new(Kubelet { shared, node, cx, devices: Mutex::default(), _live: live });
         let orphans = kubelet.reconstruct().await;
         let mut changes = store.subscribe();
         let mut pods = JoinSet::new();
+        let watching = kubelet.clone();
+        pods.spawn(async move { watching.watch_health().await });
         let mut known = BTreeSet::new();
         for orphan in orphans {
             let kubelet = kubelet.clone();
@@ -73,14 +80,7 @@ impl Kubelet {
 
     /// Asks the driver whether it can do this: again and again, as kubelet does.
     async fn can(&self, capability: NodeCapability) -> Result<bool, Failure> {
-        use v1::node_service_capability::Type;
-        let reply = self.cx.call(v1::NodeGetCapabilitiesRequest {}).once().await;
-        let response = self.shared.heard(&reply)?;
-        let has = |found: v1::NodeServiceCapability| match found.r#type {
-            Some(Type::Rpc(rpc)) => rpc.r#type() == capability,
-            None => false,
-        };
-        Ok(response.capabilities.into_iter().any(has))
+        can(&self.shared, &self.cx, capability).await
     }
 
     /// What is kept of a volume under this key.
@@ -90,4 +90,15 @@ impl Kubelet {
         let new = || Arc::new(tokio::sync::Mutex::new(Device::new(scope())));
         devices.entry(key.to_owned()).or_insert_with(new).clone()
     }
+}
+
+async fn can(shared: &Shared, node: &Cx, capability: NodeCapability) -> Result<bool, Failure> {
+    use v1::node_service_capability::Type;
+    let reply = node.call(v1::NodeGetCapabilitiesRequest {}).once().await;
+    let response = shared.heard(&reply)?;
+    let has = |found: v1::NodeServiceCapability| match found.r#type {
+        Some(Type::Rpc(rpc)) => rpc.r#type() == capability,
+        None => false,
+    };
+    Ok(response.capabilities.into_iter().any(has))
 }

@@ -13,10 +13,11 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::mpsc;
 
 use super::failure::{Caller, Failure};
+use super::kubelet::health::Watched;
 use super::sandbox::Sandbox;
 use super::store::Store;
 use super::{Settings, csi_driver};
-use crate::cluster::{Node, PersistentVolume, VolumeMode};
+use crate::cluster::{HealthOf, Node, PersistentVolume, VolumeMode};
 
 /// What all components of one emulated cluster have in common.
 #[derive(Debug)]
@@ -31,6 +32,8 @@ pub(super) struct Shared {
     sandboxes: Mutex<BTreeMap<String, Arc<Sandbox>>>,
     /// Target paths that pods have had on nodes, by node and UID.
     targets: Mutex<BTreeMap<(usize, String), Vec<String>>>,
+    /// Volumes that pods want and that were tried to be mounted, by node, and by the names of pod and volume.
+    watched: Mutex<BTreeMap<(usize, String, String), Watched>>,
     /// What is to be undone together, by node and name.
     scopes: Mutex<BTreeMap<(usize, String), Cx>>,
     /// What is wrong with the user's files.
@@ -63,6 +66,7 @@ impl Shared {
             nodes,
             sandboxes: Mutex::default(),
             targets: Mutex::default(),
+            watched: Mutex::default(),
             scopes: Mutex::default(),
             wrong: OnceLock::new(),
             _live: live,
@@ -139,6 +143,26 @@ impl Shared {
         if !known.iter().any(|path| path == target) {
             known.push(target.to_owned());
         }
+    }
+
+    /// From now on kubelet looks after a volume of a pod.
+    pub(super) fn watch(&self, node: usize, pod: &str, volume: &str, watched: Watched) {
+        self.watched.lock().insert((node, pod.to_owned(), volume.to_owned()), watched);
+    }
+
+    /// Nobody wants a volume of a pod any more.
+    pub(super) fn unwatch(&self, node: usize, pod: &str, volume: &str) {
+        self.watched.lock().remove(&(node, pod.to_owned(), volume.to_owned()));
+    }
+
+    /// What kubelet looks after on a node.
+    pub(super) fn watched_on(&self, node: usize) -> Vec<(HealthOf, Watched)> {
+        let watched = self.watched.lock();
+        let here = watched.iter().filter(|((at, ..), _)| *at == node);
+        let named = here.map(|((_, pod, volume), watched)| {
+            (HealthOf::PodVolume(pod.clone(), volume.clone()), watched.clone())
+        });
+        named.collect()
     }
 
     /// UIDs of the pods that volumes were ever published for on a node: several clusters may share the directory of kubelet.

@@ -8,8 +8,8 @@ use tokio::sync::watch;
 
 use super::failure::{Caller, Failure, Verdict};
 use crate::cluster::{
-    AttributesClass, Claim, Event, GroupSnapshot, Pairs, PersistentVolume, Pod, Snapshot, SnapshotClass,
-    StorageClass,
+    AttributesClass, Claim, Event, GroupSnapshot, HealthCondition, HealthOf, Pairs, PersistentVolume, Pod,
+    Snapshot, SnapshotClass, StorageClass,
 };
 
 /// Events kept of one object.
@@ -37,6 +37,8 @@ pub(super) struct Objects {
     pub(super) group_snapshots: BTreeMap<String, GroupObject>,
     /// `node.status.volumesInUse`: what kubelet has not let go of.
     pub(super) in_use: BTreeSet<Place>,
+    /// What is known to be wrong.
+    pub(super) health: BTreeMap<HealthOf, Vec<HealthCondition>>,
     events: BTreeMap<String, Vec<Event>>,
 }
 

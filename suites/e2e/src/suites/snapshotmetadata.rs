@@ -1,6 +1,6 @@
 use csi_driver_definitions::Capability;
 
-use crate::cluster::{Block, Done, Feature, StorageClass};
+use crate::cluster::{Block, Done, Feature, SnapshotClass, StorageClass};
 use crate::pattern;
 use crate::scene::{RunningPod, Scene, Volume, failed, path_of};
 use crate::test;
@@ -44,19 +44,9 @@ test! {
     }
     async |scene| {
         let class = scene.class().await?;
-        let snapshot_class = scene.snapshot_class().await?;
-        let (claim, writer) = device(scene, &class).await?;
-        fill(&writer, WRITTEN).await?;
-        let earlier = scene.snapshot(&claim, &snapshot_class).await?;
-        fill(&writer, REWRITTEN).await?;
-        let later = scene.snapshot(&claim, &snapshot_class).await?;
-
-        let (from_spec, to_spec) = (scene.restored_spec(&class, &later), scene.restored_spec(&class, &earlier));
-        let from = scene.claim(&from_spec, &class).await?;
-        let to = scene.claim(&to_spec, &class).await?;
-        let blocks = scene.cluster().snapshot_blocks(&later.spec.name, Some(&earlier.spec.name)).await?;
-        become_equal(scene, &from, &to, &blocks).await?;
-        writer.delete().await
+        let device = device(scene, &class).await?;
+        delta(scene, &class, &scene.snapshot_class().await?, &device).await?;
+        device.writer.delete().await
     }
 }
 
@@ -69,26 +59,61 @@ test! {
     }
     async |scene| {
         let class = scene.class().await?;
-        let (claim, writer) = device(scene, &class).await?;
-        fill(&writer, WRITTEN).await?;
-        let snapshot = scene.snapshot(&claim, &scene.snapshot_class().await?).await?;
-
-        let from_spec = scene.restored_spec(&class, &snapshot);
-        let from = scene.claim(&from_spec, &class).await?;
-        let mut to_spec = scene.claim_spec(&class);
-        to_spec.request_bytes = from_spec.request_bytes;
-        let to = scene.claim(&to_spec, &class).await?;
-        let blocks = scene.cluster().snapshot_blocks(&snapshot.spec.name, None).await?;
-        become_equal(scene, &from, &to, &blocks).await?;
-        writer.delete().await
+        let device = device(scene, &class).await?;
+        allocated(scene, &class, &scene.snapshot_class().await?, &device).await?;
+        device.writer.delete().await
     }
 }
 
+/// A block volume, and a pod that writes to it.
+pub(super) struct Device<'a> {
+    claim: String,
+    pub(super) writer: RunningPod<'a>,
+}
+
 /// A block volume and a pod that has it.
-async fn device<'a>(scene: &'a Scene, class: &StorageClass) -> Done<(String, RunningPod<'a>)> {
+pub(super) async fn device<'a>(scene: &'a Scene, class: &StorageClass) -> Done<Device<'a>> {
     let spec = scene.claim_spec(class);
     let volume = scene.claim(&spec, class).await?;
-    Ok((spec.name, scene.run(scene.pod(&[&volume])).await?))
+    Ok(Device { claim: spec.name, writer: scene.run(scene.pod(&[&volume])).await? })
+}
+
+/// Takes two snapshots of a device that is written to: what differs between them makes the earlier one into the later one.
+pub(super) async fn delta(
+    scene: &Scene,
+    class: &StorageClass,
+    snapshots: &SnapshotClass,
+    device: &Device<'_>,
+) -> Done {
+    fill(&device.writer, WRITTEN).await?;
+    let earlier = scene.snapshot(&device.claim, snapshots).await?;
+    fill(&device.writer, REWRITTEN).await?;
+    let later = scene.snapshot(&device.claim, snapshots).await?;
+
+    let (from_spec, to_spec) = (scene.restored_spec(class, &later), scene.restored_spec(class, &earlier));
+    let from = scene.claim(&from_spec, class).await?;
+    let to = scene.claim(&to_spec, class).await?;
+    let blocks = scene.cluster().snapshot_blocks(&later.spec.name, Some(&earlier.spec.name)).await?;
+    become_equal(scene, &from, &to, &blocks).await
+}
+
+/// Takes a snapshot of a device that is written to: the blocks of it that hold data make an empty volume into it.
+pub(super) async fn allocated(
+    scene: &Scene,
+    class: &StorageClass,
+    snapshots: &SnapshotClass,
+    device: &Device<'_>,
+) -> Done {
+    fill(&device.writer, WRITTEN).await?;
+    let snapshot = scene.snapshot(&device.claim, snapshots).await?;
+
+    let from_spec = scene.restored_spec(class, &snapshot);
+    let from = scene.claim(&from_spec, class).await?;
+    let mut to_spec = scene.claim_spec(class);
+    to_spec.request_bytes = from_spec.request_bytes;
+    let to = scene.claim(&to_spec, class).await?;
+    let blocks = scene.cluster().snapshot_blocks(&snapshot.spec.name, None).await?;
+    become_equal(scene, &from, &to, &blocks).await
 }
 
 /// Writes random data to the beginning of the device.

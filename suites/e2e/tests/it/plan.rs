@@ -51,12 +51,14 @@ fn there_are_as_many_of_each_suite_as_upstream_has_within_reach_of_a_definition(
         ("pvc-deletion-performance", 1),
         ("read-write-once-pod", 2),
         ("seLinuxMount", 4),
+        ("snapshot-metadata-stress", 2),
         ("snapshotmetadata", 2),
         ("snapshottable", 12),
         ("snapshottable-stress", 2),
         ("subPath", 36),
         ("topology", 4),
         ("volume-expand", 15),
+        ("volume-health", 9),
         ("volume-lifecycle-performance", 1),
         ("volume-modify", 15),
         ("volume-modify-stress", 6),
@@ -70,7 +72,7 @@ fn there_are_as_many_of_each_suite_as_upstream_has_within_reach_of_a_definition(
         ("volumes", 11),
     ];
     assert_eq!(counts, BTreeMap::from(expected));
-    assert_eq!(counts.values().sum::<i32>(), 239);
+    assert_eq!(counts.values().sum::<i32>(), 250);
 }
 
 #[test]

@@ -59,12 +59,12 @@ impl Played {
         Played { label, outcome: report.outcome, calls: report.calls, left: report.leftovers }
     }
 
-    /// The calls, without those that only ask who the driver is and what it can do.
+    /// The calls, without those that only ask who the driver is, what it can do, and how its volumes are.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         self.calls
             .iter()
             .map(|call| call.rpc.method)
-            .filter(|method| !method.starts_with("NodeGet"))
+            .filter(|method| !method.starts_with("NodeGet") && !method.ends_with("VolumeHealth"))
             .collect()
     }
 

@@ -1,6 +1,7 @@
-//! Runs tests of Kubernetes on the reference driver, right or with a defect.
+//! Runs tests of Kubernetes on the reference driver or the driver in memory, right or with a defect.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,21 +11,25 @@ use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
-use csi_harness::config::{Config, PathLayout};
+use csi_harness::config::{Config, HealthHooks, NodeConfig, PathLayout};
+use csi_harness::driver::Driver;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::runner::RunOptions;
+use csi_mock_driver::{Capability, Defect as MockDefect, MockDriver};
+use csi_proto::Endpoint;
 use csi_suite_e2e::local::{LocalClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition};
 use csi_test_support::hostpath;
 use csi_test_support::run::Run;
 
-use crate::table::{ROWS, Row};
+use crate::table::{On, ROWS, Row};
 
 /// What the definition takes for granted.
-const FLAGS: [&str; 6] = [
+const FLAGS: [&str; 7] = [
     "--enable-attach",
     "--check-volume-lifecycle",
     "--enable-topology",
+    "--enable-snapshot-metadata",
     "--enable-volume-expansion",
     "--enable-controller-modify-volume",
     "--accepted-mutable-parameter-names=tier",
@@ -34,35 +39,88 @@ const FLAGS: [&str; 6] = [
 const POD_LIMIT: Duration = Duration::from_secs(15);
 /// Time for a test with a defect, half of whose rest is spent on waiting for what the test has made to go.
 const DEFECT_MS: u64 = 45_000;
+/// Time for a driver to notice that something is ill, or well again.
+const SETTLE_MS: u64 = 2_000;
 /// Time for a test without.
 const RIGHT_MS: u64 = 600_000;
 
 /// Without a defect, every test of the table passes.
 pub(crate) fn a_right_driver_passes() {
-    let tests = ROWS.iter().map(|row| row.test).collect();
-    let Some(run) = run(None, tests) else { return };
+    let of = |wanted: fn(&On) -> bool| {
+        ROWS.iter().filter(move |row| wanted(&row.on)).map(|row| row.test).collect()
+    };
+    passes(on_hostpath(None, of(|on| matches!(on, On::Hostpath(_)))));
+    passes(Some(on_mock(None, &[], of(|on| matches!(on, On::Mock(..))))));
+}
+
+fn passes(run: Option<Run>) {
+    let Some(run) = run else { return };
     let bad: Vec<_> = run.reports.iter().filter(|report| report.outcome != Outcome::Passed).collect();
     assert!(!run.reports.is_empty() && bad.is_empty(), "{bad:#?}");
 }
 
 /// With the defect, the test fails, and its words say why.
 pub(crate) fn is_found(row: &Row) {
-    let Some(run) = run(Some(row.defect), vec![row.test]) else { return };
+    let run = match row.on {
+        On::Hostpath(defect) => on_hostpath(Some(defect), vec![row.test]),
+        On::Mock(defect, without) => Some(on_mock(Some(defect), without, vec![row.test])),
+    };
+    let Some(run) = run else { return };
     let outcomes: Vec<&Outcome> = run.reports.iter().map(|report| &report.outcome).collect();
     let [Outcome::Failed(violation)] = outcomes[..] else { panic!("{row:#?} is not found: {outcomes:#?}") };
     let text = format!("{}; {}; {}", violation.message, violation.expected, violation.actual);
     assert!(text.contains(row.says), "{row:#?} is found for another reason: {text}");
 }
 
-/// Runs tests; without root it prints that it does not.
-fn run(defect: Option<Defect>, tests: Vec<&str>) -> Option<Run> {
-    hostpath::in_directory(async |root| run_in(root, defect, &tests).await)
+/// Runs tests on the reference driver; without root it prints that it does not.
+fn on_hostpath(defect: Option<Defect>, tests: Vec<&str>) -> Option<Run> {
+    hostpath::in_directory(async |root| {
+        let driver = hostpath::driver(root, &FLAGS, defect);
+        let definition = hostpath_definition(root);
+        run(root, driver, vec![hostpath::endpoint(root)], &definition, defect.is_some(), &tests).await
+    })
 }
 
-async fn run_in(root: &Path, defect: Option<Defect>, tests: &[&str]) -> Run {
-    let driver = hostpath::driver(root, &FLAGS, defect);
-    let target = Target::connect_to(driver.clone(), config(root, defect)).await.unwrap();
-    let registry = Registry::new([suite(defect)]);
+/// Runs tests on the driver in memory, with its nodes.
+fn on_mock(defect: Option<MockDefect>, without: &[Capability], tests: Vec<&str>) -> Run {
+    let directory = tempfile::Builder::new().prefix("e2e-refutation-").tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    let config = csi_mock_driver::Config {
+        defects: defect.into_iter().collect(),
+        without: without.to_vec(),
+        health_dir: Some(root.clone()),
+        ..csi_mock_driver::Config::default()
+    };
+    let endpoint = |node: usize| Endpoint::Unix(root.join(format!("csi-{node}.sock")));
+    let nodes = config.nodes.len();
+    let driver = Driver::in_process({
+        let root = root.clone();
+        move || {
+            let driver = MockDriver::new(config.clone())?;
+            let nodes = (0..).map_while(|node| driver.at_node(node)).map(|driver| driver.routes());
+            Ok(nodes
+                .enumerate()
+                .map(|(node, routes)| (Endpoint::Unix(root.join(format!("csi-{node}.sock"))), routes))
+                .collect())
+        }
+    });
+    let endpoints = (0..nodes).map(endpoint).collect();
+    let definition = definitions().join("mock.yaml");
+    let ran = run(&root, driver, endpoints, &definition, defect.is_some(), &tests);
+    tokio::runtime::Runtime::new().unwrap().block_on(ran)
+}
+
+async fn run(
+    root: &Path,
+    driver: Driver,
+    endpoints: Vec<Endpoint>,
+    definition: &Path,
+    is_faulty: bool,
+    tests: &[&str],
+) -> Run {
+    let config = config(root, &endpoints, is_faulty);
+    let target = Target::connect_to(driver.clone(), config).await.unwrap();
+    let registry = Registry::new([suite(definition, endpoints.len(), is_faulty)]);
     let mut filter = Filter::default();
     tests.iter().for_each(|test| filter.add(test).unwrap());
     let plan = registry.select(&filter, &target.config().access_types);
@@ -71,30 +129,61 @@ async fn run_in(root: &Path, defect: Option<Defect>, tests: &[&str]) -> Run {
     run.check_wording().unwrap_or_else(|failed| panic!("{failed:?}"))
 }
 
-fn suite(defect: Option<Defect>) -> Suite {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver-definitions/hostpath-image.yaml");
-    let mut loaded = DriverDefinition::load(&file).unwrap();
-    if defect.is_some() {
+fn definitions() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver-definitions")
+}
+
+/// What the definition does not promise, as upstream's own tests of it crash, is promised here.
+fn hostpath_definition(root: &Path) -> PathBuf {
+    let repository = definitions().join("..").canonicalize().unwrap();
+    let text = fs::read_to_string(definitions().join("hostpath-image.yaml")).unwrap();
+    let promised = text.replace("snapshotMetadata: false", "snapshotMetadata: true");
+    assert_ne!(promised, text);
+    let file = root.join("definition.yaml");
+    fs::write(&file, promised.replace("FromFile: ", &format!("FromFile: {}/", repository.display())))
+        .unwrap();
+    file
+}
+
+fn suite(definition: &Path, nodes: usize, is_faulty: bool) -> Suite {
+    let mut loaded = DriverDefinition::load(definition).unwrap();
+    if is_faulty {
         loaded.definition.timeouts.pod_start = POD_LIMIT;
         loaded.definition.timeouts.pod_delete = POD_LIMIT;
     }
     let settings = Settings::new(std::env::current_exe().unwrap());
-    let clusters = LocalClusters::new(settings, 1, loaded.definition.clone(), |_| {});
+    let clusters = LocalClusters::new(settings, nodes, loaded.definition.clone(), |_| {});
     let definition = Definition::new(loaded).unwrap();
     plan::suite(Arc::new(definition), Arc::new(clusters))
 }
 
-fn config(root: &Path, defect: Option<Defect>) -> Config {
+fn config(root: &Path, endpoints: &[Endpoint], is_faulty: bool) -> Config {
+    let node = |endpoint: &Endpoint| NodeConfig { endpoint: endpoint.to_string(), ..NodeConfig::default() };
     let mut config = Config {
-        endpoint: Some(hostpath::endpoint(root).to_string()),
+        endpoint: endpoints.first().map(Endpoint::to_string),
+        nodes: endpoints.iter().skip(1).map(node).collect(),
         mount_dir: Some(root.join("kubelet")),
         staging_dir: Some(root.join("kubelet")),
         path_layout: PathLayout::Kubelet,
         profile: Profile::Strict,
+        health: health_files(root),
         ..Config::default()
     };
-    config.time_limits.check_ms = if defect.is_some() { DEFECT_MS } else { RIGHT_MS };
+    config.time_limits.check_ms = if is_faulty { DEFECT_MS } else { RIGHT_MS };
+    config.time_limits.settle_ms = Some(SETTLE_MS);
     config
+}
+
+/// The commands that make something ill, and well again, by the files that the driver in memory looks at.
+fn health_files(root: &Path) -> HealthHooks {
+    let root = root.display();
+    let make_ill = format!(
+        "cd {root} && case $1 in backend) s=STORAGE_UNREACHABLE f=storage ;; *) s=DEGRADED f=$1 ;; esac && \
+         printf '{{\"status\":\"%s\",\"reason\":\"Broken\"}}' $s >.$f.new && mv .$f.new $f.health"
+    );
+    let make_well =
+        format!("cd {root} && case $1 in backend) f=storage ;; *) f=$1 ;; esac && rm -f $f.health");
+    HealthHooks { make_ill: Some(make_ill), make_well: Some(make_well), ..HealthHooks::default() }
 }
 
 fn options(registry: Registry) -> RunOptions {

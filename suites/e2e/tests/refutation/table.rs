@@ -1,11 +1,22 @@
 //! What a driver can do wrong, and the test that has to find it.
 
 use csi_faulty_driver::Defect;
+use csi_mock_driver::{Capability, Defect as MockDefect};
+use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
+
+/// The driver that does something wrong, and what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum On {
+    /// The reference driver.
+    Hostpath(Defect),
+    /// The driver in memory, without some capabilities: for what pods need not look at.
+    Mock(MockDefect, &'static [Capability]),
+}
 
 /// A defect, and how it is found.
 #[derive(Debug)]
 pub(crate) struct Row {
-    pub(crate) defect: Defect,
+    pub(crate) on: On,
     /// What the driver does, as the documentation says it.
     pub(crate) flaw: &'static str,
     /// The test that finds it.
@@ -17,12 +28,19 @@ pub(crate) struct Row {
 impl Row {
     /// The name of the trial.
     pub(crate) fn label(&self) -> String {
-        format!("{:?}/{}", self.defect, self.test)
+        match self.on {
+            On::Hostpath(defect) => format!("{defect:?}/{}", self.test),
+            On::Mock(defect, _) => format!("{defect:?}/{}", self.test),
+        }
     }
 }
 
 const fn row(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
-    Row { defect, flaw, test, says }
+    Row { on: On::Hostpath(defect), flaw, test, says }
+}
+
+const fn mock(defect: MockDefect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
+    Row { on: On::Mock(defect, &[]), flaw, test, says }
 }
 
 /// All there are.
@@ -182,5 +200,75 @@ pub(crate) static ROWS: &[Row] = &[
         "makes a volume in a segment that was not asked for",
         "topology/dynamic-pv-immediate-binding:should-provision-a-volume-and-schedule-a-pod-with-allowedtopologies",
         "had volume node affinity conflict",
+    ),
+    row(
+        Defect::KeepsStreams,
+        "serves one stream of SnapshotMetadata, and never gives back its room",
+        "snapshot-metadata-stress/snapshotmetadata:should-stress-getmetadatadelta-with-concurrent-pods",
+        "the blocks that differ in two snapshots can be asked for",
+    ),
+    row(
+        Defect::KeepsStreams,
+        "serves one stream of SnapshotMetadata, and never gives back its room",
+        "snapshot-metadata-stress/snapshotmetadata:should-stress-getallocatedmetadata-with-concurrent-pods",
+        "the blocks of a snapshot that hold data can be asked for",
+    ),
+    mock(
+        MockDefect::NodeGetVolumeHealthOtherId,
+        "answers NodeGetVolumeHealth for another volume, which kubelet takes for healthy",
+        "volume-health/dynamic-pv-filesystem-volmode:return-normal-volume-health",
+        "health of another volume",
+    ),
+    mock(
+        MockDefect::NodeGetVolumeHealthWithoutHealth,
+        "answers NodeGetVolumeHealth without `volume_health`, which kubelet takes for healthy",
+        "volume-health/dynamic-pv-block-volmode:return-normal-volume-health",
+        "does not tell health",
+    ),
+    mock(
+        MockDefect::VolumeHealthEntryTwice,
+        "tells the same of a volume twice, so that its pod can have no status and is never gone",
+        "volume-health/dynamic-pv-filesystem-volmode:return-abnormal-volume-health",
+        "told twice",
+    ),
+    mock(
+        MockDefect::NodeGetVolumeHealthInaccessibleWhenUsed,
+        "tells that a volume that works is inaccessible",
+        "volume-health/dynamic-pv-filesystem-volmode:return-normal-volume-health",
+        "shown as ill in its pod",
+    ),
+    mock(
+        MockDefect::NodeGetVolumeHealthRefusesStagingPath,
+        "refuses NodeGetVolumeHealth with a staging path, as kubelet always has one",
+        "volume-health/dynamic-pv-block-volmode:return-normal-volume-health",
+        "cannot be found out",
+    ),
+    mock(
+        MockDefect::NodeGetVolumeHealthNeverIll,
+        "never tells that a volume is ill",
+        "volume-health/dynamic-pv-block-volmode:return-abnormal-volume-health",
+        "is shown as well",
+    ),
+    mock(
+        MockDefect::NodeGetStorageHealthNeverIll,
+        "never tells that its back end is ill",
+        "volume-health/dynamic-pv-filesystem-volmode:should-mark-csinode-unhealthy-and-then-healthy",
+        "is shown as well",
+    ),
+    Row {
+        // With a list nobody asks for the volume while it is ill.
+        on: On::Mock(
+            MockDefect::ControllerGetVolumeHealthKeepsIll,
+            &[Capability::Controller(ControllerType::ListVolumeHealth)],
+        ),
+        flaw: "goes on telling that a volume is ill that is well again",
+        test: "volume-health/dynamic-pv-filesystem-volmode:should-mark-the-claim-unhealthy-and-then-healthy",
+        says: "what is well again",
+    },
+    mock(
+        MockDefect::ControllerListVolumeHealthInverted,
+        "lists the volumes that are well, and leaves out those that are ill",
+        "volume-health/dynamic-pv-filesystem-volmode:should-show-nothing-in-the-claim-of-a-healthy-volume",
+        "shown as ill in its claim",
     ),
 ];

@@ -124,7 +124,9 @@ impl Kubelet {
             let (text, why) = match self.lacks_mode(mount) {
                 Some(why) => (format!("volume {:?}: {why}", mount.name), Some(why)),
                 None => {
-                    let Err(failure) = self.set_up(pod, mount).await else {
+                    let tried = self.set_up(pod, mount).await;
+                    self.watch(pod, mount).await;
+                    let Err(failure) = tried else {
                         self.change_pod(pod, |object| object.pod.waiting = None);
                         return true;
                     };
@@ -160,6 +162,7 @@ impl Kubelet {
 
     /// Tries to unmount a volume until it is gone, or the driver is believed not to do it.
     pub(super) async fn unmount(&self, pod: &Pod, mount: &mut PodMount) -> bool {
+        self.shared.unwatch(self.node, &pod.spec.name, &mount.name);
         for tries in 1.. {
             let Err(failure) = self.tear_down(pod, mount).await else { return true };
             let text = format!("volume {:?}: {failure}", mount.name);

@@ -7,6 +7,7 @@ use csi_driver_definitions::VolumeLifecycleMode;
 use csi_harness::prelude::{AccessType, Cx, Stop};
 use csi_proto::v1;
 
+use super::health::Watched;
 use super::reconstruction::beside;
 use super::{Kubelet, NodeCapability, fs_group};
 use crate::cluster::{Pairs, PersistentVolume, Pod, SecretUse, VolumeMode};
@@ -292,6 +293,26 @@ impl Kubelet {
             ..Default::default()
         };
         Ok((cx, request))
+    }
+
+    /// From now on kubelet looks after a volume that it has tried to bring into a pod. Inline ones it does not look after.
+    pub(super) async fn watch(&self, pod: &Pod, mount: &PodMount) {
+        if mount.inline {
+            return;
+        }
+        let device = self.device(&mount.device_key());
+        let device = device.lock().await;
+        let (staging, target) = (device.path.clone(), mount.target.clone());
+        let asked = match mount.access() {
+            AccessType::Mount => vec![(staging, target.clone())],
+            // kubelet of 1.37 asks with the directory of its own links. The paths of the other calls are tried as well.
+            AccessType::Block => {
+                let map = device.scope.kubelet_device_map_path(mount.volume_name()).await.unwrap_or_default();
+                vec![(map, String::new()), (staging, target.clone())]
+            }
+        };
+        let watched = Watched { volume_id: mount.volume.handle.clone(), asked, target };
+        self.shared.watch(self.node, &pod.spec.name, &mount.name, watched);
     }
 
     /// What kubelet writes beside the target path.

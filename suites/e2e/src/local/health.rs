@@ -1,0 +1,161 @@
+//! What a driver tells of health as the status of an object has it, and what no status can hold.
+
+use csi_harness::prelude::{Cx, Stop};
+use csi_proto::v1;
+use v1::node_get_storage_health_response::StorageBackendHealth;
+use v1::volume_health::VolumeHealthEntry;
+
+use crate::cluster::{Done, HealthCondition};
+use crate::scene::failed;
+
+/// Conditions of one volume, and the bytes of their texts, that the API server takes.
+const CONDITIONS_MAX: usize = 16;
+const REASON_BYTES_MAX: usize = 256;
+const MESSAGE_BYTES_MAX: usize = 1024;
+
+/// What is wrong with the volume that was asked for.
+///
+/// # Errors
+/// A violation if it cannot be known, or no status holds it.
+pub(super) fn of_volume(
+    rpc: &str,
+    volume_id: &str,
+    health: Option<&v1::VolumeHealth>,
+) -> Done<Vec<HealthCondition>> {
+    let Some(health) = health else {
+        return Err(failed(format!("{rpc} does not tell health"), "volume_health in the reply", "none"));
+    };
+    if health.volume_id != volume_id {
+        let what = format!("{rpc} tells the health of another volume than was asked for");
+        return Err(failed(what, volume_id, &health.volume_id));
+    }
+    of_entries(&health.health_statuses)
+}
+
+/// What is wrong with a volume.
+///
+/// # Errors
+/// A violation if no status holds it.
+pub(super) fn of_entries(entries: &[VolumeHealthEntry]) -> Done<Vec<HealthCondition>> {
+    use v1::VolumeHealthErrorType as Told;
+    let status = |entry: &VolumeHealthEntry| match Told::try_from(entry.status) {
+        Ok(Told::UnknownVolumeHealthType) => Err(no_status()),
+        Ok(Told::Degraded) => Ok(Some("Degraded")),
+        Ok(Told::Inaccessible) => Ok(Some("Inaccessible")),
+        Ok(Told::DataLoss) => Ok(Some("DataLoss")),
+        Err(_) => Ok(None),
+    };
+    for (index, entry) in entries.iter().enumerate() {
+        let is_same =
+            |other: &VolumeHealthEntry| other.status == entry.status && other.reason == entry.reason;
+        if entries[..index].iter().any(is_same) {
+            return Err(twice(&entry.reason));
+        }
+    }
+    conditions(entries.iter().map(|entry| (status(entry), &entry.reason, &entry.message)))
+}
+
+/// What is wrong with a back end.
+///
+/// # Errors
+/// A violation if no status holds it.
+pub(super) fn of_storage(entries: &[StorageBackendHealth]) -> Done<Vec<HealthCondition>> {
+    use v1::StorageHealthErrorType as Told;
+    let status = |entry: &StorageBackendHealth| match Told::try_from(entry.status) {
+        Ok(Told::UnknownStorageHealthErrorType) => Err(no_status()),
+        Ok(Told::StorageDegraded) => Ok(Some("StorageDegraded")),
+        Ok(Told::StorageUnreachable) => Ok(Some("StorageUnreachable")),
+        Err(_) => Ok(None),
+    };
+    for (index, entry) in entries.iter().enumerate() {
+        let is_same = |other: &StorageBackendHealth| {
+            (other.status, &other.reason, &other.volume_capability)
+                == (entry.status, &entry.reason, &entry.volume_capability)
+        };
+        if entries[..index].iter().any(is_same) {
+            return Err(twice(&entry.reason));
+        }
+    }
+    conditions(entries.iter().map(|entry| (status(entry), &entry.reason, &entry.message)))
+}
+
+/// Entries without a status are of a later version, and are dropped.
+fn conditions<'a>(
+    entries: impl Iterator<Item = (Done<Option<&'static str>>, &'a String, &'a String)>,
+) -> Done<Vec<HealthCondition>> {
+    let mut conditions = Vec::new();
+    for (status, reason, message) in entries {
+        let Some(status) = status? else { continue };
+        fits("reason", reason, REASON_BYTES_MAX)?;
+        fits("message", message, MESSAGE_BYTES_MAX)?;
+        conditions.push(HealthCondition { status, reason: reason.clone(), message: message.clone() });
+    }
+    match conditions.len() {
+        0..=CONDITIONS_MAX => Ok(conditions),
+        many => Err(failed(
+            "more is wrong than Kubernetes can store",
+            format!("at most {CONDITIONS_MAX} entries"),
+            many,
+        )),
+    }
+}
+
+fn fits(field: &str, text: &str, bytes_max: usize) -> Done {
+    match text.len() {
+        bytes if bytes > bytes_max => Err(failed(
+            format!("the {field} of what is wrong is longer than Kubernetes can store"),
+            format!("at most {bytes_max} bytes"),
+            format!("{bytes} bytes"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn no_status() -> Stop {
+    failed("something is wrong, and it is not said what", "a status other than 0", "status 0")
+}
+
+/// The API server refuses the whole status.
+fn twice(reason: &str) -> Stop {
+    failed(
+        "the same is told twice to be wrong",
+        "each status and reason once",
+        format!("reason {reason:?} twice"),
+    )
+}
+
+/// Tells of an answer that cannot be used, where nobody has asked for it.
+pub(super) fn remark(cx: &Cx, ended: Done) {
+    if let Err(Stop::Violation(violation)) = ended {
+        cx.warn(*violation);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(status: i32, reason: &str) -> VolumeHealthEntry {
+        VolumeHealthEntry { status, reason: reason.to_owned(), ..Default::default() }
+    }
+
+    #[test]
+    fn what_no_status_can_hold_is_found() {
+        let well = v1::VolumeHealth { volume_id: "a".to_owned(), health_statuses: Vec::new() };
+        assert_eq!(of_volume("Get", "a", Some(&well)).unwrap(), []);
+        assert!(of_volume("Get", "b", Some(&well)).is_err());
+        assert!(of_volume("Get", "a", None).is_err());
+        assert!(of_entries(&[entry(0, "A")]).is_err());
+        assert!(of_entries(&[entry(1, "A"), entry(1, "A")]).is_err());
+        assert!(of_entries(&[entry(1, &"x".repeat(REASON_BYTES_MAX + 1))]).is_err());
+        let many: Vec<_> = (0..=CONDITIONS_MAX).map(|number| entry(1, &format!("R{number}"))).collect();
+        assert!(of_entries(&many).is_err());
+        assert_eq!(of_entries(&many[1..]).unwrap().len(), CONDITIONS_MAX);
+        let words: Vec<_> = of_entries(&[entry(2, "A"), entry(3, "A"), entry(99, "A")])
+            .unwrap()
+            .iter()
+            .map(|one| one.status)
+            .collect();
+        assert_eq!(words, ["Inaccessible", "DataLoss"], "what is of a later version is dropped");
+    }
+}

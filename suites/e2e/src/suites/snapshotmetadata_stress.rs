@@ -1,0 +1,76 @@
+use csi_driver_definitions::Capability;
+
+use super::snapshotmetadata::{allocated, delta, device};
+use crate::cluster::{Done, Feature};
+use crate::pattern;
+use crate::scene::{Scene, all};
+use crate::test;
+use crate::test::{Need, Suite};
+
+/// Upstream has it from Kubernetes 1.37 on.
+pub(crate) static SUITE: Suite = Suite {
+    name: "snapshot-metadata-stress",
+    tags: &["Feature:snapshotmetadata"],
+    context: "",
+    patterns: &[&pattern::SNAPSHOT_METADATA],
+    size_min_bytes: 1 << 20,
+    data_bytes: 0,
+    needs: &[
+        Need::Can(Capability::SnapshotMetadata),
+        Need::Says(
+            |definition| match &definition.driver_info.snapshot_metadata_stress_test_options {
+                Some(options) => options.num_pods > 0 && options.num_snapshot_pairs > 0,
+                None => false,
+            },
+            "the definition has no SnapshotMetadataStressTestOptions with numbers above 0",
+        ),
+        Need::SnapshotClass,
+        Need::BlockIfAsked,
+        Need::Offers(Feature::Snapshots),
+        Need::Offers(Feature::SnapshotMetadata),
+    ],
+    tests: &[&DELTA, &ALLOCATED],
+};
+
+test! {
+    /// Many pods at a time learn what has changed in their volumes between two snapshots, each of its own.
+    DELTA {
+        name: "should stress GetMetadataDelta with concurrent pods",
+        tags: ["Slow", "Serial"],
+    }
+    async |scene| { stress(scene, Call::Delta).await }
+}
+
+test! {
+    /// Many pods at a time learn which blocks of their snapshots hold data, each of its own.
+    ALLOCATED {
+        name: "should stress GetAllocatedMetadata with concurrent pods",
+        tags: ["Slow", "Serial"],
+    }
+    async |scene| { stress(scene, Call::Allocated).await }
+}
+
+/// What is asked for by all pods at a time.
+#[derive(Clone, Copy)]
+enum Call {
+    Delta,
+    Allocated,
+}
+
+async fn stress(scene: &Scene, call: Call) -> Done {
+    let options =
+        scene.driver().driver_info.snapshot_metadata_stress_test_options.clone().unwrap_or_default();
+    let (class, snapshots) = (scene.class().await?, scene.snapshot_class().await?);
+    let devices = all((0..options.num_pods).map(|_| device(scene, &class))).await?;
+    let asked = devices.iter().map(async |device| {
+        for _ in 0..options.num_snapshot_pairs {
+            match call {
+                Call::Delta => delta(scene, &class, &snapshots, device).await?,
+                Call::Allocated => allocated(scene, &class, &snapshots, device).await?,
+            }
+        }
+        Ok(())
+    });
+    all(asked).await?;
+    all(devices.into_iter().map(|device| device.writer.delete())).await.map(drop)
+}

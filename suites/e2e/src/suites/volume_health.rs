@@ -1,0 +1,172 @@
+use csi_harness::lifecycle::health::BACKEND;
+use csi_harness::prelude::{Settles, Stop};
+
+use crate::cluster::{Done, Feature, HealthCondition, HealthOf};
+use crate::pattern;
+use crate::scene::{RunningPod, Scene, Volume, failed};
+use crate::test;
+use crate::test::{Need, Suite};
+
+/// Upstream has its first tests among those of the driver in memory, from Kubernetes 1.37 on.
+pub(crate) static SUITE: Suite = Suite {
+    name: "volume-health",
+    tags: &["FeatureGate:CSIVolumeHealth"],
+    context: "",
+    patterns: &[&pattern::FS_MODE, &pattern::BLOCK],
+    size_min_bytes: 0,
+    data_bytes: 0,
+    needs: &[Need::BlockIfAsked],
+    tests: &[&NORMAL, &STATS, &ABNORMAL, &STORAGE, &CLAIM_NORMAL, &CLAIM_ABNORMAL],
+};
+
+test! {
+    /// Nothing is told of a volume that nothing is wrong with, and the answers are such that kubelet can use them.
+    NORMAL {
+        name: "return normal volume health",
+        needs: [Need::Offers(Feature::VolumeHealth)],
+    }
+    async |scene| {
+        let (_, pod, of) = volume_in_use(scene).await?;
+        scene.cluster().look_after_health().await?;
+        is_well(scene, &of, "a volume that works is shown as ill in its pod").await?;
+        pod.delete().await
+    }
+}
+
+test! {
+    /// kubelet gets statistics of a volume that it can use, whether the driver tells health or not.
+    STATS {
+        name: "return normal volume stats without volume health",
+        needs: [Need::Offers(Feature::VolumeStats)],
+    }
+    async |scene| {
+        let (_, pod, _) = volume_in_use(scene).await?;
+        scene.cluster().look_after_health().await?;
+        pod.delete().await
+    }
+}
+
+test! {
+    /// What is wrong with a volume is shown in its pod while it lasts.
+    ABNORMAL {
+        name: "return abnormal volume health",
+        needs: [Need::Offers(Feature::VolumeHealth)],
+    }
+    async |scene| {
+        let (volume, pod, of) = volume_in_use(scene).await?;
+        falls_ill_and_recovers(scene, &id(scene, &volume).await?, &of).await?;
+        pod.delete().await
+    }
+}
+
+test! {
+    /// What is wrong with the back end is shown in the CSINode while it lasts.
+    STORAGE {
+        name: "should mark CSINode unhealthy and then healthy",
+        exists: |pattern, _| !pattern.is_block(),
+        needs: [Need::Offers(Feature::StorageHealth)],
+    }
+    async |scene| {
+        let nodes = scene.cluster().nodes().await?;
+        let node = nodes.first().ok_or_else(|| Stop::skip("the driver has no node"))?;
+        falls_ill_and_recovers(scene, BACKEND, &HealthOf::Node(node.name.clone())).await
+    }
+}
+
+test! {
+    /// Nothing is told in the claim of a volume that nothing is wrong with.
+    CLAIM_NORMAL {
+        name: "should show nothing in the claim of a healthy volume",
+        exists: |pattern, _| !pattern.is_block(),
+        needs: [Need::Offers(Feature::ClaimHealth)],
+    }
+    async |scene| {
+        let (volume, pod, _) = volume_in_use(scene).await?;
+        scene.cluster().look_after_health().await?;
+        let of = HealthOf::Claim(volume.claim().unwrap_or_default().to_owned());
+        is_well(scene, &of, "a volume that works is shown as ill in its claim").await?;
+        pod.delete().await
+    }
+}
+
+test! {
+    /// What is wrong with a volume is shown in its claim while it lasts.
+    CLAIM_ABNORMAL {
+        name: "should mark the claim unhealthy and then healthy",
+        exists: |pattern, _| !pattern.is_block(),
+        needs: [Need::Offers(Feature::ClaimHealth)],
+    }
+    async |scene| {
+        let (volume, pod, _) = volume_in_use(scene).await?;
+        let of = HealthOf::Claim(volume.claim().unwrap_or_default().to_owned());
+        falls_ill_and_recovers(scene, &id(scene, &volume).await?, &of).await?;
+        pod.delete().await
+    }
+}
+
+/// A volume, a pod that has it, and whose health kubelet looks after.
+async fn volume_in_use(scene: &Scene) -> Done<(Volume, RunningPod<'_>, HealthOf)> {
+    let volume = scene.volume().await?;
+    let spec = scene.pod(&[&volume]);
+    let name = spec.volumes.first().map(|first| first.name.clone()).unwrap_or_default();
+    let of = HealthOf::PodVolume(spec.name.clone(), name);
+    Ok((volume, scene.run(spec).await?, of))
+}
+
+/// The volume_id behind a claim.
+async fn id(scene: &Scene, volume: &Volume) -> Done<String> {
+    let claim = scene.existing_claim(volume.claim().unwrap_or_default()).await?;
+    Ok(scene.volume_behind(&claim).await?.handle)
+}
+
+/// Something was found out about it, and that is nothing.
+async fn is_well(scene: &Scene, of: &HealthOf, otherwise: &str) -> Done {
+    match scene.cluster().health(of).await? {
+        Some(conditions) if conditions.is_empty() => Ok(()),
+        Some(conditions) => Err(failed(otherwise, "no conditions", words(&conditions))),
+        None => Err(failed("the health of what works cannot be found out", "an answer", "none that is OK")),
+    }
+}
+
+/// Breaks something by the command of the user, until it is shown, and heals it, until it is not shown any more.
+async fn falls_ill_and_recovers(scene: &Scene, what: &str, of: &HealthOf) -> Done {
+    let cx = scene.cx();
+    if cx.config().health.make_ill.is_none() {
+        return Err(Stop::skip("nothing can be made ill: health of --config has no commands"));
+    }
+    scene.cluster().look_after_health().await?;
+    is_well(scene, of, "something is wrong before anything was made ill").await?;
+    cx.make_ill(what).await?;
+    let told =
+        cx.eventually(Settles::IllnessTold, async || shown(scene, of, |shown| !shown.is_empty()).await);
+    if told.await?.is_none() {
+        return Err(failed("what was made ill is shown as well", format!("conditions of {of:?}"), "none"));
+    }
+    cx.make_well(what).await?;
+    let gone = cx.eventually(Settles::IllnessOver, async || shown(scene, of, <[_]>::is_empty).await);
+    match gone.await? {
+        Some(()) => Ok(()),
+        None => {
+            let left = scene.cluster().health(of).await?.unwrap_or_default();
+            Err(failed(
+                "what is well again is shown as ill",
+                format!("no conditions of {of:?}"),
+                words(&left),
+            ))
+        }
+    }
+}
+
+/// Looks whether what is shown after a round is as it should be.
+async fn shown(scene: &Scene, of: &HealthOf, is_it: impl Fn(&[HealthCondition]) -> bool) -> Done<Option<()>> {
+    scene.cluster().look_after_health().await?;
+    let shown = scene.cluster().health(of).await?;
+    Ok(shown.is_some_and(|conditions| is_it(&conditions)).then_some(()))
+}
+
+fn words(conditions: &[HealthCondition]) -> String {
+    let one = |condition: &HealthCondition| {
+        format!("{} for {:?} ({})", condition.status, condition.reason, condition.message)
+    };
+    conditions.iter().map(one).collect::<Vec<_>>().join(", ")
+}
