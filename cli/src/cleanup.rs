@@ -53,12 +53,18 @@ fn find(config: &Config) -> Result<Vec<Remains>, Error> {
 }
 
 async fn undo(found: Vec<Remains>, config: Config, driver: Option<Driver>) -> Result<Exit, Error> {
-    let (here, there): (Vec<_>, Vec<_>) = found.into_iter().partition(|remains| remains.run.driver_ends_too);
+    let (here, mut there): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|remains| remains.run.driver_ends_too);
     let mut left = Vec::new();
     let mut out = anstream::stdout();
     for remains in here {
         writeln!(out, "a run against the driver that is built in: what it left is removed")?;
         left.extend(remains.clear_away());
+    }
+    for remains in &mut there {
+        for thing in remains.heal(&config).await {
+            writeln!(out, "healed: {thing}")?;
+        }
     }
     if !there.is_empty() {
         if driver.is_some() {

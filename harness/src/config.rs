@@ -110,6 +110,8 @@ pub struct Config {
     pub profile: Profile,
     /// Commands that make volumes and the back end ill, and well again.
     pub health: HealthHooks,
+    /// Faults that only the user can make and undo, by commands.
+    pub faults: Vec<FaultHook>,
     /// The version of CSI that the driver is judged by; auto goes by what it advertises and sends.
     pub csi_version: CsiVersion,
     /// Capabilities that the driver has to advertise. Checks that need a capability skip without it; this keeps a driver that has
@@ -176,6 +178,7 @@ impl Default for Config {
             allow_harm: false,
             profile: Profile::default(),
             health: HealthHooks::default(),
+            faults: Vec::new(),
             csi_version: CsiVersion::Auto,
             expect_capabilities: Vec::new(),
             time_limits: TimeLimits::default(),
@@ -248,6 +251,18 @@ impl Config {
         }
         if self.health.make_ill.is_some() != self.health.make_well.is_some() {
             return Err("health: break and heal belong together".to_owned());
+        }
+        let mut names: Vec<&str> = self.faults.iter().map(|fault| fault.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(name) =
+            names.iter().find(|name| name.is_empty() || !name.chars().all(plain) || **name == "health")
+        {
+            return Err(format!(
+                "faults: the name {name:?} must be characters out of a-z, 0-9 and -, and not health"
+            ));
+        }
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("faults: two have the name {:?}", twice[0]));
         }
         self.effort.validate()?;
         self.time_limits.validate()
@@ -718,6 +733,27 @@ impl Default for HealthHooks {
     }
 }
 
+/// A fault that only the user can make and undo, such as a storage node that stops.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct FaultHook {
+    /// What it is called, in characters out of a-z, 0-9 and -.
+    pub name: String,
+    /// Shell command that breaks it: `$1` is the name. It has to end when that is done.
+    #[serde(rename = "break")]
+    pub break_command: String,
+    /// Shell command that heals it, also where nothing is broken.
+    #[serde(rename = "heal")]
+    pub heal_command: String,
+    /// Time limit of either.
+    #[serde(default = "hook_timeout_ms")]
+    pub timeout_ms: u64,
+}
+
+fn hook_timeout_ms() -> u64 {
+    HealthHooks::default().timeout_ms
+}
+
 /// Something that only some users configure, and some checks need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
@@ -735,6 +771,8 @@ pub enum Setting {
     Volumes,
     /// `health` of `--config`
     Health,
+    /// `faults` of `--config`
+    Faults,
 }
 
 impl Setting {
@@ -748,6 +786,7 @@ impl Setting {
             Setting::SizeMax => "--size-max-bytes",
             Setting::Volumes => "volumes of --config",
             Setting::Health => "health of --config",
+            Setting::Faults => "faults of --config",
         }
     }
 
@@ -760,6 +799,7 @@ impl Setting {
             Setting::SizeMax => config.size_max_bytes.is_some(),
             Setting::Volumes => !config.volumes.is_empty(),
             Setting::Health => config.health.make_ill.is_some(),
+            Setting::Faults => !config.faults.is_empty(),
         }
     }
 }

@@ -6,7 +6,7 @@ mod controller;
 pub mod cx;
 mod device;
 mod group;
-pub mod health;
+pub mod hooks;
 pub(crate) mod ledger;
 mod list;
 pub mod node;

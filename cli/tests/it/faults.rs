@@ -78,3 +78,21 @@ fn a_failing_fault_is_stored_met_again_and_tried_first() {
         );
     });
 }
+
+#[test]
+fn what_a_killed_run_has_broken_is_healed_by_cleanup() {
+    hostpath::in_directory(async |root| {
+        let (config, offline) = (root.join("config.yaml"), root.join("state/offline"));
+        let away = offline.display();
+        let faults =
+            format!("faults: [{{name: storage, break: 'touch {away}; kill -9 $PPID', heal: rm -f {away}}}]");
+        fs::write(&config, faults).unwrap();
+        let config = ["--config", config.to_str().unwrap()];
+        let fault = ["--filter", "faults/hooks", "--fault", "hooks/node-stage/storage/broken"];
+        assert_eq!(run(root, "", &[&["faults"], &config[..], &fault].concat()).code, None);
+        assert!(offline.exists(), "the run was killed by the command that breaks");
+        let undone = run(root, "", &[&["run", "--cleanup"], &config[..]].concat());
+        has(&undone, 0, &["healed: ", "undone: volume"]);
+        assert!(!offline.exists());
+    });
+}

@@ -7,11 +7,29 @@ use crate::client::record::CallLog;
 use crate::client::session::Session;
 use crate::client::target::Target;
 use crate::config::AccessType;
+use crate::config::Config;
 use crate::driver::Notebook;
 use crate::lifecycle::cx::Cx;
+use crate::lifecycle::hooks;
 use crate::resources::logbook::Remains;
+use crate::resources::thing::Thing;
 
 impl Remains {
+    /// Heals what commands of the user have broken, and says what that was: a driver may not answer before. What cannot be healed is left
+    /// to be undone with all else.
+    pub async fn heal(&mut self, config: &Config) -> Vec<String> {
+        let mut healed = Vec::new();
+        for entry in std::mem::take(&mut self.things) {
+            match &entry.0 {
+                Thing::Broken { hook, what } if hooks::heal(config, hook, what).await.is_ok() => {
+                    healed.push(entry.0.to_string());
+                }
+                _ => self.things.push(entry),
+            }
+        }
+        healed
+    }
+
     /// Undoes everything with the driver, and returns what could not be undone. That is noted anew, for another time.
     pub async fn undo(self, target: &Arc<Target>) -> Vec<String> {
         let limit = Duration::from_millis(target.config().time_limits.undo_ms);

@@ -278,6 +278,11 @@ impl Cx {
         self.shared.ledger.write(thing, &self.session, self.scope);
     }
 
+    /// Strikes a thing out that is gone.
+    pub(super) fn disowns(&self, thing: &Thing) {
+        self.shared.ledger.settle(thing, self.session.node());
+    }
+
     /// Enters a thing in the ledger that may be there.
     pub(crate) fn may_own(&self, thing: Thing) {
         drop(self.shared.ledger.claim(thing, &self.session, self.scope));

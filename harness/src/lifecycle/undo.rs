@@ -7,7 +7,7 @@ use std::time::Instant;
 use csi_proto::{Rpc, UnaryCall, v1};
 use tonic::Code;
 
-use super::group;
+use super::{group, hooks};
 use crate::client::answer::{Answer, Exists, NoAnswer, Refused};
 use crate::client::patience::{Pauses, Settles};
 use crate::client::session::Session;
@@ -87,6 +87,7 @@ impl Thing {
                 }
                 _ => Ok(()),
             },
+            Thing::Broken { hook, what } => hooks::heal(session.config(), hook, what).await,
         }
     }
 }

@@ -44,6 +44,11 @@ pub(crate) enum Thing {
     TargetDirectories(PathBuf),
     /// A file that the check wrote beside them.
     File(PathBuf),
+    /// What a command of the user has broken.
+    Broken {
+        hook: String,
+        what: String,
+    },
 }
 
 /// Why a thing is not undone.
@@ -117,6 +122,7 @@ impl fmt::Display for Thing {
                 write!(f, "directories above {}", named(&path.to_string_lossy()))
             }
             Thing::File(path) => write!(f, "file {}", named(&path.to_string_lossy())),
+            Thing::Broken { hook, what } => write!(f, "{}, broken by the commands of {hook}", named(what)),
         }
     }
 }
@@ -193,6 +199,9 @@ impl Thing {
 
     /// Whether the driver is needed to undo it.
     pub(crate) fn takes_a_call(&self) -> bool {
-        !matches!(self, Thing::StagingDirectory(_) | Thing::TargetDirectories(_) | Thing::File(_))
+        !matches!(
+            self,
+            Thing::StagingDirectory(_) | Thing::TargetDirectories(_) | Thing::File(_) | Thing::Broken { .. }
+        )
     }
 }

@@ -8,6 +8,7 @@ mod tools;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use csi_proto::v1::controller_server::{Controller, ControllerServer};
@@ -30,6 +31,9 @@ const NODE: &str = "plain-node";
 #[derive(Clone, Debug)]
 pub struct PlainDriver(Arc<Inner>);
 
+/// A file of this name in its directory says that the storage cannot be reached.
+const OFFLINE: &str = "offline";
+
 #[derive(Debug)]
 struct Inner {
     directory: PathBuf,
@@ -41,6 +45,8 @@ struct Inner {
     everything: Mutex<()>,
     /// Targets that were noted as published.
     noted: Mutex<BTreeSet<String>>,
+    /// Whether the storage could not be reached once.
+    was_offline: AtomicBool,
 }
 
 /// Holds a volume until it is dropped.
@@ -71,6 +77,7 @@ impl PlainDriver {
             busy: Mutex::default(),
             everything: Mutex::default(),
             noted: Mutex::default(),
+            was_offline: AtomicBool::new(false),
         })))
     }
 
@@ -90,6 +97,7 @@ impl PlainDriver {
         let inner = self.0.clone();
         let done = tokio::task::spawn_blocking(move || {
             let _everything = inner.has(Mistake::LocksEverything).then(|| inner.everything.lock().unwrap());
+            inner.reach_storage()?;
             let held = inner.hold(&id)?;
             let done = work(&inner);
             if done.is_err() && inner.has(Mistake::KeepsLockAfterError) {
@@ -104,6 +112,16 @@ impl PlainDriver {
 impl Inner {
     fn has(&self, mistake: Mistake) -> bool {
         self.mistake == Some(mistake)
+    }
+
+    /// Fails where there is a file that says that the storage is away.
+    fn reach_storage(&self) -> Result<(), Status> {
+        if self.directory.join(OFFLINE).exists() {
+            self.was_offline.store(true, Ordering::SeqCst);
+        } else if !(self.has(Mistake::StaysOffline) && self.was_offline.load(Ordering::SeqCst)) {
+            return Ok(());
+        }
+        Err(Status::unavailable("the storage cannot be reached"))
     }
 
     fn hold(&self, id: &str) -> Result<Held<'_>, Status> {
@@ -467,7 +485,15 @@ impl Controller for PlainDriver {
 
     async fn delete_volume(&self, request: Request<DeleteVolumeRequest>) -> Reply<DeleteVolumeResponse> {
         let id = request.into_inner().volume_id;
-        self.work(id.clone(), move |inner| inner.delete(&id).map(|()| DeleteVolumeResponse {})).await
+        let done = self.work(id.clone(), move |inner| inner.delete(&id).map(|()| DeleteVolumeResponse {}));
+        match done.await {
+            Err(status)
+                if status.code() == tonic::Code::Unavailable && self.0.has(Mistake::TakesOfflineForGone) =>
+            {
+                Ok(Response::new(DeleteVolumeResponse {}))
+            }
+            done => done,
+        }
     }
 
     async fn validate_volume_capabilities(

@@ -13,6 +13,7 @@ use crate::left::{Look, Places};
 use crate::lever::Lever;
 use crate::lever::commands::{self, Commands};
 use crate::lever::crash_points::{self, CrashPoints};
+use crate::lever::hooks::{self, Hooks};
 use crate::lever::resources::{self, Resources};
 use crate::lever::system_calls::{self, SystemCalls};
 use crate::life::{Life, Plan, Step};
@@ -43,6 +44,8 @@ const CHECK_LIMIT: Duration = Duration::from_secs(4);
 const SPARE: f64 = 0.2;
 /// Checks that `--budget` is divided among.
 const SHARES: u32 = 4;
+/// Commands of the user that break things.
+const HOOKS: Need = Need::Configured(Setting::Faults);
 
 check! {
     /// mkfs, mount, umount, blkid, cp and their like fail, hang and are killed on machines that go wrong. A driver that goes by what they
@@ -148,7 +151,23 @@ check! {
     }
 }
 
-pub(crate) const CHECKS: &[&Check] = &[&COMMANDS, &RESOURCES, &SYSTEM_CALLS, &CRASH_POINTS];
+check! {
+    /// A path is unplugged, a storage node stops, a cloud has an outage: only its vendor, or its user, can make that happen on purpose.
+    BY_HOOKS {
+        id: "faults/hooks",
+        title: "what the user's own commands break costs no data and no volume, and the same call is done once it is healed",
+        spec: RULES,
+        needs: [NODE, CREATE_DELETE_VOLUME, HOOKS],
+        refuted_by: ["plain/stays-offline", "plain/takes-offline-for-gone"],
+        runs: Erases,
+        access: Each,
+    }
+    async |cx| {
+        try_all(cx, hooks::NAME, &mut Hooks::new(cx), Hooks::nothing).await
+    }
+}
+
+pub(crate) const CHECKS: &[&Check] = &[&COMMANDS, &RESOURCES, &SYSTEM_CALLS, &BY_HOOKS, &CRASH_POINTS];
 
 /// Leads a volume through its life without any fault, and then once for each fault that there is time for.
 async fn try_all(cx: &Cx, name: &str, lever: &mut dyn Lever, nothing: fn() -> Stop) -> CheckResult {
@@ -268,7 +287,10 @@ fn limit(cx: &Cx) -> Duration {
     let effort = &cx.config().effort;
     let accesses = u32::try_from(cx.config().access_types.len()).unwrap_or(1).max(1);
     let limit = match effort.budget_ms {
-        Some(budget_ms) => Duration::from_millis(budget_ms) / SHARES / accesses,
+        Some(budget_ms) => {
+            let shares = SHARES + u32::from(!cx.config().faults.is_empty());
+            Duration::from_millis(budget_ms) / shares / accesses
+        }
         None => CHECK_LIMIT.min(Duration::from_millis(effort.check_budget_ms)) / accesses,
     };
     limit.min(cx.remaining().mul_f64(1.0 - SPARE))

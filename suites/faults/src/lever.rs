@@ -3,6 +3,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod crash_points;
+pub(crate) mod hooks;
 pub(crate) mod resources;
 mod supervised;
 pub(crate) mod system_calls;

@@ -204,7 +204,13 @@ impl Trial<'_> {
             true => HUNG,
             false => Duration::from_millis(self.cx().config().time_limits.call_ms),
         };
-        let asked = self.cx().give_up_after(limit, life.call(step)).await.transpose()?;
+        let asked = match self.cx().give_up_after(limit, life.call(step)).await.transpose() {
+            Ok(asked) => asked,
+            Err(stop) => {
+                injected.heal().await?;
+                return Err(stop);
+            }
+        };
         if asked.is_none() {
             life.lines.push(format!(
                 "{} → given up by the caller after {} ms",

@@ -56,6 +56,10 @@ defects! {
     SaysNotFound = "plain/says-not-found";
     /// The state is written into the file that is there, which is empty for a while.
     WritesInPlace = "plain/writes-in-place";
+    /// Once the storage could not be reached, the driver never tries again.
+    StaysOffline = "plain/stays-offline";
+    /// A volume that is to be deleted counts as gone while the storage cannot be reached.
+    TakesOfflineForGone = "plain/takes-offline-for-gone";
     /// The answer is sent before the state is written.
     AnswersBeforeWriting = "plain/answers-before-writing";
     /// A state that cannot be written is kept in memory alone, with OK for an answer.

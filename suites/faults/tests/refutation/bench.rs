@@ -7,7 +7,7 @@ use csi_faulty_driver::plain::{Mistake, PlainDriver};
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
-use csi_harness::config::{AccessType, Config, Effort, TimeLimits};
+use csi_harness::config::{AccessType, Config, Effort, FaultHook, TimeLimits};
 use csi_harness::driver::{Driver, DriverLog};
 use csi_harness::run::runner::RunOptions;
 use csi_proto::{Endpoint, Listener};
@@ -88,12 +88,21 @@ fn config(root: &Path, tries: &Tries) -> Config {
         endpoint: Some(hostpath::endpoint(root).to_string()),
         mount_dir: Some(root.join("mount")),
         staging_dir: Some(root.join("staging")),
+        faults: vec![storage(root)],
         access_types: tries.access.clone(),
         volume_size_bytes: Some(VOLUME_BYTES),
         time_limits: limits,
         effort,
         ..Config::default()
     }
+}
+
+/// Has the plain driver's storage away; the other ones have none.
+fn storage(root: &Path) -> FaultHook {
+    let file = root.join("state/offline");
+    let command = |word: &str| format!("{word} '{}'", file.display());
+    let (break_command, heal_command) = (command("touch"), command("rm -f"));
+    FaultHook { name: "storage".to_owned(), break_command, heal_command, timeout_ms: 10_000 }
 }
 
 /// Is the driver.

@@ -56,6 +56,8 @@ const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/says-not-found", "commands/node-publish/mount:1/code-32"),
     ("plain/writes-in-place", "crash-points/create-volume/call:4/killed"),
     ("plain/answers-before-writing", "crash-points/create-volume/answer/killed"),
+    ("plain/stays-offline", "hooks/node-stage/storage/broken"),
+    ("plain/takes-offline-for-gone", "hooks/delete-volume/storage/broken"),
     ("plain/ignores-failed-write", "system-calls/create-volume/rename:1/EIO"),
 ];
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use csi_harness::lifecycle::health::BACKEND;
+use csi_harness::lifecycle::hooks::BACKEND;
 use csi_harness::prelude::*;
 
 use super::{Told, page, told_alone, walk};

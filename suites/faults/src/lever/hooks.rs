@@ -1,0 +1,90 @@
+//! What only the user can break: a path to the storage, a storage node, a cloud's service, by commands of the configuration.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use csi_harness::prelude::*;
+use tonic::async_trait;
+
+use super::{Injected, Lever, Traits};
+use crate::fault::Fault;
+use crate::life::Step;
+
+/// The name in stored faults.
+pub(crate) const NAME: &str = "hooks";
+const BROKEN: &str = "broken";
+
+pub(crate) struct Hooks<'a> {
+    cx: &'a Cx,
+    steps: BTreeSet<Step>,
+}
+
+impl<'a> Hooks<'a> {
+    pub(crate) fn new(cx: &'a Cx) -> Hooks<'a> {
+        Hooks { cx, steps: BTreeSet::new() }
+    }
+
+    /// Says why there is nothing to break.
+    pub(crate) fn nothing() -> Stop {
+        Stop::skip("the configuration has no such fault")
+    }
+}
+
+#[async_trait]
+impl Lever for Hooks<'_> {
+    fn begin_step(&self) -> CheckResult {
+        Ok(())
+    }
+
+    fn end_step(&mut self, step: Step) -> CheckResult {
+        self.steps.insert(step);
+        Ok(())
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        let hooks = &self.cx.config().faults;
+        let of_step = |step: &Step| {
+            let step = *step;
+            hooks.iter().map(move |hook| Fault::new(NAME, step, &*hook.name, BROKEN))
+        };
+        self.steps.iter().flat_map(of_step).collect()
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    fn tell(&self, fault: &Fault) -> String {
+        format!("{} is broken by the command of the configuration", fault.place)
+    }
+
+    fn traits(&self, _fault: &Fault) -> Traits {
+        // A call may wait for what is away.
+        Traits { hangs: true, ..Traits::default() }
+    }
+
+    async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
+        if fault.way != BROKEN {
+            return Err(Stop::broken(format!("there is no fault {fault}")));
+        }
+        self.cx.break_by(&fault.place, &fault.place).await?;
+        Ok(Box::new(BrokenByHook { cx: self.cx, name: fault.place.clone() }))
+    }
+}
+
+/// Dropped without being healed, it is healed when the check ends.
+struct BrokenByHook<'a> {
+    cx: &'a Cx,
+    name: String,
+}
+
+#[async_trait]
+impl Injected for BrokenByHook<'_> {
+    fn was_met(&self) -> bool {
+        true
+    }
+
+    async fn heal(self: Box<Self>) -> CheckResult {
+        self.cx.heal_by(&self.name, &self.name).await
+    }
+}
