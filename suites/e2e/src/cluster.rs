@@ -166,6 +166,8 @@ pub enum Feature {
     Snapshots,
     /// The sidecar of the SnapshotMetadata service.
     SnapshotMetadata,
+    /// Snapshots that can be used from some places only.
+    SnapshotTopology,
     /// Group snapshots.
     GroupSnapshots,
     /// VolumeAttributesClasses.
@@ -188,6 +190,7 @@ impl Feature {
         Feature::Orchestrator,
         Feature::Snapshots,
         Feature::SnapshotMetadata,
+        Feature::SnapshotTopology,
         Feature::GroupSnapshots,
         Feature::AttributesClasses,
         Feature::VolumeStats,
@@ -201,6 +204,7 @@ impl Feature {
         match self {
             Feature::GroupSnapshots => Some(Capability::CreateDeleteGetVolumeGroupSnapshot),
             Feature::SnapshotMetadata => Some(Capability::SnapshotMetadataService),
+            Feature::SnapshotTopology => Some(Capability::SnapshotAccessibilityConstraints),
             Feature::VolumeStats => Some(Capability::GetVolumeStats),
             Feature::VolumeHealth => Some(Capability::NodeGetVolumeHealth),
             Feature::StorageHealth => Some(Capability::GetStorageHealth),

@@ -507,6 +507,7 @@ impl Cluster for Local {
                 ready: false,
                 handle: None,
                 restore_size_bytes: 0,
+                topology: Vec::new(),
                 deletion,
                 error: None,
                 given_up: None,

@@ -302,6 +302,10 @@ impl Discovered {
             Feature::Snapshots => has(Kind::Snapshot),
             Feature::GroupSnapshots => has(Kind::GroupSnapshot),
             Feature::AttributesClasses => has(Kind::AttributesClass),
+            Feature::SnapshotTopology => Err(
+                "classes of snapshots are made without allowedTopologies; without --cluster they have them"
+                    .to_owned(),
+            ),
             Feature::VolumeStats | Feature::VolumeHealth | Feature::StorageHealth | Feature::ClaimHealth => {
                 Err(NO_HEALTH.to_owned())
             }

@@ -9,6 +9,7 @@ mod provisioning;
 mod pvc_deletion_performance;
 mod read_write_once_pod;
 mod selinux_mount;
+mod snapshot_topology;
 mod snapshotmetadata;
 mod snapshotmetadata_stress;
 mod snapshottable;
@@ -61,4 +62,5 @@ pub static ALL: &[&Suite] = &[
     &selinux_mount::SUITE,
     &volumegroupsnapshottable_stress::SUITE,
     &volume_health::SUITE,
+    &snapshot_topology::SUITE,
 ];

@@ -55,6 +55,8 @@ pub struct SnapshotClass {
     pub parameters: Pairs,
     /// What becomes of snapshots that are deleted.
     pub deletion: ReclaimPolicy,
+    /// Places from which its snapshots have to be usable, as alternatives; empty: wherever the driver likes.
+    pub allowed_topologies: Vec<Pairs>,
 }
 
 /// A VolumeAttributesClass.

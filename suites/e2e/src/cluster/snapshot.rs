@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub handle: Option<String>,
     /// Bytes that a volume made from it has at the least; 0 where the driver does not say.
     pub restore_size_bytes: i64,
+    /// Places from which it can be used, as alternatives; empty: everywhere, as far as the driver says.
+    pub topology: Vec<Pairs>,
     /// What becomes of the snapshot when it is deleted.
     pub deletion: ReclaimPolicy,
     /// The failure of the latest try.

@@ -174,6 +174,7 @@ fn member_object(spec: &GroupSnapshotSpec, group: &str, uid: &str, member: &v1::
             ready: member.ready_to_use,
             handle: Some(member.snapshot_id.clone()),
             restore_size_bytes: member.size_bytes.max(0),
+            topology: Vec::new(),
             deletion: ReclaimPolicy::Retain,
             error: None,
             given_up: None,

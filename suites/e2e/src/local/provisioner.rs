@@ -189,11 +189,12 @@ fn request(
     }
     let finer = shared.has(Capability::SingleNodeMultiWriter);
     let fs_type = read.fs_type.unwrap_or_else(|| shared.settings.default_fs_type.clone());
-    let (uid, selected, content, mutable) = shared.store.look(|objects| {
+    let (uid, selected, content, usable, mutable) = shared.store.look(|objects| {
         let object = objects.claims.get(name).ok_or_else(|| Problem::for_good("the claim is gone"))?;
         let content = spec.source.as_ref().map(|source| content_source(shared, objects, spec, source));
         let mutable = mutable_parameters(shared, objects, spec)?;
-        Ok((object.uid.clone(), object.selected_node, content.transpose()?, mutable))
+        let usable = places_of_source(objects, spec.source.as_ref());
+        Ok((object.uid.clone(), object.selected_node, content.transpose()?, usable, mutable))
     })?;
     let volume = PersistentVolume { fs_type, mount_options: class.mount_options.clone(), ..blank(spec) };
     let mut parameters = read.parameters;
@@ -205,7 +206,7 @@ fn request(
         }
     }
     let accessibility_requirements = if shared.has(Capability::VolumeAccessibilityConstraints) {
-        Some(topology::requirement(shared, name, class, selected).map_err(Problem::for_now)?)
+        Some(topology::requirement(shared, name, class, selected, &usable).map_err(Problem::for_now)?)
     } else {
         None
     };
@@ -238,6 +239,12 @@ fn mutable_parameters(shared: &Shared, objects: &Objects, spec: &ClaimSpec) -> R
         return Err(Problem::for_good(format!("the VolumeAttributesClass is for driver {}", class.driver)));
     }
     Ok(class.parameters.clone())
+}
+
+/// From where the source of a claim can be used, as the content of a snapshot has it; empty: from everywhere.
+fn places_of_source(objects: &Objects, source: Option<&DataSource>) -> Vec<Pairs> {
+    let Some(DataSource::Snapshot(name)) = source else { return Vec::new() };
+    objects.snapshots.get(name).map(|object| object.snapshot.topology.clone()).unwrap_or_default()
 }
 
 /// The source of a claim, if it can be one.

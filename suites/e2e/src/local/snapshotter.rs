@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use csi_harness::prelude::{Capability, Cx};
 use csi_proto::v1;
+use tonic::Code;
 
 use super::failure::{Caller, Failure};
 use super::parameters::{self, Tokens};
 use super::queue::{Work, work};
 use super::shared::Shared;
 use super::store::{Objects, SnapshotObject};
-use crate::cluster::{DataSource, ReclaimPolicy, SecretUse, SnapshotOrigin};
+use crate::cluster::{DataSource, Pairs, ReclaimPolicy, SecretUse, SnapshotOrigin};
 
 /// Runs it.
 pub(super) async fn run(shared: Arc<Shared>) {
@@ -92,9 +93,9 @@ async fn create(shared: &Shared, name: &str, claim: &str, class: &str, uid: &str
         let class = objects.snapshot_classes.get(class).ok_or("there is no such class")?;
         let volume = objects.volume_of_claim(claim).ok_or("its claim is not bound")?;
         let read = parameters::of_class(&class.parameters, parameters::SNAPSHOTS)?;
-        Ok::<_, String>((volume.handle.clone(), read.parameters))
+        Ok::<_, String>((volume.handle.clone(), read.parameters, class.allowed_topologies.clone()))
     });
-    let (source_volume_id, mut parameters) = match found {
+    let (source_volume_id, mut parameters, allowed) = match found {
         Ok(found) => found,
         Err(why) => {
             shared.store.event(name, "SnapshotContentCreationFailed", why);
@@ -117,6 +118,7 @@ async fn create(shared: &Shared, name: &str, claim: &str, class: &str, uid: &str
         source_volume_id,
         name: format!("snapshot-{uid}"),
         parameters,
+        accessibility_requirements: requirement(shared, name, &allowed),
         ..Default::default()
     };
     match take(shared, name, request).await {
@@ -124,6 +126,11 @@ async fn create(shared: &Shared, name: &str, claim: &str, class: &str, uid: &str
             let Some(object) = objects.snapshots.get_mut(name) else { return Work::Done };
             object.taking = Default::default();
             object.snapshot.error = None;
+            // Once it is known, it stays as it is.
+            if object.snapshot.topology.is_empty() {
+                let places = created.accessible_topology.into_iter().map(|place| place.segments);
+                object.snapshot.topology = places.collect();
+            }
             object.snapshot.handle = Some(created.snapshot_id);
             object.snapshot.restore_size_bytes = created.size_bytes.max(0);
             object.snapshot.ready = created.ready_to_use;
@@ -132,6 +139,21 @@ async fn create(shared: &Shared, name: &str, claim: &str, class: &str, uid: &str
         }),
         Err(failure) => failed(shared, name, "SnapshotContentCreationFailed", &failure),
     }
+}
+
+/// From where a snapshot has to be usable, as its class says. A driver that cannot say so is not asked for it.
+fn requirement(shared: &Shared, name: &str, allowed: &[Pairs]) -> Option<v1::TopologyRequirement> {
+    if allowed.is_empty() {
+        return None;
+    }
+    if !shared.has(Capability::SnapshotAccessibilityConstraints) {
+        let why =
+            "the driver does not have SNAPSHOT_ACCESSIBILITY_CONSTRAINTS: allowedTopologies have no effect";
+        shared.store.event(name, "SnapshotTopologyIgnored", why);
+        return None;
+    }
+    let places: Vec<_> = allowed.iter().map(|place| v1::Topology { segments: place.clone() }).collect();
+    Some(v1::TopologyRequirement { requisite: places.clone(), preferred: places })
 }
 
 /// One CreateSnapshot.
@@ -214,6 +236,8 @@ fn failed(shared: &Shared, name: &str, reason: &str, failure: &Failure) -> Work 
         let Some(object) = objects.snapshots.get_mut(name) else { return Work::Done };
         object.snapshot.error = Some(failure.to_string());
         object.taking.fails(failure);
+        // The real one would ask for ever for a snapshot that nobody wants any more, and that the driver has no room for.
+        object.taking.in_flight &= !object.deleting || failure.code != Code::ResourceExhausted;
         object.snapshot.given_up = why;
         Work::after(object.snapshot.given_up.as_ref())
     })

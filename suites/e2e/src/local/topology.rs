@@ -7,29 +7,32 @@ use super::shared::Shared;
 use crate::cluster::{Pairs, PersistentVolume, StorageClass};
 
 /// accessibility_requirements for a claim: all places, or those that the class allows; those preferred begin with the
-/// place of the node that was chosen, or with one that depends on the claim's name.
+/// place of the node that was chosen, or with one that depends on the claim's name. Where no node was chosen, they are among those
+/// from which the source is `usable`; else that is for the scheduler to see to.
 ///
 /// # Errors
-/// No node tells where it is.
+/// No node tells where it is, or no place is left.
 pub(super) fn requirement(
     shared: &Shared,
     claim: &str,
     class: &StorageClass,
     selected: Option<usize>,
+    usable: &[Pairs],
 ) -> Result<v1::TopologyRequirement, String> {
-    let mut places: Vec<Pairs> = Vec::new();
-    let known = shared.nodes.iter().map(|node| node.node.topology.clone());
-    for place in
-        class.allowed_topologies.iter().cloned().chain(known.filter(|_| class.allowed_topologies.is_empty()))
-    {
-        if !place.is_empty() && !places.contains(&place) {
-            places.push(place);
-        }
-    }
+    let mut places: Vec<Pairs> = if selected.is_none() && !usable.is_empty() {
+        joined(&class.allowed_topologies, usable)
+            .ok_or("the class allows no place from which the snapshot can be used")?
+    } else if class.allowed_topologies.is_empty() {
+        shared.nodes.iter().map(|node| node.node.topology.clone()).collect()
+    } else {
+        class.allowed_topologies.clone()
+    };
+    places.retain(|place| !place.is_empty());
     if places.is_empty() {
         return Err("no node tells its topology".to_owned());
     }
     places.sort();
+    places.dedup();
     let own = selected.and_then(|node| shared.nodes.get(node)).map(|node| &node.node.topology);
     let start = match own {
         Some(own) => places.iter().position(|place| within(place, own)),
@@ -39,6 +42,25 @@ pub(super) fn requirement(
     let start = start.ok_or("the class does not allow the place of the node")?;
     let preferred = places[start..].iter().chain(&places[..start]).map(message).collect();
     Ok(v1::TopologyRequirement { requisite: places.iter().map(message).collect(), preferred })
+}
+
+/// Places that the class allows, if it says, and from which the snapshot can be used. One that only one of both says something of is
+/// joined with what the other says of other keys, whether there is such a place or not.
+fn joined(allowed: &[Pairs], usable: &[Pairs]) -> Option<Vec<Pairs>> {
+    if allowed.is_empty() {
+        return Some(usable.to_vec());
+    }
+    let agree = |one: &Pairs, other: &Pairs| {
+        one.iter().all(|(key, value)| other.get(key).is_none_or(|same| same == value))
+    };
+    let pairs = allowed.iter().flat_map(|one| usable.iter().map(move |other| (one, other)));
+    let joined = pairs.filter(|(one, other)| agree(one, other)).map(|(one, other)| {
+        let mut place = one.clone();
+        place.extend(other.clone());
+        place
+    });
+    let joined: Vec<Pairs> = joined.collect();
+    (!joined.is_empty()).then_some(joined)
 }
 
 /// Which of so many places comes first for a claim.
@@ -65,6 +87,22 @@ fn within(place: &Pairs, node: &Pairs) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_are_those_of_class_and_snapshot() {
+        let place = |pairs: &[(&str, &str)]| -> Pairs {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+        };
+        let (a, b, east) = (place(&[("zone", "a")]), place(&[("zone", "b")]), place(&[("region", "east")]));
+        let join = |allowed: &[&Pairs], usable: &[&Pairs]| {
+            let owned = |places: &[&Pairs]| places.iter().map(|place| (*place).clone()).collect::<Vec<_>>();
+            joined(&owned(allowed), &owned(usable))
+        };
+        assert_eq!(join(&[], &[&a]), Some(vec![a.clone()]));
+        assert_eq!(join(&[&a, &b], &[&b]), Some(vec![b.clone()]));
+        assert_eq!(join(&[&a], &[&b]), None);
+        assert_eq!(join(&[&a], &[&east]), Some(vec![place(&[("region", "east"), ("zone", "a")])]));
+    }
 
     #[test]
     fn claims_begin_at_different_places() {

@@ -79,6 +79,7 @@ pub(crate) fn read(names: &Names, object: &Value, content: Option<&Value>) -> Sn
         ready: object.pointer("/status/readyToUse").and_then(Value::as_bool).unwrap_or_default(),
         handle,
         restore_size_bytes: bytes(object, "/status/restoreSize"),
+        topology: Vec::new(),
         deletion: read_policy(text(content, "/spec/deletionPolicy")),
         error: text_at(object, "/status/error/message").or_else(|| text_at(content, "/status/error/message")),
         given_up: None,

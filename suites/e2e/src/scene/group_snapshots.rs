@@ -65,6 +65,7 @@ impl Scene {
             driver: defined.driver.clone(),
             parameters: defined.parameters.clone(),
             deletion,
+            allowed_topologies: Vec::new(),
         };
         self.cluster().create_group_snapshot_class(&class).await?;
         Ok(class)

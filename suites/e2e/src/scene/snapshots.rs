@@ -22,6 +22,7 @@ impl Scene {
             driver: defined.driver.clone(),
             parameters: defined.parameters.clone(),
             deletion,
+            allowed_topologies: Vec::new(),
         };
         self.cluster().create_snapshot_class(&class).await?;
         Ok(class)

@@ -116,6 +116,6 @@ async fn class_of_some_segments(scene: &Scene) -> Done<(StorageClass, Option<Pai
 }
 
 /// Whether a place has all labels of a segment.
-fn is_in(place: &Pairs, segment: &Pairs) -> bool {
+pub(super) fn is_in(place: &Pairs, segment: &Pairs) -> bool {
     segment.iter().all(|(key, value)| place.get(key) == Some(value))
 }

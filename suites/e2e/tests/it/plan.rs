@@ -52,6 +52,7 @@ fn there_are_as_many_of_each_suite_as_upstream_has_within_reach_of_a_definition(
         ("read-write-once-pod", 2),
         ("seLinuxMount", 4),
         ("snapshot-metadata-stress", 2),
+        ("snapshot-topology", 2),
         ("snapshotmetadata", 2),
         ("snapshottable", 12),
         ("snapshottable-stress", 2),
@@ -72,7 +73,7 @@ fn there_are_as_many_of_each_suite_as_upstream_has_within_reach_of_a_definition(
         ("volumes", 11),
     ];
     assert_eq!(counts, BTreeMap::from(expected));
-    assert_eq!(counts.values().sum::<i32>(), 250);
+    assert_eq!(counts.values().sum::<i32>(), 252);
 }
 
 #[test]

@@ -23,6 +23,7 @@ fn snapshot_class(cx: &Cx) -> SnapshotClass {
         driver: cx.target().info().name.clone(),
         parameters: Pairs::new(),
         deletion: ReclaimPolicy::Delete,
+        allowed_topologies: Vec::new(),
     }
 }
 

@@ -114,7 +114,13 @@ fn have_secrets(played: &Played, methods: &[&str]) {
 
 /// A class of snapshots, or of groups of them.
 fn snapshot_class(driver: String, parameters: Pairs) -> SnapshotClass {
-    SnapshotClass { name: "snapshots".to_owned(), driver, parameters, deletion: ReclaimPolicy::Delete }
+    SnapshotClass {
+        name: "snapshots".to_owned(),
+        driver,
+        parameters,
+        deletion: ReclaimPolicy::Delete,
+        ..Default::default()
+    }
 }
 
 /// A snapshot, and the same again by its id.

@@ -8,6 +8,10 @@ pub(crate) const TESTS: &[Test] = &[
     ("the_suite_volumes_passes", the_suite_volumes_passes),
     ("the_suite_volume_modify_passes", the_suite_volume_modify_passes),
     ("the_suite_snapshotmetadata_passes", the_suite_snapshotmetadata_passes),
+    (
+        "the_suites_of_health_and_of_places_of_snapshots_pass",
+        the_suites_of_health_and_of_places_of_snapshots_pass,
+    ),
 ];
 
 fn the_suite_volumes_passes() {
@@ -40,4 +44,13 @@ fn the_suite_snapshotmetadata_passes() {
     let flags = [&FLAGS[..], &["--enable-snapshot-metadata"]].concat();
     let Some(bad) = upstream_on_hostpath(&definition, &flags, "^snapshotmetadata/") else { return };
     assert!(bad.is_empty(), "{}", bad.join("\n"));
+}
+
+fn the_suites_of_health_and_of_places_of_snapshots_pass() {
+    let definition =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver-definitions/hostpath-image.yaml");
+    for filter in ["^volume-health/", "^snapshot-topology/"] {
+        let Some(bad) = upstream_on_hostpath(&definition, &FLAGS, filter) else { return };
+        assert!(bad.is_empty(), "{}", bad.join("\n"));
+    }
 }

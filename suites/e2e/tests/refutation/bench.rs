@@ -35,7 +35,7 @@ const FLAGS: [&str; 7] = [
     "--accepted-mutable-parameter-names=tier",
 ];
 
-/// How long a pod is waited for that a defect keeps from starting, or from going.
+/// How long a pod, or a copy, is waited for that a defect keeps from starting, or from going.
 const POD_LIMIT: Duration = Duration::from_secs(15);
 /// Time for a test with a defect, half of whose rest is spent on waiting for what the test has made to go.
 const DEFECT_MS: u64 = 45_000;
@@ -76,7 +76,7 @@ pub(crate) fn is_found(row: &Row) {
 fn on_hostpath(defect: Option<Defect>, tests: Vec<&str>) -> Option<Run> {
     hostpath::in_directory(async |root| {
         let driver = hostpath::driver(root, &FLAGS, defect);
-        let definition = hostpath_definition(root);
+        let definition = promised(root, "hostpath-image.yaml", &["snapshotMetadata"]);
         run(root, driver, vec![hostpath::endpoint(root)], &definition, defect.is_some(), &tests).await
     })
 }
@@ -105,7 +105,7 @@ fn on_mock(defect: Option<MockDefect>, without: &[Capability], tests: Vec<&str>)
         }
     });
     let endpoints = (0..nodes).map(endpoint).collect();
-    let definition = definitions().join("mock.yaml");
+    let definition = promised(&root, "mock.yaml", &["snapshotDataSource"]);
     let ran = run(&root, driver, endpoints, &definition, defect.is_some(), &tests);
     tokio::runtime::Runtime::new().unwrap().block_on(ran)
 }
@@ -133,15 +133,20 @@ fn definitions() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver-definitions")
 }
 
-/// What the definition does not promise, as upstream's own tests of it crash, is promised here.
-fn hostpath_definition(root: &Path) -> PathBuf {
+/// The definition with more that the driver can do: of which upstream's own tests crash, or that needs no data.
+fn promised(root: &Path, name: &str, promises: &[&str]) -> PathBuf {
     let repository = definitions().join("..").canonicalize().unwrap();
-    let text = fs::read_to_string(definitions().join("hostpath-image.yaml")).unwrap();
-    let promised = text.replace("snapshotMetadata: false", "snapshotMetadata: true");
-    assert_ne!(promised, text);
+    let mut text = fs::read_to_string(definitions().join(name)).unwrap();
+    for promise in promises {
+        let (not, yes) = (format!(" {promise}: false\n"), format!(" {promise}: true\n"));
+        assert!(text.contains(&not), "{name} has {promise}");
+        text = text.replace(&not, &yes);
+    }
+    if !text.contains("\nSnapshotClass:") {
+        text.insert_str(0, "SnapshotClass:\n  FromName: true\n");
+    }
     let file = root.join("definition.yaml");
-    fs::write(&file, promised.replace("FromFile: ", &format!("FromFile: {}/", repository.display())))
-        .unwrap();
+    fs::write(&file, text.replace("FromFile: ", &format!("FromFile: {}/", repository.display()))).unwrap();
     file
 }
 
@@ -150,6 +155,7 @@ fn suite(definition: &Path, nodes: usize, is_faulty: bool) -> Suite {
     if is_faulty {
         loaded.definition.timeouts.pod_start = POD_LIMIT;
         loaded.definition.timeouts.pod_delete = POD_LIMIT;
+        loaded.definition.timeouts.data_source_provision = POD_LIMIT;
     }
     let settings = Settings::new(std::env::current_exe().unwrap());
     let clusters = LocalClusters::new(settings, nodes, loaded.definition.clone(), |_| {});

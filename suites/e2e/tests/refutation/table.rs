@@ -271,4 +271,22 @@ pub(crate) static ROWS: &[Row] = &[
         "volume-health/dynamic-pv-filesystem-volmode:should-show-nothing-in-the-claim-of-a-healthy-volume",
         "shown as ill in its claim",
     ),
+    mock(
+        MockDefect::SnapshotTopologyElsewhere,
+        "says that a snapshot can be used from another place than it can",
+        "snapshot-topology/dynamic-pv-immediate-binding:should-restore-a-snapshot-wherever-its-topology-says-that-it-can-be-used",
+        "from where its class asks for",
+    ),
+    mock(
+        MockDefect::CreateSnapshotIgnoresTopology,
+        "takes snapshots where their volumes are, wherever they are asked for",
+        "snapshot-topology/dynamic-pv-immediate-binding:should-take-a-snapshot-that-can-be-used-in-another-segment-or-refuse-it",
+        "from where its class asks for",
+    ),
+    mock(
+        MockDefect::CreateSnapshotEchoesTopology,
+        "says that a snapshot can be used from where it was asked for, wherever it is",
+        "snapshot-topology/dynamic-pv-immediate-binding:should-take-a-snapshot-that-can-be-used-in-another-segment-or-refuse-it",
+        "is bound",
+    ),
 ];

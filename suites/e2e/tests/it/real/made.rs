@@ -78,6 +78,7 @@ async fn classes() {
         driver: DRIVER.to_owned(),
         parameters: pairs(&[("how", "fast")]),
         deletion: ReclaimPolicy::Retain,
+        ..SnapshotClass::default()
     };
     real.create_snapshot_class(&snapshot).await.unwrap();
     let group =

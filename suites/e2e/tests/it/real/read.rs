@@ -227,6 +227,7 @@ async fn a_snapshot_with_its_content() {
         ready: true,
         handle: None,
         restore_size_bytes: 1 << 20,
+        topology: Vec::new(),
         deletion: ReclaimPolicy::Delete,
         error: None,
         given_up: None,

@@ -1,0 +1,182 @@
+use csi_driver_definitions::Capability;
+use csi_harness::prelude::Stop;
+
+use super::topology::is_in;
+use crate::cluster::{
+    Done, Feature, Pairs, Snapshot, SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass,
+};
+use crate::pattern;
+use crate::scene::{Content, Scene, Seen, failed, path_of};
+use crate::test;
+use crate::test::{Need, Suite, segments};
+
+/// Places of one snapshot that are tried.
+const TRIED_MAX: usize = 3;
+
+/// Upstream has no tests of it yet.
+pub(crate) static SUITE: Suite = Suite {
+    name: "snapshot-topology",
+    tags: &["FeatureGate:VolumeSnapshotTopology"],
+    context: "",
+    patterns: &[&pattern::TOPOLOGY_IMMEDIATE],
+    size_min_bytes: 1 << 20,
+    data_bytes: 0,
+    needs: &[
+        Need::Can(Capability::Topology),
+        Need::Says(
+            |definition| !definition.driver_info.topology_keys.is_empty(),
+            "the definition has no TopologyKeys",
+        ),
+        Need::Can(Capability::SnapshotDataSource),
+        Need::SnapshotClass,
+        Need::Offers(Feature::Snapshots),
+        Need::Offers(Feature::SnapshotTopology),
+    ],
+    tests: &[&SAME, &OTHER],
+};
+
+test! {
+    /// A snapshot is taken in the segment of its volume, and volumes made of it are in each place that it says it can be used from.
+    SAME {
+        name: "should restore a snapshot wherever its topology says that it can be used",
+    }
+    async |scene| {
+        let here = segment(scene, 0).await?;
+        let source = Source::new(scene, &here).await?;
+        let class = snapshot_class(scene, &here).await?;
+        let snapshot = scene.snapshot(&source.claim, &class).await?;
+        is_usable_from(&snapshot, &here)?;
+        source.is_restored(scene, &snapshot, &[]).await?;
+        for place in snapshot.topology.iter().take(TRIED_MAX) {
+            source.is_restored(scene, &snapshot, std::slice::from_ref(place)).await?;
+        }
+        Ok(())
+    }
+}
+
+test! {
+    /// A snapshot that has to be usable from another segment than that of its volume is usable from there, or is refused.
+    OTHER {
+        name: "should take a snapshot that can be used in another segment, or refuse it",
+        needs: [Need::SpareSegments(1)],
+    }
+    async |scene| {
+        let (here, there) = (segment(scene, 0).await?, segment(scene, 1).await?);
+        let source = Source::new(scene, &here).await?;
+        let class = snapshot_class(scene, &there).await?;
+        let origin = SnapshotOrigin::Claim(source.claim.clone());
+        let spec = SnapshotSpec { name: scene.name("snapshot"), class: class.name, origin };
+        scene.cluster().create_snapshot(&spec).await?;
+        let what = "the snapshot is taken or refused";
+        let taken = scene.until(what, scene.timeouts().snapshot_create, || async {
+            let found = scene.cluster().snapshot(&spec.name).await?;
+            let found = found.ok_or_else(|| Stop::broken(format!("snapshot {} is gone", spec.name)))?;
+            Ok(match found.ready {
+                true => Seen::There(Some(found)),
+                false if found.error.is_some() => Seen::There(None),
+                false => Seen::NotYet("it is not ready to use".to_owned()),
+            })
+        });
+        let Some(snapshot) = taken.await? else { return Ok(()) };
+        is_usable_from(&snapshot, &there)?;
+        source.is_restored(scene, &snapshot, &[there]).await
+    }
+}
+
+/// One of the segments that the nodes are in.
+async fn segment(scene: &Scene, number: usize) -> Done<Pairs> {
+    let nodes = scene.cluster().nodes().await?;
+    let segments = segments(scene.driver(), &nodes).map_err(|(node, segment)| {
+        let keys = format!("{:?}", scene.driver().driver_info.topology_keys);
+        failed(format!("node {} lacks labels of the topology", node.name), keys, format!("{segment:?}"))
+    })?;
+    segments
+        .into_iter()
+        .nth(number)
+        .ok_or_else(|| Stop::broken("the nodes are in other segments than before"))
+}
+
+/// A class of volumes that may be in these places; empty: anywhere.
+async fn class_in(scene: &Scene, places: &[Pairs]) -> Done<StorageClass> {
+    let class = StorageClass { allowed_topologies: places.to_vec(), ..scene.class_copy()? };
+    scene.cluster().create_storage_class(&class).await?;
+    Ok(class)
+}
+
+/// A class of snapshots that have to be usable from a segment.
+async fn snapshot_class(scene: &Scene, segment: &Pairs) -> Done<SnapshotClass> {
+    let class = scene.snapshot_class().await?;
+    let here = SnapshotClass {
+        name: scene.name("snapshot-class"),
+        allowed_topologies: vec![segment.clone()],
+        ..class
+    };
+    scene.cluster().create_snapshot_class(&here).await?;
+    Ok(here)
+}
+
+/// A snapshot of a class says nothing of places, or one in which the segment lies.
+fn is_usable_from(snapshot: &Snapshot, segment: &Pairs) -> Done {
+    match snapshot.topology.is_empty() || snapshot.topology.iter().any(|place| is_in(segment, place)) {
+        true => Ok(()),
+        false => Err(failed(
+            "a snapshot cannot be used from where its class asks for",
+            format!("{segment:?}"),
+            format!("{:?}", snapshot.topology),
+        )),
+    }
+}
+
+/// A volume, and what is written into it where the driver keeps data.
+struct Source {
+    claim: String,
+    content: Option<Content>,
+}
+
+impl Source {
+    async fn new(scene: &Scene, segment: &Pairs) -> Done<Source> {
+        let class = class_in(scene, std::slice::from_ref(segment)).await?;
+        let spec = scene.claim_spec(&class);
+        let volume = scene.claim(&spec, &class).await?;
+        let content = scene.driver().can(Capability::Persistence).then(|| scene.content());
+        if let Some(content) = &content {
+            let pod = scene.run(scene.pod(&[&volume])).await?;
+            pod.write(&path_of(0), false, content).await?;
+            pod.delete().await?;
+            let (_, bound) = scene.bound(&spec.name, scene.timeouts().claim_provision).await?;
+            // What the node keeps back is in the volume when it has let go of it.
+            scene.detached(&bound.name, scene.timeouts().pv_delete).await?;
+        }
+        Ok(Source { claim: spec.name, content })
+    }
+
+    /// A volume made of the snapshot in these places, anywhere if there are none, is where both can be used, and has the data.
+    async fn is_restored(&self, scene: &Scene, snapshot: &Snapshot, places: &[Pairs]) -> Done {
+        let class = class_in(scene, places).await?;
+        let spec = scene.restored_spec(&class, snapshot);
+        let volume = scene.claim(&spec, &class).await?;
+        let (_, made) = scene.bound(&spec.name, scene.timeouts().data_source_provision).await?;
+        for allowed in [places, &snapshot.topology] {
+            if !meet(&made.topology, allowed) {
+                return Err(failed(
+                    "a volume made of a snapshot lies where the snapshot cannot be used, or where nobody asked for it",
+                    format!("{allowed:?}"),
+                    format!("{:?}", made.topology),
+                ));
+            }
+        }
+        let pod = scene.run_within(scene.pod(&[&volume]), scene.timeouts().pod_start_slow).await?;
+        if let Some(content) = &self.content {
+            pod.holds(&path_of(0), false, content).await?;
+        }
+        pod.delete().await
+    }
+}
+
+/// Whether one of the places may be in one of the others; none means everywhere.
+fn meet(ones: &[Pairs], others: &[Pairs]) -> bool {
+    let touch = |one: &Pairs, other: &Pairs| is_in(one, other) || is_in(other, one);
+    ones.is_empty()
+        || others.is_empty()
+        || ones.iter().any(|one| others.iter().any(|other| touch(one, other)))
+}
