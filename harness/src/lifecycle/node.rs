@@ -290,7 +290,10 @@ impl Cx {
             let (thing, request, volume_id) = (thing.clone(), request.clone(), volume_id.clone());
             async move {
                 let under_way = self.target().read_back.begin(self.node(), &volume_id);
-                let reply = self.undoing(thing, self.call(request).once()).await;
+                let reply = self.undoing(thing.clone(), self.call(request).once()).await;
+                if let (Thing::Publication { path, .. }, Answer::Ok(_)) = (&thing, reply.answer()) {
+                    self.target().read_back.unpublished(self.node(), path);
+                }
                 if !matches!(reply.answer(), Answer::Unknown(_)) {
                     self.target().read_back.end(under_way);
                 }

@@ -38,6 +38,8 @@ pub struct Mismatch {
 type Place = (usize, String);
 /// What is at a target: a device, or a file system with its type.
 type Device = (u64, String);
+/// How a volume was asked for at a target.
+type Asked = (Option<v1::VolumeCapability>, bool);
 
 /// What a run has found.
 #[derive(Debug, Default)]
@@ -52,6 +54,8 @@ struct Inner {
     calls: BTreeMap<Place, (u64, u64)>,
     /// Where volumes are published, and what was there.
     targets: BTreeMap<Place, BTreeMap<String, Device>>,
+    /// How it was asked for where it is published, by the first call since it was not.
+    asked: BTreeMap<(usize, String), Asked>,
     /// Volumes that were attached for reading only.
     readonly: BTreeSet<String>,
 }
@@ -80,6 +84,11 @@ impl ReadBack {
         }
     }
 
+    /// Nothing is published at a target of a node any more.
+    pub(crate) fn unpublished(&self, node: usize, target_path: &str) {
+        self.inner.lock().asked.remove(&(node, target_path.to_owned()));
+    }
+
     /// A volume was attached for reading only.
     pub(crate) fn attached_readonly(&self, volume_id: &str) {
         self.inner.lock().readonly.insert(volume_id.to_owned());
@@ -96,6 +105,13 @@ impl ReadBack {
         let device = device(path, mount.as_ref());
         let mut inner = self.inner.lock();
         if inner.calls.get(&call.place) != Some(&(1, call.number)) {
+            return;
+        }
+        // That another call for the place is done, checks of repeated calls tell; what is there is what the first one asked for.
+        let asked = (request.volume_capability.clone(), request.readonly);
+        let first =
+            inner.asked.entry((call.place.0, request.target_path.clone())).or_insert_with(|| asked.clone());
+        if *first != asked {
             return;
         }
         let attached_readonly = inner.readonly.contains(&request.volume_id);
@@ -239,6 +255,26 @@ mod tests {
         );
         assert!(!is_another(&device(0, "nfs4"), &other(0, "nfs4")), "a server's export");
         assert!(!is_another(&device(7, "a device"), &device(7, "a device")));
+    }
+
+    #[test]
+    fn a_place_is_judged_by_the_call_that_published_there() {
+        let read_back = ReadBack::default();
+        let asked = |readonly| {
+            let request = v1::NodePublishVolumeRequest {
+                target_path: "/proc".to_owned(),
+                ..request("", &["noatime"], readonly)
+            };
+            let call = read_back.begin(0, "v");
+            read_back.published(&call, &request, "check");
+            read_back.end(call);
+            std::mem::take(&mut read_back.inner.lock().mismatches).len()
+        };
+        let found = asked(true);
+        assert_eq!(asked(false), 0, "whether it may be asked for again, others judge");
+        assert_eq!(asked(true), found);
+        read_back.unpublished(0, "/proc");
+        assert_eq!(asked(false), found, "now it is what was asked for");
     }
 
     #[test]
