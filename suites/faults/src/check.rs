@@ -39,7 +39,7 @@ static RULES: &[&Requirement] = &[
 ];
 
 /// Time for the faults of one check where the user gives none.
-const CHECK_LIMIT: Duration = Duration::from_secs(4);
+const CHECK_LIMIT: Duration = Duration::from_secs(6);
 /// Part of the time of a check that is left for undoing.
 const SPARE: f64 = 0.2;
 /// Checks that `--budget` is divided among.
