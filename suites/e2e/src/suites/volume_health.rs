@@ -1,4 +1,4 @@
-use csi_harness::lifecycle::health::BACKEND;
+use csi_harness::lifecycle::hooks::BACKEND;
 use csi_harness::prelude::{Settles, Stop};
 
 use crate::cluster::{Done, Feature, HealthCondition, HealthOf};
