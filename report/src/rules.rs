@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use csi_harness::protocol::version::Version;
 use csi_harness::results::outcome::Kind;
 use csi_harness::spec::requirements::{Level, Party, Requirement, Testability, req};
 
@@ -65,6 +66,8 @@ impl Standing {
 #[derive(Debug)]
 pub(crate) struct Rule<'a> {
     pub(crate) row: &'static Requirement,
+    /// Whether it is one of the version that the run judged by.
+    pub(crate) holds: bool,
     pub(crate) standing: Standing,
     /// Why it was not judged, or the message of the check that says that it is broken.
     pub(crate) because: Cow<'a, str>,
@@ -73,10 +76,10 @@ pub(crate) struct Rule<'a> {
 }
 
 impl Rule<'_> {
-    /// Whether it is one of those that MUST be kept and can be tested from outside.
+    /// Whether it is one of those of this version that MUST be kept and can be tested from outside.
     pub(crate) fn is_testable_must(&self) -> bool {
         let is_hidden = matches!(self.row.test, Testability::Untestable | Testability::ModelOnly);
-        self.row.level == Level::Must && !is_hidden
+        self.row.level == Level::Must && !is_hidden && (self.holds || self.standing.is_judged())
     }
 
     /// The check that told what is said of it.
@@ -97,15 +100,23 @@ pub(crate) fn each(run: &Run) -> Vec<Rule<'_>> {
         }
     }
     let untested = run.untested.iter().map(|entry| (entry.requirement.as_str(), entry)).collect();
+    let versions =
+        Version::ALL.into_iter().filter(|version| run.specification.contains(&version.to_string()));
+    let versions: Vec<Version> = versions.collect();
     let rows = req::ALL.iter().copied().filter(|row| row.on == Party::Plugin && row.level != Level::May);
-    let mut rules: Vec<Rule<'_>> =
-        rows.map(|row| rule(row, by_rule.remove(row.id).unwrap_or_default(), &untested)).collect();
+    let mut rules: Vec<Rule<'_>> = rows
+        .map(|row| {
+            let holds = versions.iter().any(|version| row.versions.has(*version));
+            rule(row, holds, by_rule.remove(row.id).unwrap_or_default(), &untested)
+        })
+        .collect();
     follow(&mut rules, &untested);
     rules
 }
 
 fn rule<'a>(
     row: &'static Requirement,
+    holds: bool,
     mut checks: Vec<&'a CheckEntry>,
     untested: &BTreeMap<&str, &'a UntestedEntry>,
 ) -> Rule<'a> {
@@ -122,7 +133,7 @@ fn rule<'a>(
             _ => (Standing::NotRun, "no check of it was selected".into()),
         },
     };
-    Rule { row, standing, because, checks }
+    Rule { row, holds, standing, because, checks }
 }
 
 /// What a check says of one of its requirements.

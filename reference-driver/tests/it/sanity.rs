@@ -88,8 +88,9 @@ fn health_hooks(root: &Path) -> HealthHooks {
     let state = root.join("state");
     let file = format!("{}/$([ \"$1\" = backend ] && echo storage || echo \"$1\").health", state.display());
     let status = "$([ \"$1\" = backend ] && echo STORAGE_DEGRADED || echo DEGRADED)";
+    // Whoever reads meanwhile finds all of it, or nothing.
     let told = format!(
-        r#"printf '{{"status":"%s","reason":"Worn","message":"a test says so"}}' "{status}" > "{file}""#
+        r#"printf '{{"status":"%s","reason":"Worn","message":"a test says so"}}' "{status}" > "{file}.$$" && mv "{file}.$$" "{file}""#
     );
     HealthHooks {
         make_ill: Some(told),

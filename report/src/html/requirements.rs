@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use csi_harness::protocol::version::Version;
 use csi_harness::spec::requirements::{Level, Party, Requirement};
 use csi_harness::text::shorten::shortened;
 
@@ -13,6 +14,8 @@ use crate::words::count;
 
 /// The document that sections are linked in.
 const SPECIFICATION: &str = "https://github.com/container-storage-interface/spec/blob/v1.12.0/spec.md";
+/// Where what it does not have is.
+const SPECIFICATION_1_13: &str = "https://github.com/container-storage-interface/spec/blob/v1.13.0/spec.md";
 /// Requirements that are named for one reason.
 const IDS_MAX: usize = 12;
 /// Checks that a row names.
@@ -119,7 +122,7 @@ fn write_all(html: &mut Html, run: &Run, rules: &[Rule<'_>]) {
             table.element("tbody", &[("data-of", name)], |body| {
                 body.element("tr", &[("class", "group")], |row| {
                     row.element("th", &[("scope", "rowgroup"), ("colspan", "4")], |cell| {
-                        let to = format!("{SPECIFICATION}#{}", anchor(name));
+                        let to = place_of(section.iter().map(|rule| rule.row), name);
                         cell.leaf("a", &[("href", &to), ("rel", "noreferrer")], name);
                     });
                 });
@@ -139,8 +142,15 @@ pub(super) fn write_link(html: &mut Html, row: &Requirement) {
     if row.on == Party::Plugin && row.level != Level::May {
         return html.leaf("a", &[("href", &format!("#{}", row.id))], row.id);
     }
-    let to = format!("{SPECIFICATION}#{}", anchor(row.section));
+    let to = place_of(std::iter::once(row), row.section);
     html.leaf("a", &[("href", &to), ("rel", "noreferrer")], row.id);
+}
+
+/// The place of a section of the specification that has these rows, in the oldest version that has one of them.
+fn place_of<'a>(mut rows: impl Iterator<Item = &'a Requirement>, section: &str) -> String {
+    let is_newer = rows.all(|row| !row.versions.has(Version::V1_12));
+    let text = if is_newer { SPECIFICATION_1_13 } else { SPECIFICATION };
+    format!("{text}#{}", anchor(section))
 }
 
 /// What GitHub makes of a heading for links.

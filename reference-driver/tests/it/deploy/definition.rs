@@ -110,6 +110,7 @@ struct DriverInfo {
     volume_snapshot_stress_test_options: Option<SnapshotStressOptions>,
     volume_modify_stress_test_options: Option<ModifyStressOptions>,
     volume_group_snapshot_stress_test_options: Option<SnapshotStressOptions>,
+    snapshot_metadata_stress_test_options: Option<MetadataStressOptions>,
     performance_test_options: Option<PerformanceOptions>,
 }
 
@@ -126,6 +127,13 @@ struct SizeRange {
 struct StressOptions {
     num_pods: u32,
     num_restarts: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "PascalCase")]
+struct MetadataStressOptions {
+    num_pods: u32,
+    num_snapshot_pairs: u32,
 }
 
 #[derive(Debug, Deserialize)]
