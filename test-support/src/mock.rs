@@ -37,7 +37,7 @@ pub fn everything_set() -> Config {
 
 /// So little effort that many drivers can be tried.
 pub fn little() -> Effort {
-    Effort { cases: 3, operations: 100, kills: 1, repeat: 2, check_budget_ms: 1_500, ..Effort::default() }
+    Effort { cases: 3, operations: 100, kills: 1, repeat: 2, check_budget_ms: 500, ..Effort::default() }
 }
 
 /// What the user of such a driver has to tell the harness.

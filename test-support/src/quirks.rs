@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use csi_harness::checks::registry::Registry;
-use csi_harness::config::Config;
+use csi_harness::config::{Config, Effort};
 use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::{Capability, Delay, Quirk};
 use libtest_mimic::{Failed, Trial};
@@ -19,17 +19,19 @@ pub fn trials(registry: fn() -> Registry) -> Vec<Trial> {
             let mock = csi_mock_driver::Config { quirks: vec![*quirk], start_delay, ..Default::default() };
             let mut config = everything_set();
             adapt(*quirk, &mut config);
-            is_not_accused(registry(), mock, config, false)
+            is_not_accused(registry(), mock, Config { effort: little(), ..config }, false)
         })
     });
     let without = Capability::ALL.iter().map(|capability| {
         Trial::test(format!("without/{capability}"), move || {
             let mock = csi_mock_driver::Config { without: vec![*capability], ..Default::default() };
-            is_not_accused(registry(), mock, everything_set(), true)
+            is_not_accused(registry(), mock, Config { effort: little(), ..everything_set() }, true)
         })
     });
     let healthy = Trial::test("healthy", move || {
-        is_not_accused(registry(), Default::default(), everything_set(), false)
+        // What most drivers are like is tried for longer.
+        let effort = Effort { check_budget_ms: 3_000, ..little() };
+        is_not_accused(registry(), Default::default(), Config { effort, ..everything_set() }, false)
     });
     quirks.chain(without).chain([healthy]).collect()
 }
@@ -42,7 +44,7 @@ fn is_not_accused(
 ) -> Result<(), Failed> {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let mock_is_a_node_only = mock.quirks.contains(&Quirk::NodeOnly);
-    let run = run(registry, mock, Config { effort: little(), ..config }, seed, |_| true)?;
+    let run = run(registry, mock, config, seed, |_| true)?;
     let mut wrong = run.accusations();
     let is_skipped = |outcome: &Outcome| matches!(outcome, Outcome::Skipped(_));
     // A node alone makes no volumes.

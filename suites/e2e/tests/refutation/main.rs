@@ -12,7 +12,7 @@ use csi_suite_e2e::local::sandbox;
 use libtest_mimic::{Arguments, Trial};
 
 /// Drivers at the same time; they wait more than they work.
-const TRIALS_AT_ONCE: usize = 4;
+const TRIALS_AT_ONCE: usize = 8;
 
 fn main() -> ExitCode {
     // The sandboxes of pods are this program again.
