@@ -1,6 +1,9 @@
 //! The CSIDriver object: what a driver's manifests tell Kubernetes of it.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+
+/// A shorter period the API server does not take.
+const PERIOD_SECONDS_MIN: u32 = 10;
 
 /// `spec` of a CSIDriver, as far as it shows in calls. What is left out has the value that the API server gives it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -20,6 +23,9 @@ pub struct CsiDriver {
     pub token_requests: Vec<TokenRequest>,
     /// Whether these are among the secrets, instead of in volume_context.
     pub service_account_token_in_secrets: bool,
+    /// How often kubelet reads again how many volumes a node takes, in seconds; never, if it is not said.
+    #[serde(deserialize_with = "period")]
+    pub node_allocatable_update_period_seconds: Option<u32>,
 }
 
 impl Default for CsiDriver {
@@ -32,7 +38,18 @@ impl Default for CsiDriver {
             requires_republish: false,
             token_requests: Vec::new(),
             service_account_token_in_secrets: false,
+            node_allocatable_update_period_seconds: None,
         }
+    }
+}
+
+fn period<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    let seconds = Option::<u32>::deserialize(from)?;
+    match seconds {
+        Some(seconds) if seconds < PERIOD_SECONDS_MIN => Err(serde::de::Error::custom(format!(
+            "nodeAllocatableUpdatePeriodSeconds is {seconds}, and has to be {PERIOD_SECONDS_MIN} or more"
+        ))),
+        seconds => Ok(seconds),
     }
 }
 

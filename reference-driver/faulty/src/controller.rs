@@ -6,7 +6,7 @@ use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::group_controller_server::GroupController as _;
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::*;
-use tonic::{Request, Response};
+use tonic::{Code, Request, Response, Status};
 
 use crate::data::Origin;
 use crate::{Defect, Faults, Reply, Seen};
@@ -93,6 +93,7 @@ impl Faults {
     ) -> Reply<ControllerUnpublishVolumeResponse> {
         let id = request.get_ref().volume_id.clone();
         let done = self.driver.controller_unpublish_volume(request).await?;
+        self.seen.lock().await.attached.remove(&id);
         if self.has(Defect::WipesAtDetach) {
             self.empty(&mut *self.seen.lock().await, &id);
         }
@@ -238,7 +239,17 @@ impl Faults {
         let message = request.get_mut();
         message.volume_capability.iter_mut().for_each(|capability| self.misread(capability));
         message.readonly &= !self.has(Defect::AttachesForWriting);
-        self.driver.controller_publish_volume(request).await
+        let id = message.volume_id.clone();
+        match self.driver.controller_publish_volume(request).await {
+            Ok(done) => {
+                self.seen.lock().await.attached.insert(id);
+                Ok(done)
+            }
+            Err(full) if full.code() == Code::ResourceExhausted && self.has(Defect::FullIsInternal) => {
+                Err(Status::internal(full.message()))
+            }
+            Err(refused) => Err(refused),
+        }
     }
 
     pub(crate) async fn get_capacity(

@@ -168,6 +168,12 @@ defects! {
     HandsOutHalfCopies = "hostpath/hands-out-half-copies";
     /// The room for a stream of SnapshotMetadata is never given back: every one after the first is refused.
     KeepsStreams = "hostpath/keeps-streams";
+    /// NodeGetInfo takes the volumes that are attached off the limit.
+    TakesOwnOffLimit = "hostpath/takes-own-off-limit";
+    /// A node that is full is INTERNAL.
+    FullIsInternal = "hostpath/full-is-internal";
+    /// Tokens of service accounts are looked for in `volume_context` only.
+    TokensOfContextOnly = "hostpath/tokens-of-context-only";
     /// A driver that starts takes all mounts away.
     UnmountsAtStart = "hostpath/unmounts-at-start";
 }

@@ -74,6 +74,8 @@ pub(crate) struct Seen {
     pub(crate) snapshots: BTreeMap<String, Snapshot>,
     /// The second members of group snapshots by their ids, with their volumes.
     pub(crate) late_members: BTreeMap<String, String>,
+    /// Volumes that are attached.
+    pub(crate) attached: BTreeSet<String>,
     /// Whether blocks of a snapshot were asked for.
     pub(crate) streamed: bool,
     pub(crate) data: Data,
@@ -195,7 +197,7 @@ service! {
     faults.node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;
     faults.node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse;
     driver.node_get_capabilities(NodeGetCapabilitiesRequest) -> NodeGetCapabilitiesResponse;
-    driver.node_get_info(NodeGetInfoRequest) -> NodeGetInfoResponse;
+    faults.node_get_info(NodeGetInfoRequest) -> NodeGetInfoResponse;
     driver.node_get_volume_health(NodeGetVolumeHealthRequest) -> NodeGetVolumeHealthResponse;
     driver.node_get_storage_health(NodeGetStorageHealthRequest) -> NodeGetStorageHealthResponse;
 }

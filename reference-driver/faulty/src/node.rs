@@ -13,6 +13,8 @@ use tonic::{Request, Response, Status};
 use crate::data::{is_mounted, take_away};
 use crate::{Defect, Faults, Reply, Seen};
 
+/// The key of the tokens of a pod's service account.
+const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 /// Bytes that are wiped of a device, at its beginning.
 const WIPED_BYTES: usize = 1 << 16;
 /// Where files are cut.
@@ -48,11 +50,26 @@ impl Faults {
         Ok(done)
     }
 
+    pub(crate) async fn node_get_info(
+        &self,
+        request: Request<NodeGetInfoRequest>,
+    ) -> Reply<NodeGetInfoResponse> {
+        let mut done = self.driver.node_get_info(request).await?;
+        if self.has(Defect::TakesOwnOffLimit) {
+            let attached = self.seen.lock().await.attached.len();
+            done.get_mut().max_volumes_per_node -= i64::try_from(attached).unwrap();
+        }
+        Ok(done)
+    }
+
     pub(crate) async fn node_publish_volume(
         &self,
         mut request: Request<NodePublishVolumeRequest>,
     ) -> Reply<NodePublishVolumeResponse> {
         let message = request.get_mut();
+        if self.has(Defect::TokensOfContextOnly) && !message.volume_context.contains_key(TOKENS) {
+            return Err(Status::invalid_argument(format!("{TOKENS} is not in volume_context")));
+        }
         message.volume_capability.iter_mut().for_each(|capability| self.misread(capability));
         message.readonly &= !self.has(Defect::IgnoresReadonly);
         let (id, target) = (message.volume_id.clone(), message.target_path.clone());

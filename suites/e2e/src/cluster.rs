@@ -127,6 +127,12 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     /// What the status of something says of its health; `None` as long as nobody has found out.
     async fn health(&self, of: &HealthOf) -> Done<Option<Vec<HealthCondition>>>;
 
+    /// Has kubelet read again now how many volumes each node takes, and waits for it: [`Cluster::nodes`] tells it afterwards.
+    ///
+    /// # Errors
+    /// A violation if a node is another one than it was.
+    async fn read_limits_again(&self) -> Done;
+
     /// What was reported of an object, the oldest first: messages of events, such as those of a failed mount.
     async fn events(&self, object: &str) -> Done<Vec<Event>>;
 
@@ -180,6 +186,10 @@ pub enum Feature {
     StorageHealth,
     /// The health of volumes, as the controller of the driver sees it.
     ClaimHealth,
+    /// Numbers of volumes that nodes take and that kubelet reads again.
+    LimitsReadAgain,
+    /// Tokens of service accounts that the driver asks for.
+    ServiceAccountTokens,
 }
 
 impl Feature {
@@ -197,6 +207,8 @@ impl Feature {
         Feature::VolumeHealth,
         Feature::StorageHealth,
         Feature::ClaimHealth,
+        Feature::LimitsReadAgain,
+        Feature::ServiceAccountTokens,
     ];
 
     /// What a driver has to advertise for it.
@@ -213,7 +225,9 @@ impl Feature {
             | Feature::SeLinux
             | Feature::Orchestrator
             | Feature::Snapshots
-            | Feature::AttributesClasses => None,
+            | Feature::AttributesClasses
+            | Feature::LimitsReadAgain
+            | Feature::ServiceAccountTokens => None,
         }
     }
 }

@@ -67,7 +67,7 @@ use crate::room::{Room, Share};
 pub use clusters::LocalClusters;
 use failure::Caller;
 pub use failure::Streaks;
-use kubelet::Kubelet;
+use kubelet::{Kubelet, attach_limit};
 use queue::KUBELET;
 use shared::{KubeNode, Shared};
 use store::{ClaimObject, GroupObject, Objects, PodObject, SnapshotObject, VolumeObject};
@@ -234,8 +234,8 @@ async fn nodes(cx: &Cx, streaks: &Streaks) -> Result<Vec<KubeNode>, Stop> {
     }
     for index in 0..cx.target().nodes().len() {
         let info = registered(&cx.at_node(index), streaks).await?;
+        let volume_limit = attach_limit::told(&info);
         let topology = info.accessible_topology.map(|place| place.segments).unwrap_or_default();
-        let volume_limit = u64::try_from(info.max_volumes_per_node).ok().filter(|limit| *limit > 0);
         let name = format!("node-{}", index + 1);
         nodes.push(KubeNode { node: Node { name, topology, volume_limit }, id: info.node_id });
     }
@@ -282,12 +282,27 @@ fn insert<T>(objects: &mut BTreeMap<String, T>, kind: &str, name: &str, object: 
 #[async_trait]
 impl Cluster for Local {
     async fn nodes(&self) -> Done<Vec<Node>> {
-        Ok(self.shared.nodes.iter().map(|node| node.node.clone()).collect())
+        let now = |(index, node): (usize, &KubeNode)| Node {
+            volume_limit: self.look(|objects| objects.volume_limit(index, &node.node)),
+            ..node.node.clone()
+        };
+        Ok(self.shared.nodes.iter().enumerate().map(now).collect())
     }
 
     fn offers(&self, feature: Feature) -> Result<(), String> {
         if let Some((_, why)) = NEVER_OFFERED.iter().find(|(never, _)| *never == feature) {
             return Err((*why).to_owned());
+        }
+        let csi_driver = &self.shared.csi_driver;
+        let missing = match feature {
+            Feature::LimitsReadAgain if csi_driver.node_allocatable_update_period_seconds.is_none() => {
+                Some("nodeAllocatableUpdatePeriodSeconds")
+            }
+            Feature::ServiceAccountTokens if csi_driver.token_requests.is_empty() => Some("tokenRequests"),
+            _ => None,
+        };
+        if let Some(field) = missing {
+            return Err(format!("the driver has no CSIDriver with {field} in a --manifest"));
         }
         match feature.capability() {
             Some(capability) if !self.shared.has(capability) => {
@@ -450,10 +465,11 @@ impl Cluster for Local {
                 return Err(Stop::broken(format!("volume {} is for driver {driver}", volume.name)));
             }
         }
+        let node = spec.bound_to.as_deref().map(|name| self.node_number(name)).transpose()?;
         let pod = Pod {
             spec: spec.clone(),
             uid: self.shared.uid(),
-            node: None,
+            node: spec.bound_to.clone(),
             phase: PodPhase::Pending,
             mounted: false,
             ended: Vec::new(),
@@ -461,7 +477,7 @@ impl Cluster for Local {
             waiting: None,
             given_up: None,
         };
-        let object = PodObject { pod, node: None, deleting: false, stuck: false, unmounted: None };
+        let object = PodObject { pod, node, deleting: false, stuck: false, unmounted: None };
         self.change(|objects| insert(&mut objects.pods, "Pod", &spec.name, object))
     }
 
@@ -565,6 +581,13 @@ impl Cluster for Local {
             kubelet::health::round(&self.shared, node).await?;
         }
         health_monitor::round(&self.shared).await
+    }
+
+    async fn read_limits_again(&self) -> Done {
+        for node in 0..self.shared.nodes.len() {
+            attach_limit::read_again(&self.shared, node).await?;
+        }
+        Ok(())
     }
 
     async fn health(&self, of: &HealthOf) -> Done<Option<Vec<HealthCondition>>> {

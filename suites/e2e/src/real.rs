@@ -73,6 +73,8 @@ pub const DEFAULT_IMAGE: &str = "registry.k8s.io/e2e-test-images/busybox:1.29-4"
 const CLOSE_LIMIT: Duration = Duration::from_secs(8 * 60);
 /// Why nothing is found out about health.
 const NO_HEALTH: &str = "what a cluster says of health is not looked at; without --cluster it is played";
+/// Why nothing is said of limits that change.
+const NO_READING: &str = "when kubelet has read a limit again cannot be seen; without --cluster it is played";
 /// Why files of nodes and kubelet are left alone.
 const NO_NODE_ACCESS: &str = "files of nodes and kubelet are left alone without --node-access";
 
@@ -308,6 +310,10 @@ impl Discovered {
             ),
             Feature::VolumeStats | Feature::VolumeHealth | Feature::StorageHealth | Feature::ClaimHealth => {
                 Err(NO_HEALTH.to_owned())
+            }
+            Feature::LimitsReadAgain => Err(NO_READING.to_owned()),
+            Feature::ServiceAccountTokens => {
+                Err("kubelet gives them in every test where the CSIDriver asks for them".to_owned())
             }
             Feature::SeLinux => match self.nodes.iter().all(|node| node.enforces_selinux) {
                 true => Ok(()),
@@ -602,6 +608,10 @@ impl Cluster for Real {
 
     fn changed(&self) -> BoxFuture<'static, ()> {
         self.watches.changed()
+    }
+
+    async fn read_limits_again(&self) -> Done {
+        Err(Stop::skip(NO_READING))
     }
 
     async fn look_after_health(&self) -> Done {

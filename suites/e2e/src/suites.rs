@@ -1,5 +1,6 @@
 //! The suites, a file each, under upstream's names.
 
+mod allocatable_count;
 mod capacity;
 mod disruptive;
 mod ephemeral;
@@ -9,6 +10,7 @@ mod provisioning;
 mod pvc_deletion_performance;
 mod read_write_once_pod;
 mod selinux_mount;
+mod service_account_token;
 mod snapshot_topology;
 mod snapshotmetadata;
 mod snapshotmetadata_stress;
@@ -63,4 +65,6 @@ pub static ALL: &[&Suite] = &[
     &volumegroupsnapshottable_stress::SUITE,
     &volume_health::SUITE,
     &snapshot_topology::SUITE,
+    &allocatable_count::SUITE,
+    &service_account_token::SUITE,
 ];

@@ -13,6 +13,8 @@ pub struct PodSpec {
     pub volumes: Vec<PodVolume>,
     /// The node that it has to run on.
     pub node: Option<String>,
+    /// The node that it is on without a word of the scheduler: `nodeName`. Its claims have to be bound.
+    pub bound_to: Option<String>,
     /// Nodes that it must not run on.
     pub not_on: Vec<String>,
     /// The group that owns its volumes.

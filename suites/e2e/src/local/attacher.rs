@@ -76,6 +76,11 @@ async fn attach(shared: &Shared, place: &Place) -> Work {
             for pod in pods {
                 shared.store.event(&pod, "FailedAttachVolume", failure.to_string());
             }
+            shared.store.change(|objects| {
+                if let Some(attachment) = objects.attachments.get_mut(place) {
+                    attachment.failed = Some(failure.clone());
+                }
+            });
             note(shared, place, &failure)
         }
     }

@@ -45,6 +45,11 @@ impl Failure {
         Failure { method, code: Code::Internal, message: message.into() }
     }
 
+    /// Whether the driver has refused to attach a volume, as its node has as many as it takes.
+    pub(super) fn is_full_node(&self) -> bool {
+        self.method == "ControllerPublishVolume" && self.code == Code::ResourceExhausted
+    }
+
     /// No call was made, as something on the node stands in the way.
     pub(super) fn of_node(message: impl Into<String>) -> Failure {
         Failure { method: "preparing the call", code: Code::Internal, message: message.into() }

@@ -1,5 +1,6 @@
 //! kubelet on one node: it mounts the volumes of the node's pods, runs their containers, and takes all of it down again.
 
+pub(super) mod attach_limit;
 mod containers;
 mod expansion;
 mod fs_group;
@@ -50,6 +51,8 @@ impl Kubelet {
         let mut pods = JoinSet::new();
         let watching = kubelet.clone();
         pods.spawn(async move { watching.watch_health().await });
+        let reading = kubelet.clone();
+        pods.spawn(async move { reading.keep_limit_read().await });
         let mut known = BTreeSet::new();
         for orphan in orphans {
             let kubelet = kubelet.clone();

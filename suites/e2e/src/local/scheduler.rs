@@ -94,7 +94,7 @@ impl<'a> Request<'a> {
             Some("didn't find available persistent volumes to bind")
         } else if !is_reached {
             Some("had volume node affinity conflict")
-        } else if !self.has_room(objects, index, node.volume_limit) {
+        } else if !self.has_room(objects, index, objects.volume_limit(index, node)) {
             Some("exceed max volume count")
         } else {
             None

@@ -1,6 +1,7 @@
 //! Secrets of calls: those of the Secret objects that classes name, as sidecars and kubelet read them for each call.
 
 use csi_harness::prelude::Cx;
+use csi_proto::hidden;
 
 use super::failure::Failure;
 use super::parameters::{self, Tokens};
@@ -58,6 +59,8 @@ impl Shared {
                 }
             }
         }
+        // A driver may send them back in an error, which is told.
+        secrets.values().for_each(|value| hidden::hide(value));
         Ok(if secrets.is_empty() { cx.clone() } else { cx.with_secrets(secrets) })
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::failure::{Caller, Failure, Verdict};
 use crate::cluster::{
-    AttributesClass, Claim, Event, GroupSnapshot, HealthCondition, HealthOf, Pairs, PersistentVolume, Pod,
+    AttributesClass, Claim, Event, GroupSnapshot, HealthCondition, HealthOf, Node, Pairs, PersistentVolume, Pod,
     Snapshot, SnapshotClass, StorageClass,
 };
 
@@ -39,6 +39,8 @@ pub(super) struct Objects {
     pub(super) in_use: BTreeSet<Place>,
     /// What is known to be wrong.
     pub(super) health: BTreeMap<HealthOf, Vec<HealthCondition>>,
+    /// How many volumes nodes take, by their numbers, where kubelet has read it again.
+    pub(super) volume_limits: BTreeMap<usize, Option<u64>>,
     events: BTreeMap<String, Vec<Event>>,
 }
 
@@ -79,6 +81,8 @@ pub(super) struct Attachment {
     /// publish_context, once it is attached.
     pub(super) attached: Option<Pairs>,
     pub(super) detaching: bool,
+    /// `status.attachError`: how the latest try to attach it has failed.
+    pub(super) failed: Option<Failure>,
     pub(super) given_up: Option<String>,
 }
 
@@ -181,6 +185,11 @@ impl Objects {
     /// What was reported of an object.
     pub(super) fn events_of(&self, object: &str) -> &[Event] {
         self.events.get(object).map_or(&[], Vec::as_slice)
+    }
+
+    /// How many volumes a node takes, as kubelet has read it last.
+    pub(super) fn volume_limit(&self, number: usize, registered: &Node) -> Option<u64> {
+        self.volume_limits.get(&number).copied().unwrap_or(registered.volume_limit)
     }
 
     /// The volume that a claim is bound to.

@@ -45,6 +45,9 @@ pub(crate) fn manifest(names: &Names, ground: &Ground, spec: &PodSpec) -> Value 
     if !spec.init_containers.is_empty() {
         pod["initContainers"] = containers(&spec.init_containers);
     }
+    if let Some(node) = &spec.bound_to {
+        pod["nodeName"] = node.as_str().into();
+    }
     if let Some(affinity) = affinity(ground, spec) {
         pod["affinity"] = affinity;
     }

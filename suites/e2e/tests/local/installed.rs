@@ -4,15 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use csi_harness::prelude::{CheckResult, Cx, Stop};
-use csi_mock_driver::Config;
+use csi_mock_driver::{Config, Defect};
+use csi_proto::redact::STRIPPED;
 use csi_suite_e2e::cluster::{
-    AttributesClass, ClaimSpec, Cluster as _, Pairs, ReclaimPolicy, SnapshotClass, StorageClass, VolumeMode,
+    AttributesClass, ClaimSpec, Cluster as _, Pairs, PodPhase, ReclaimPolicy, SnapshotClass, StorageClass,
+    VolumeMode, VolumeSource,
 };
 use csi_suite_e2e::local::Local;
 
 use crate::pods::{claim_spec, pod_spec};
 use crate::stage::{
-    Played, Test, claim, delete_pod, grown, on_mock, on_mock_installed_with, started, take_groups,
+    Played, Test, claim, delete_pod, grown, on_hostpath, on_mock, on_mock_installed_with, started, take_groups,
     take_snapshots,
 };
 
@@ -25,6 +27,11 @@ pub(crate) const TESTS: &[Test] = &[
         a_template_without_a_meaning_is_not_the_drivers_fault,
     ),
     ("volumes_are_published_again_with_fresh_tokens", volumes_are_published_again_with_fresh_tokens),
+    ("tokens_in_secrets_are_nowhere_to_be_seen", tokens_in_secrets_are_nowhere_to_be_seen),
+    ("a_secret_that_a_driver_sends_back_is_not_told", a_secret_that_a_driver_sends_back_is_not_told),
+    ("limits_are_read_again", limits_are_read_again),
+    ("a_pod_fails_on_a_node_that_is_full", a_pod_fails_on_a_node_that_is_full),
+    ("a_node_that_changes_is_told", a_node_that_changes_is_told),
     ("the_csi_driver_says_what_calls_have", the_csi_driver_says_what_calls_have),
     (
         "volumes_that_the_csi_driver_does_not_list_are_refused",
@@ -223,17 +230,104 @@ fn volumes_are_published_again_with_fresh_tokens() {
     assert_ne!(published[0], published[1], "the tokens are fresh");
 }
 
-fn the_csi_driver_says_what_calls_have() {
+async fn pod_comes_and_goes(local: Local, cx: Cx) -> CheckResult {
+    let class = class(&local, &cx, Pairs::new()).await?;
+    claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
+    local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
+    started(&local, "pod").await?;
+    delete_pod(&local, "pod").await?;
+    local.close().await
+}
+
+fn tokens_in_secrets_are_nowhere_to_be_seen() {
+    let tokens = "tokenRequests: [{audience: vault}]";
+    let published = |spec: &str| {
+        let played = on_mock_installed_with(&csi_driver(spec), Config::default(), pod_comes_and_goes);
+        played.passed().requests("NodePublishVolume").remove(0)
+    };
+    assert!(published(tokens).contains("\"token\""));
+    let request = published(&format!("{tokens}, serviceAccountTokenInSecrets: true"));
+    assert!(!request.contains("expirationTimestamp") && !request.contains("vault"), "{request}");
+    assert!(request.contains("secrets") && request.contains(STRIPPED), "{request}");
+}
+
+fn a_secret_that_a_driver_sends_back_is_not_told() {
+    async fn body(local: Local, cx: Cx) -> CheckResult {
+        let class = class(&local, &cx, naming(&["secret"], "default", "wrong")).await?;
+        local.create_claim(&claim_spec(&class.name, VolumeMode::Filesystem)).await?;
+        let told = loop {
+            if let Some(event) = local.events("claim").await?.pop() {
+                break event.message;
+            }
+            local.changed().await;
+        };
+        assert!(told.contains(STRIPPED) && !told.contains("opensesame"), "{told}");
+        local.close().await
+    }
+    let secret = "kind: Secret\nmetadata: {name: wrong}\nstringData: {password: opensesame-1}\n";
+    let config = Config { defects: [Defect::SecretsInErrors].into(), ..strict() };
+    on_mock_installed_with(secret, config, body).passed();
+}
+
+fn limits_are_read_again() {
+    async fn body(local: Local, _: Cx) -> CheckResult {
+        let limit = async || CheckResult::Ok(local.nodes().await?.remove(0).volume_limit);
+        let first = limit().await?;
+        // Each answer has another one.
+        while limit().await? == first {
+            local.read_limits_again().await?;
+        }
+        local.close().await
+    }
+    let Some(played) = on_hostpath(&["--attach-limit=-1"], body) else { return };
+    played.passed();
+}
+
+const READS_LIMITS: &str = "nodeAllocatableUpdatePeriodSeconds: 10";
+
+fn a_pod_fails_on_a_node_that_is_full() {
     async fn body(local: Local, cx: Cx) -> CheckResult {
         let class = class(&local, &cx, Pairs::new()).await?;
         claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
         local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
         started(&local, "pod").await?;
+        // It is for as many as there is room for by what the driver tells, which is more than it takes.
+        let spec = ClaimSpec { name: "other".to_owned(), ..claim_spec(&class.name, VolumeMode::Filesystem) };
+        claim(&local, spec).await;
+        let mut pod = pod_spec("other", VolumeMode::Filesystem, false);
+        pod.volumes[0].source = VolumeSource::Claim { name: "other".to_owned(), read_only: false };
+        pod.node = Some("node-1".to_owned());
+        local.create_pod(&pod).await?;
+        loop {
+            let pod = local.pod("other").await?.unwrap();
+            if pod.phase == PodPhase::Failed {
+                let why = pod.waiting.unwrap();
+                assert!(why.contains("VolumeAttachmentLimitExceeded") && why.contains("RESOURCE_EXHAUSTED"), "{why}");
+                break;
+            }
+            local.changed().await;
+        }
+        delete_pod(&local, "other").await?;
         delete_pod(&local, "pod").await?;
         local.close().await
     }
+    let config = Config { attach_limit: Some(1), ..Config::default() };
+    let played = on_mock_installed_with(&csi_driver(READS_LIMITS), config, body);
+    assert_eq!(played.passed().times("NodeGetInfo"), 3, "one for each node, and one when it is full");
+}
+
+fn a_node_that_changes_is_told() {
+    async fn body(local: Local, _: Cx) -> CheckResult {
+        local.read_limits_again().await?;
+        local.close().await
+    }
+    let config = Config { defects: [Defect::NodeGetInfoIdChanges].into(), ..Config::default() };
+    on_mock_installed_with(&csi_driver(READS_LIMITS), config, body).failed("another node_id");
+}
+
+fn the_csi_driver_says_what_calls_have() {
     let told = |spec: &str| {
-        let played = on_mock_installed_with(&csi_driver(spec), Config::default(), body);
+        let played = on_mock_installed_with(&csi_driver(spec), Config::default(), pod_comes_and_goes);
         let published = played.passed().requests("NodePublishVolume").remove(0);
         (
             played.calls().contains(&"ControllerPublishVolume"),

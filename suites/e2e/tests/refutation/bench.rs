@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use csi_driver_definitions::DriverDefinition;
+use csi_driver_definitions::{DriverDefinition, Objects};
 use csi_faulty_driver::Defect;
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::{Registry, Suite};
@@ -35,6 +35,10 @@ const FLAGS: [&str; 7] = [
     "--accepted-mutable-parameter-names=tier",
 ];
 
+/// What the reference driver is installed with where limits are read again and it asks for tokens.
+const CSI_DRIVER: &str = "kind: CSIDriver\nmetadata: {name: hostpath.csi.k8s.io}\n\
+    spec: {nodeAllocatableUpdatePeriodSeconds: 10, serviceAccountTokenInSecrets: true, tokenRequests: [{audience: vault}]}\n";
+
 /// How long a pod, or a copy, is waited for that a defect keeps from starting, or from going.
 const POD_LIMIT: Duration = Duration::from_secs(15);
 /// Time for a test with a defect, half of whose rest is spent on waiting for what the test has made to go.
@@ -49,7 +53,8 @@ pub(crate) fn a_right_driver_passes() {
     let of = |wanted: fn(&On) -> bool| {
         ROWS.iter().filter(move |row| wanted(&row.on)).map(|row| row.test).collect()
     };
-    passes(on_hostpath(None, of(|on| matches!(on, On::Hostpath(_)))));
+    passes(on_hostpath(None, "", of(|on| matches!(on, On::Hostpath(_)))));
+    passes(on_hostpath(None, CSI_DRIVER, of(|on| matches!(on, On::Installed(_)))));
     passes(Some(on_mock(None, &[], of(|on| matches!(on, On::Mock(..))))));
 }
 
@@ -62,7 +67,8 @@ fn passes(run: Option<Run>) {
 /// With the defect, the test fails, and its words say why.
 pub(crate) fn is_found(row: &Row) {
     let run = match row.on {
-        On::Hostpath(defect) => on_hostpath(Some(defect), vec![row.test]),
+        On::Hostpath(defect) => on_hostpath(Some(defect), "", vec![row.test]),
+        On::Installed(defect) => on_hostpath(Some(defect), CSI_DRIVER, vec![row.test]),
         On::Mock(defect, without) => Some(on_mock(Some(defect), without, vec![row.test])),
     };
     let Some(run) = run else { return };
@@ -72,12 +78,14 @@ pub(crate) fn is_found(row: &Row) {
     assert!(text.contains(row.says), "{row:#?} is found for another reason: {text}");
 }
 
-/// Runs tests on the reference driver; without root it prints that it does not.
-fn on_hostpath(defect: Option<Defect>, tests: Vec<&str>) -> Option<Run> {
+/// Runs tests on the reference driver, on a small node if manifests come with it; without root it prints that it does not.
+fn on_hostpath(defect: Option<Defect>, manifests: &str, tests: Vec<&str>) -> Option<Run> {
     hostpath::in_directory(async |root| {
-        let driver = hostpath::driver(root, &FLAGS, defect);
+        let small: &[&str] = if manifests.is_empty() { &[] } else { &["--attach-limit=3"] };
+        let driver = hostpath::driver(root, &[&FLAGS, small].concat(), defect);
         let definition = promised(root, "hostpath-image.yaml", &["snapshotMetadata"]);
-        run(root, driver, vec![hostpath::endpoint(root)], &definition, defect.is_some(), &tests).await
+        let suite = suite(&definition, manifests, 1, defect.is_some());
+        run(root, driver, vec![hostpath::endpoint(root)], suite, defect.is_some(), &tests).await
     })
 }
 
@@ -106,7 +114,8 @@ fn on_mock(defect: Option<MockDefect>, without: &[Capability], tests: Vec<&str>)
     });
     let endpoints = (0..nodes).map(endpoint).collect();
     let definition = promised(&root, "mock.yaml", &["snapshotDataSource"]);
-    let ran = run(&root, driver, endpoints, &definition, defect.is_some(), &tests);
+    let suite = suite(&definition, "", nodes, defect.is_some());
+    let ran = run(&root, driver, endpoints, suite, defect.is_some(), &tests);
     tokio::runtime::Runtime::new().unwrap().block_on(ran)
 }
 
@@ -114,13 +123,13 @@ async fn run(
     root: &Path,
     driver: Driver,
     endpoints: Vec<Endpoint>,
-    definition: &Path,
+    suite: Suite,
     is_faulty: bool,
     tests: &[&str],
 ) -> Run {
     let config = config(root, &endpoints, is_faulty);
     let target = Target::connect_to(driver.clone(), config).await.unwrap();
-    let registry = Registry::new([suite(definition, endpoints.len(), is_faulty)]);
+    let registry = Registry::new([suite]);
     let mut filter = Filter::default();
     tests.iter().for_each(|test| filter.add(test).unwrap());
     let plan = registry.select(&filter, &target.config().access_types);
@@ -150,14 +159,17 @@ fn promised(root: &Path, name: &str, promises: &[&str]) -> PathBuf {
     file
 }
 
-fn suite(definition: &Path, nodes: usize, is_faulty: bool) -> Suite {
+fn suite(definition: &Path, manifests: &str, nodes: usize, is_faulty: bool) -> Suite {
     let mut loaded = DriverDefinition::load(definition).unwrap();
     if is_faulty {
         loaded.definition.timeouts.pod_start = POD_LIMIT;
         loaded.definition.timeouts.pod_delete = POD_LIMIT;
         loaded.definition.timeouts.data_source_provision = POD_LIMIT;
     }
-    let settings = Settings::new(std::env::current_exe().unwrap());
+    let file = definition.with_file_name("manifests.yaml");
+    fs::write(&file, manifests).unwrap();
+    let objects = Arc::new(Objects::read(&[file]).unwrap());
+    let settings = Settings { objects, ..Settings::new(std::env::current_exe().unwrap()) };
     let clusters = LocalClusters::new(settings, nodes, loaded.definition.clone(), |_| {});
     let definition = Definition::new(loaded).unwrap();
     plan::suite(Arc::new(definition), Arc::new(clusters))

@@ -9,6 +9,8 @@ use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 pub(crate) enum On {
     /// The reference driver.
     Hostpath(Defect),
+    /// The same on a small node, with a CSIDriver that has limits read again and asks for tokens in secrets.
+    Installed(Defect),
     /// The driver in memory, without some capabilities: for what pods need not look at.
     Mock(MockDefect, &'static [Capability]),
 }
@@ -29,7 +31,7 @@ impl Row {
     /// The name of the trial.
     pub(crate) fn label(&self) -> String {
         match self.on {
-            On::Hostpath(defect) => format!("{defect:?}/{}", self.test),
+            On::Hostpath(defect) | On::Installed(defect) => format!("{defect:?}/{}", self.test),
             On::Mock(defect, _) => format!("{defect:?}/{}", self.test),
         }
     }
@@ -37,6 +39,10 @@ impl Row {
 
 const fn row(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
     Row { on: On::Hostpath(defect), flaw, test, says }
+}
+
+const fn installed(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
+    Row { on: On::Installed(defect), flaw, test, says }
 }
 
 const fn mock(defect: MockDefect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
@@ -288,5 +294,23 @@ pub(crate) static ROWS: &[Row] = &[
         "says that a snapshot can be used from where it was asked for, wherever it is",
         "snapshot-topology/dynamic-pv-immediate-binding:should-take-a-snapshot-that-can-be-used-in-another-segment-or-refuse-it",
         "is bound",
+    ),
+    installed(
+        Defect::TakesOwnOffLimit,
+        "takes the volumes that a node has off `max_volumes_per_node`, as the scheduler does",
+        "mutablecsinodeallocatablecount/dynamic-pv-filesystem-volmode:should-not-take-its-own-volumes-off-the-csinode-allocatable-count",
+        "takes fewer volumes",
+    ),
+    installed(
+        Defect::FullIsInternal,
+        "answers INTERNAL when a node is full",
+        "mutablecsinodeallocatablecount/dynamic-pv-filesystem-volmode:should-fail-a-pod-with-volumeattachmentlimitexceeded-on-a-node-that-is-full",
+        "a pod fails on a full node",
+    ),
+    installed(
+        Defect::TokensOfContextOnly,
+        "looks for tokens of service accounts in `volume_context`, where its CSIDriver asks for them in secrets",
+        "csiserviceaccounttoken/dynamic-pv-filesystem-volmode:token-should-be-plumbed-down-when-csiserviceaccounttokenenabled-true",
+        "serviceAccount.tokens is not in volume_context",
     ),
 ];

@@ -130,6 +130,10 @@ impl Kubelet {
                         self.change_pod(pod, |object| object.pod.waiting = None);
                         return true;
                     };
+                    if failure.is_full_node() {
+                        self.reject(pod, &failure).await;
+                        return false;
+                    }
                     let why = self.shared.gives_up(&failure, Caller::Kubelet);
                     (format!("volume {:?}: {failure}", mount.name), why)
                 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use csi_harness::prelude::{AccessType, Violation};
+use csi_proto::hidden;
 use serde_json::{Map, json};
 
 use super::Kubelet;
@@ -60,6 +61,9 @@ impl Kubelet {
             let expires = prost_types::Timestamp::from(SystemTime::now() + lifetime);
             let expires = prost_types::Timestamp { nanos: 0, ..expires }.to_string();
             let token = format!("token-{}", self.shared.uid());
+            if self.shared.csi_driver.service_account_token_in_secrets {
+                hidden::hide(&token);
+            }
             (request.audience.clone(), json!({ "token": token, "expirationTimestamp": expires }))
         });
         let tokens: Map<_, _> = tokens.collect();

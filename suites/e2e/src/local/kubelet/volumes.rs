@@ -125,7 +125,7 @@ impl Kubelet {
         if mount.inline {
             return self.publish(pod, mount, Pairs::new(), None).await;
         }
-        let Some(context) = self.attached(pod, mount).await else { return Ok(()) };
+        let Some(context) = self.attached(pod, mount).await? else { return Ok(()) };
         let device = self.device(&mount.device_key());
         let mut device = device.lock().await;
         device.users.insert(pod.uid.clone());
@@ -138,19 +138,24 @@ impl Kubelet {
         self.expand_published(pod, mount, &staging).await
     }
 
-    /// publish_context of a volume once it is attached; none if the pod is not wanted any more.
-    async fn attached(&self, pod: &Pod, mount: &PodMount) -> Option<Pairs> {
-        if !self.shared.csi_driver.attach_required {
-            return Some(Pairs::new());
+    /// publish_context of a volume once it is attached; none if the pod is not wanted any more. That its node is full ends the wait
+    /// where kubelet reads limits again.
+    async fn attached(&self, pod: &Pod, mount: &PodMount) -> Result<Option<Pairs>, Failure> {
+        let driver = &self.shared.csi_driver;
+        if !driver.attach_required {
+            return Ok(Some(Pairs::new()));
         }
+        let ends_wait =
+            |failure: &&Failure| driver.node_allocatable_update_period_seconds.is_some() && failure.is_full_node();
         let place = (mount.volume.name.clone(), self.node);
         let attached = self.shared.store.until(|objects| {
-            let attachment = objects.attachments.get(&place)?;
-            attachment.attached.clone().filter(|_| !attachment.detaching)
+            let attachment = objects.attachments.get(&place).filter(|attachment| !attachment.detaching)?;
+            let failed = attachment.failed.as_ref().filter(ends_wait).cloned();
+            attachment.attached.clone().map(Ok).or(failed.map(Err))
         });
         tokio::select! {
-            attached = attached => Some(attached),
-            () = self.deleted(&pod.uid) => None,
+            attached = attached => attached.map(Some),
+            () = self.deleted(&pod.uid) => Ok(None),
         }
     }
 
@@ -242,7 +247,7 @@ impl Kubelet {
         let (context, staging) = match mount.inline {
             true => (Pairs::new(), None),
             false => {
-                let Some(context) = self.attached(pod, mount).await else { return Ok(()) };
+                let Some(context) = self.attached(pod, mount).await? else { return Ok(()) };
                 let device = self.device(&mount.device_key());
                 let path = device.lock().await.path.clone();
                 (context, Some(path))

@@ -1,0 +1,138 @@
+use csi_harness::prelude::Stop;
+
+use crate::cluster::{BindingMode, Done, Feature, Node, PodPhase, StorageClass};
+use crate::pattern;
+use crate::scene::{Scene, Seen, Volume, all, failed};
+use crate::test;
+use crate::test::{Need, Suite};
+
+/// A limit above it is not tried: so many volumes take longer than they tell.
+const TRIED_MAX: u64 = 64;
+/// Volumes that a node has while its limit is read again.
+const IN_USE: u64 = 2;
+
+/// Upstream has its tests among those of the driver in memory, where a hook changes the limit.
+pub(crate) static SUITE: Suite = Suite {
+    name: "MutableCSINodeAllocatableCount",
+    tags: &["FeatureGate:MutableCSINodeAllocatableCount"],
+    context: "",
+    patterns: &[&pattern::FS_MODE],
+    size_min_bytes: 0,
+    data_bytes: 0,
+    needs: &[Need::Offers(Feature::LimitsReadAgain)],
+    tests: &[&OWN, &EXCEEDED],
+};
+
+test! {
+    /// kubelet reads the limit of a node again: the node is the same, and the volumes that it has of the driver are not taken off the
+    /// limit, as the scheduler takes them off.
+    OWN {
+        name: "should not take its own volumes off the CSINode allocatable count",
+        alone: true,
+    }
+    async |scene| {
+        let class = class(scene).await?;
+        let node = first_node(scene).await?;
+        let before = limit_read_again(scene).await?;
+        let volumes: Vec<Volume> = all((0..IN_USE).map(|_| scene.volume_of(&class))).await?;
+        let during = run_and_release(scene, &node, &volumes, async || limit_read_again(scene).await).await?;
+        let after = limit_read_again(scene).await?;
+        // A limit that changes by itself falls by just as many hardly ever, and does not come back.
+        match before.zip(during) {
+            Some((limit, during)) if before == after && during + IN_USE == limit => Err(failed(
+                "a node takes fewer volumes by as many as it has, and the scheduler takes them off once more",
+                format!("max_volumes_per_node {limit}, with volumes and without"),
+                format!("{during} with {IN_USE} volumes"),
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+test! {
+    /// A node that is full by its limit refuses one more volume with RESOURCE_EXHAUSTED: only then the limit is read again, and the pod
+    /// fails, so that its owner makes another elsewhere.
+    EXCEEDED {
+        name: "should fail a pod with VolumeAttachmentLimitExceeded on a node that is full",
+        alone: true,
+        needs: [Need::NodeLimit(TRIED_MAX)],
+    }
+    async |scene| {
+        let class = class(scene).await?;
+        let node = first_node(scene).await?;
+        let limit = limit_read_again(scene).await?.ok_or_else(|| Stop::skip("the node has no limit of volumes"))?;
+        let more = [scene.volume_of(&class).await?];
+        // Its claim is bound before, and the volume is where the node reaches it.
+        run_and_release(scene, &node, &more, async || Ok(())).await?;
+        let volumes: Vec<Volume> = all((0..limit).map(|_| scene.volume_of(&class))).await?;
+        let full = on_node(scene, &node, &volumes);
+        let full = scene.run_within(full, scene.timeouts().pod_start_slow).await?;
+
+        let mut spec = on_node(scene, &node, &more);
+        spec.bound_to = spec.node.take();
+        scene.cluster().create_pod(&spec).await?;
+        let rejected = scene.until("a pod fails on a full node", scene.timeouts().pod_start, || async {
+            let pod = scene.existing_pod(&spec.name).await?;
+            let why = pod.given_up.clone().or(pod.waiting.clone()).unwrap_or_default();
+            Ok(match pod.phase {
+                PodPhase::Failed => Seen::There(true),
+                PodPhase::Running | PodPhase::Succeeded => Seen::There(false),
+                PodPhase::Pending if pod.given_up.is_some() => Seen::Never(why),
+                PodPhase::Pending => Seen::NotYet(format!("{why}{}", scene.telling_event(&spec.name).await?)),
+            })
+        });
+        let rejected = rejected.await?;
+        scene.delete_pod(&spec.name).await?;
+        full.delete().await?;
+        match rejected {
+            true => Ok(()),
+            // max_volumes_per_node is for the scheduler to keep to; that a driver could do more breaks nothing.
+            false => Err(Stop::skip("the node takes more volumes than its limit says, and is never full")),
+        }
+    }
+}
+
+/// The class of the definition; volumes are made where a pod wants them, if not every node reaches them.
+async fn class(scene: &Scene) -> Done<StorageClass> {
+    let mut class = scene.class_copy()?;
+    if !scene.driver().driver_info.topology_keys.is_empty() {
+        class.binding = BindingMode::WaitForFirstConsumer;
+    }
+    scene.cluster().create_storage_class(&class).await?;
+    Ok(class)
+}
+
+async fn first_node(scene: &Scene) -> Done<Node> {
+    let nodes = scene.cluster().nodes().await?;
+    nodes.into_iter().next().ok_or_else(|| Stop::skip("the driver has no node"))
+}
+
+/// How many volumes the first node takes by now.
+async fn limit_read_again(scene: &Scene) -> Done<Option<u64>> {
+    scene.cluster().read_limits_again().await?;
+    Ok(first_node(scene).await?.volume_limit)
+}
+
+fn on_node(scene: &Scene, node: &Node, volumes: &[Volume]) -> crate::cluster::PodSpec {
+    let mut spec = scene.pod(&volumes.iter().collect::<Vec<_>>());
+    spec.node = Some(node.name.clone());
+    spec
+}
+
+/// Does something while a pod on the node has the volumes, and waits until they are off it.
+async fn run_and_release<T>(
+    scene: &Scene,
+    node: &Node,
+    volumes: &[Volume],
+    meanwhile: impl AsyncFnOnce() -> Done<T>,
+) -> Done<T> {
+    let pod = scene.run(on_node(scene, node, volumes)).await?;
+    let done = meanwhile().await?;
+    pod.delete().await?;
+    for volume in volumes {
+        let (_, bound) =
+            scene.bound(volume.claim().unwrap_or_default(), scene.timeouts().claim_provision).await?;
+        scene.detached(&bound.name, scene.timeouts().pv_delete).await?;
+    }
+    Ok(done)
+}
