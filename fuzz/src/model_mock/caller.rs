@@ -440,7 +440,10 @@ impl<'a> Caller<'a> {
                 let id = self.ids.find(&[Kind::Volume], &health.volume_id)?;
                 Some((id, VolumeResponse::Health(Some(id))))
             };
-            Response::Volumes(Listed { pages: 1, entries: response.entries.into_iter().filter_map(entry).collect() })
+            Response::Volumes(Listed {
+                pages: 1,
+                entries: response.entries.into_iter().filter_map(entry).collect(),
+            })
         })
     }
 
