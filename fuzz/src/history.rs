@@ -5,7 +5,7 @@ use std::time::Duration;
 use csi_suite_stateful::history::{Entry, History, Outcome, Parts, Treatment, check, search};
 use csi_suite_stateful::model::Span;
 use csi_suite_stateful::model::answer::{Answer, Response};
-use csi_suite_stateful::model::call::Call;
+use csi_suite_stateful::model::call::{Call, List};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::names::Name;
 use csi_suite_stateful::model::state_set::STEPS_MAX;
@@ -93,7 +93,7 @@ fn call(what: u8) -> Call {
         12 => unpublish(volume, N1, T1),
         13 => expand(volume, 2 * GIB),
         14 => look_up(volume),
-        _ => return Call::ListVolumes,
+        _ => return Call::List(List::Volumes),
     }
     .into()
 }

@@ -1,6 +1,7 @@
 //! Bytes that decode as a message of csi.proto are encoded to the same message again, and printed without its secrets.
 
 use std::fmt::Debug;
+use std::sync::LazyLock;
 
 use csi_proto::reflect;
 use csi_proto::reflect::prost_reflect::ReflectMessage as _;
@@ -34,44 +35,41 @@ impl Kind {
 }
 
 macro_rules! kinds {
-    (requests { $($request:ident)* } others { $($other:path,)* }) => {
-        const KINDS: &[Kind] = &[
-            $(Kind::request::<v1::$request>(), Kind::plain::<<v1::$request as Call>::Response>(),)*
-            $(Kind::plain::<$other>(),)*
-        ];
+    ($($other:path,)*) => { &[$(Kind::plain::<$other>(),)*] };
+}
+
+/// Messages that are parts of others.
+const PARTS: &[Kind] = kinds! {
+    v1::PluginCapability, v1::plugin_capability::Service, v1::plugin_capability::VolumeExpansion,
+    v1::VolumeContentSource, v1::volume_content_source::SnapshotSource, v1::volume_content_source::VolumeSource,
+    v1::VolumeCapability, v1::volume_capability::BlockVolume, v1::volume_capability::MountVolume,
+    v1::volume_capability::AccessMode, v1::CapacityRange, v1::Volume, v1::TopologyRequirement, v1::Topology,
+    v1::validate_volume_capabilities_response::Confirmed, v1::list_volumes_response::VolumeStatus,
+    v1::list_volumes_response::Entry, v1::controller_get_volume_response::VolumeStatus,
+    v1::ControllerServiceCapability, v1::controller_service_capability::Rpc, v1::Snapshot,
+    v1::list_snapshots_response::Entry, v1::VolumeUsage, v1::VolumeCondition, v1::NodeServiceCapability,
+    v1::node_service_capability::Rpc, v1::GroupControllerServiceCapability,
+    v1::group_controller_service_capability::Rpc, v1::VolumeGroupSnapshot, v1::BlockMetadata,
+    v1::VolumeHealth, v1::volume_health::VolumeHealthEntry,
+    v1::node_get_storage_health_response::StorageBackendHealth,
+};
+
+macro_rules! add_kinds {
+    ($service:ident to $kinds:ident: $($rpc:ident($request:ident) -> $response:ident;)*) => {
+        $kinds.extend([$(Kind::request::<v1::$request>(), Kind::plain::<v1::$response>()),*])
     };
 }
 
-kinds! {
-    requests {
-        GetPluginInfoRequest GetPluginCapabilitiesRequest ProbeRequest
-        CreateVolumeRequest DeleteVolumeRequest ControllerPublishVolumeRequest ControllerUnpublishVolumeRequest
-        ValidateVolumeCapabilitiesRequest ListVolumesRequest ControllerGetVolumeRequest ControllerModifyVolumeRequest
-        GetCapacityRequest ControllerGetCapabilitiesRequest CreateSnapshotRequest DeleteSnapshotRequest
-        ListSnapshotsRequest GetSnapshotRequest ControllerExpandVolumeRequest
-        NodeStageVolumeRequest NodeUnstageVolumeRequest NodePublishVolumeRequest NodeUnpublishVolumeRequest
-        NodeGetVolumeStatsRequest NodeGetCapabilitiesRequest NodeGetInfoRequest NodeExpandVolumeRequest
-        GroupControllerGetCapabilitiesRequest CreateVolumeGroupSnapshotRequest DeleteVolumeGroupSnapshotRequest
-        GetVolumeGroupSnapshotRequest
-        GetMetadataAllocatedRequest GetMetadataDeltaRequest
-        ControllerListVolumeHealthRequest ControllerGetVolumeHealthRequest
-        NodeGetVolumeHealthRequest NodeGetStorageHealthRequest
-    }
-    others {
-        v1::PluginCapability, v1::plugin_capability::Service, v1::plugin_capability::VolumeExpansion,
-        v1::VolumeContentSource, v1::volume_content_source::SnapshotSource, v1::volume_content_source::VolumeSource,
-        v1::VolumeCapability, v1::volume_capability::BlockVolume, v1::volume_capability::MountVolume,
-        v1::volume_capability::AccessMode, v1::CapacityRange, v1::Volume, v1::TopologyRequirement, v1::Topology,
-        v1::validate_volume_capabilities_response::Confirmed, v1::list_volumes_response::VolumeStatus,
-        v1::list_volumes_response::Entry, v1::controller_get_volume_response::VolumeStatus,
-        v1::ControllerServiceCapability, v1::controller_service_capability::Rpc, v1::Snapshot,
-        v1::list_snapshots_response::Entry, v1::VolumeUsage, v1::VolumeCondition, v1::NodeServiceCapability,
-        v1::node_service_capability::Rpc, v1::GroupControllerServiceCapability,
-        v1::group_controller_service_capability::Rpc, v1::VolumeGroupSnapshot, v1::BlockMetadata,
-        v1::VolumeHealth, v1::volume_health::VolumeHealthEntry,
-        v1::node_get_storage_health_response::StorageBackendHealth,
-    }
-}
+static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    let mut kinds = Vec::new();
+    csi_proto::rpcs!(Identity add_kinds to kinds);
+    csi_proto::rpcs!(Controller add_kinds to kinds);
+    csi_proto::rpcs!(GroupController add_kinds to kinds);
+    csi_proto::rpcs!(SnapshotMetadata add_kinds to kinds);
+    csi_proto::rpcs!(Node add_kinds to kinds);
+    kinds.extend(PARTS);
+    kinds
+});
 
 fn run(bytes: &[u8]) {
     if let Some((kind, bytes)) = bytes.split_first() {
@@ -115,7 +113,7 @@ fn printed<M: Name + Debug>(message: &M) -> Vec<String> {
 
 /// One of each kind with every field filled in.
 fn seeds() -> Vec<Vec<u8>> {
-    (0..).zip(KINDS).map(|(number, kind)| [vec![number], (kind.example)()].concat()).collect()
+    (0..).zip(&*KINDS).map(|(number, kind)| [vec![number], (kind.example)()].concat()).collect()
 }
 
 fn example<M: Name + Default>() -> Vec<u8> {

@@ -4,5 +4,6 @@ pub mod encoding;
 pub mod error;
 pub mod pattern;
 pub mod shorten;
+pub mod size;
 pub mod suggest;
 pub mod wire;

@@ -514,6 +514,7 @@ named! {
     ControllerListVolumeHealthInverted, "controller-list-volume-health-inverted", "volumes that are well are listed as degraded, and those that are not are left out";
     ControllerListVolumeHealthKeepsDeleted, "controller-list-volume-health-keeps-deleted", "volumes that were deleted go on being listed as inaccessible";
     ControllerListVolumeHealthListsHealthy, "controller-list-volume-health-lists-healthy", "volumes that nothing is wrong with are listed, too";
+    ControllerListVolumeHealthLosesPageEnds, "controller-list-volume-health-loses-page-ends", "volumes that nothing is wrong with are listed, too, and after each page one entry is left out";
     ControllerListVolumeHealthNeverSetsNextToken, "controller-list-volume-health-never-sets-next-token", "only the first page can be had";
     ControllerListVolumeHealthOtherReasons, "controller-list-volume-health-other-reasons", "the reasons are others than those that ControllerGetVolumeHealth tells";
     ControllerListVolumeHealthRefusesItsTokens, "controller-list-volume-health-refuses-its-tokens", "a next_token is ABORTED when it comes back";
@@ -522,6 +523,7 @@ named! {
 
     // ControllerGetVolumeHealth.
     ControllerGetVolumeHealthUnimplemented, "controller-get-volume-health-unimplemented", "ControllerGetVolumeHealth answers UNIMPLEMENTED although it is mandatory or advertised";
+    ControllerGetVolumeHealthAnswersLastAsked, "controller-get-volume-health-answers-last-asked", "the reply is about the volume that was asked about before";
     ControllerGetVolumeHealthChangesReasons, "controller-get-volume-health-changes-reasons", "a number that counts up is part of each reason";
     ControllerGetVolumeHealthEmptyIdAsNotFound, "controller-get-volume-health-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     ControllerGetVolumeHealthForgets, "controller-get-volume-health-forgets", "what is wrong with a volume is told once";

@@ -29,6 +29,10 @@ pub mod v1 {
     include!("generated/csi.v1.rs");
 }
 
+mod rpcs {
+    include!("generated/rpcs.rs");
+}
+
 mod debug {
     include!("generated/debug.rs");
 }

@@ -208,210 +208,39 @@ impl Identity for HostpathDriver {
     }
 }
 
-#[tonic::async_trait]
-impl Controller for HostpathDriver {
-    async fn create_volume(&self, request: Request<CreateVolumeRequest>) -> Reply<CreateVolumeResponse> {
-        self.call(request, controller::create_volume).await
-    }
-
-    async fn delete_volume(&self, request: Request<DeleteVolumeRequest>) -> Reply<DeleteVolumeResponse> {
-        self.call(request, controller::delete_volume).await
-    }
-
-    async fn controller_publish_volume(
-        &self,
-        request: Request<ControllerPublishVolumeRequest>,
-    ) -> Reply<ControllerPublishVolumeResponse> {
-        self.call(request, controller::controller_publish_volume).await
-    }
-
-    async fn controller_unpublish_volume(
-        &self,
-        request: Request<ControllerUnpublishVolumeRequest>,
-    ) -> Reply<ControllerUnpublishVolumeResponse> {
-        self.call(request, controller::controller_unpublish_volume).await
-    }
-
-    async fn validate_volume_capabilities(
-        &self,
-        request: Request<ValidateVolumeCapabilitiesRequest>,
-    ) -> Reply<ValidateVolumeCapabilitiesResponse> {
-        self.call(request, controller::validate_volume_capabilities).await
-    }
-
-    async fn list_volumes(&self, request: Request<ListVolumesRequest>) -> Reply<ListVolumesResponse> {
-        self.call(request, controller::list_volumes).await
-    }
-
-    async fn get_capacity(&self, request: Request<GetCapacityRequest>) -> Reply<GetCapacityResponse> {
-        self.call(request, controller::get_capacity).await
-    }
-
-    async fn controller_get_capabilities(
-        &self,
-        request: Request<ControllerGetCapabilitiesRequest>,
-    ) -> Reply<ControllerGetCapabilitiesResponse> {
-        self.at_once(request, controller::controller_get_capabilities)
-    }
-
-    async fn create_snapshot(
-        &self,
-        request: Request<CreateSnapshotRequest>,
-    ) -> Reply<CreateSnapshotResponse> {
-        self.call(request, controller::create_snapshot).await
-    }
-
-    async fn delete_snapshot(
-        &self,
-        request: Request<DeleteSnapshotRequest>,
-    ) -> Reply<DeleteSnapshotResponse> {
-        self.call(request, controller::delete_snapshot).await
-    }
-
-    async fn list_snapshots(&self, request: Request<ListSnapshotsRequest>) -> Reply<ListSnapshotsResponse> {
-        self.call(request, controller::list_snapshots).await
-    }
-
-    async fn get_snapshot(&self, request: Request<GetSnapshotRequest>) -> Reply<GetSnapshotResponse> {
-        self.call(request, controller::get_snapshot).await
-    }
-
-    async fn controller_expand_volume(
-        &self,
-        request: Request<ControllerExpandVolumeRequest>,
-    ) -> Reply<ControllerExpandVolumeResponse> {
-        self.call(request, controller::controller_expand_volume).await
-    }
-
-    async fn controller_get_volume(
-        &self,
-        request: Request<ControllerGetVolumeRequest>,
-    ) -> Reply<ControllerGetVolumeResponse> {
-        self.call(request, controller::controller_get_volume).await
-    }
-
-    async fn controller_modify_volume(
-        &self,
-        request: Request<ControllerModifyVolumeRequest>,
-    ) -> Reply<ControllerModifyVolumeResponse> {
-        self.call(request, controller::controller_modify_volume).await
-    }
-
-    async fn controller_list_volume_health(
-        &self,
-        request: Request<ControllerListVolumeHealthRequest>,
-    ) -> Reply<ControllerListVolumeHealthResponse> {
-        self.call(request, controller::controller_list_volume_health).await
-    }
-
-    async fn controller_get_volume_health(
-        &self,
-        request: Request<ControllerGetVolumeHealthRequest>,
-    ) -> Reply<ControllerGetVolumeHealthResponse> {
-        self.call(request, controller::controller_get_volume_health).await
-    }
+/// Answers a call by the function of its name: at once where that only tells what is known, else on a thread that may block.
+macro_rules! answer {
+    ($driver:ident $module:ident controller_get_capabilities($request:expr)) => {
+        $driver.at_once($request, $module::controller_get_capabilities)
+    };
+    ($driver:ident $module:ident group_controller_get_capabilities($request:expr)) => {
+        $driver.at_once($request, $module::group_controller_get_capabilities)
+    };
+    ($driver:ident $module:ident node_get_capabilities($request:expr)) => {
+        $driver.at_once($request, $module::node_get_capabilities)
+    };
+    ($driver:ident $module:ident node_get_info($request:expr)) => {
+        $driver.at_once($request, $module::node_get_info)
+    };
+    ($driver:ident $module:ident $rpc:ident($request:expr)) => {
+        $driver.call($request, $module::$rpc).await
+    };
 }
 
-#[tonic::async_trait]
-impl GroupController for HostpathDriver {
-    async fn group_controller_get_capabilities(
-        &self,
-        request: Request<GroupControllerGetCapabilitiesRequest>,
-    ) -> Reply<GroupControllerGetCapabilitiesResponse> {
-        self.at_once(request, group::group_controller_get_capabilities)
-    }
-
-    async fn create_volume_group_snapshot(
-        &self,
-        request: Request<CreateVolumeGroupSnapshotRequest>,
-    ) -> Reply<CreateVolumeGroupSnapshotResponse> {
-        self.call(request, group::create_volume_group_snapshot).await
-    }
-
-    async fn delete_volume_group_snapshot(
-        &self,
-        request: Request<DeleteVolumeGroupSnapshotRequest>,
-    ) -> Reply<DeleteVolumeGroupSnapshotResponse> {
-        self.call(request, group::delete_volume_group_snapshot).await
-    }
-
-    async fn get_volume_group_snapshot(
-        &self,
-        request: Request<GetVolumeGroupSnapshotRequest>,
-    ) -> Reply<GetVolumeGroupSnapshotResponse> {
-        self.call(request, group::get_volume_group_snapshot).await
-    }
+macro_rules! serve {
+    ($service:ident in $module:ident: $($rpc:ident($request:ident) -> $response:ident;)*) => {
+        #[tonic::async_trait]
+        impl $service for HostpathDriver {
+            $(async fn $rpc(&self, request: Request<$request>) -> Reply<$response> {
+                answer!(self $module $rpc(request))
+            })*
+        }
+    };
 }
 
-#[tonic::async_trait]
-impl Node for HostpathDriver {
-    async fn node_stage_volume(
-        &self,
-        request: Request<NodeStageVolumeRequest>,
-    ) -> Reply<NodeStageVolumeResponse> {
-        self.call(request, node::node_stage_volume).await
-    }
-
-    async fn node_unstage_volume(
-        &self,
-        request: Request<NodeUnstageVolumeRequest>,
-    ) -> Reply<NodeUnstageVolumeResponse> {
-        self.call(request, node::node_unstage_volume).await
-    }
-
-    async fn node_publish_volume(
-        &self,
-        request: Request<NodePublishVolumeRequest>,
-    ) -> Reply<NodePublishVolumeResponse> {
-        self.call(request, node::node_publish_volume).await
-    }
-
-    async fn node_unpublish_volume(
-        &self,
-        request: Request<NodeUnpublishVolumeRequest>,
-    ) -> Reply<NodeUnpublishVolumeResponse> {
-        self.call(request, node::node_unpublish_volume).await
-    }
-
-    async fn node_get_volume_stats(
-        &self,
-        request: Request<NodeGetVolumeStatsRequest>,
-    ) -> Reply<NodeGetVolumeStatsResponse> {
-        self.call(request, node::node_get_volume_stats).await
-    }
-
-    async fn node_expand_volume(
-        &self,
-        request: Request<NodeExpandVolumeRequest>,
-    ) -> Reply<NodeExpandVolumeResponse> {
-        self.call(request, node::node_expand_volume).await
-    }
-
-    async fn node_get_capabilities(
-        &self,
-        request: Request<NodeGetCapabilitiesRequest>,
-    ) -> Reply<NodeGetCapabilitiesResponse> {
-        self.at_once(request, node::node_get_capabilities)
-    }
-
-    async fn node_get_info(&self, request: Request<NodeGetInfoRequest>) -> Reply<NodeGetInfoResponse> {
-        self.at_once(request, node::node_get_info)
-    }
-
-    async fn node_get_volume_health(
-        &self,
-        request: Request<NodeGetVolumeHealthRequest>,
-    ) -> Reply<NodeGetVolumeHealthResponse> {
-        self.call(request, node::node_get_volume_health).await
-    }
-
-    async fn node_get_storage_health(
-        &self,
-        request: Request<NodeGetStorageHealthRequest>,
-    ) -> Reply<NodeGetStorageHealthResponse> {
-        self.call(request, node::node_get_storage_health).await
-    }
-}
+csi_proto::rpcs!(Controller serve in controller);
+csi_proto::rpcs!(GroupController serve in group);
+csi_proto::rpcs!(Node serve in node);
 
 #[tonic::async_trait]
 impl SnapshotMetadata for HostpathDriver {

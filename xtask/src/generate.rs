@@ -48,6 +48,7 @@ fn derive() -> Result<Files> {
     files.insert(out.join("csi.v1.rs"), rust_code(set, &file)?);
     files.insert(out.join("calls.rs"), calls(&file)?.into_bytes());
     files.insert(out.join("debug.rs"), debug(&file).into_bytes());
+    files.insert(out.join("rpcs.rs"), rpcs(&file)?.into_bytes());
     // Encoded by protox itself, because prost's own descriptor types drop custom options such as csi_secret.
     files.insert(out.join("csi.v1.binpb"), compile(false)?.encode_file_descriptor_set());
     files.insert(
@@ -102,6 +103,41 @@ fn debug(file: &FileDescriptorProto) -> String {
         ));
     }
     code
+}
+
+/// The macro that gives others the RPCs of a service, so that servers need not name each.
+fn rpcs(file: &FileDescriptorProto) -> Result<String> {
+    let mut code = String::from(GENERATED);
+    code.push_str(
+        "/// Gives a macro the RPCs of a service, in the order of csi.proto: `rpcs!(Controller serve)` is\n\
+         /// `serve! { Controller: create_volume(CreateVolumeRequest) -> CreateVolumeResponse; … }`. What stands behind that\n\
+         /// macro it gets as well, before the colon.\n\
+         #[macro_export]\nmacro_rules! rpcs {\n",
+    );
+    for service in &file.service {
+        let name = service.name();
+        writeln!(code, "    ({name} $with:ident $($more:tt)*) => {{\n        $with! {{ {name} $($more)*:")?;
+        for method in &service.method {
+            let message = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
+            let (request, response) = (message(method.input_type()), message(method.output_type()));
+            writeln!(code, "            {}({request}) -> {response};", snake(method.name()))?;
+        }
+        code.push_str("        }\n    };\n");
+    }
+    code.push_str("}\n");
+    Ok(code)
+}
+
+/// The name of an RPC as prost has it.
+fn snake(name: &str) -> String {
+    let mut text = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.push(letter.to_ascii_lowercase());
+    }
+    text
 }
 
 /// The implementations of `Call`, `UnaryCall` and `StreamingCall` for each request message, so that a caller

@@ -33,7 +33,17 @@ const USUAL_MOMENTS_WITH_MOUNTS: u64 = 4;
 const DEFINITION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/hostpath-image.yaml");
 
 /// The suites that need nothing but calls.
-const SUITES: [&str; 6] = ["sanity", "idempotency", "property", "concurrency", "restart", "hostile"];
+const SUITES: [&str; 9] = [
+    "sanity",
+    "idempotency",
+    "property",
+    "concurrency",
+    "restart",
+    "hostile",
+    "growth",
+    "after-error",
+    "faults",
+];
 
 /// In the process that the run starts, this is the driver; in any other there is nothing to do.
 #[test]
@@ -226,8 +236,9 @@ fn cleanup_leaves_nothing_of_a_run_with_mounts_that_was_ended_at_any_moment() {
         let directory = tempfile::tempdir().unwrap();
         let place = Place(directory.path().canonicalize().unwrap());
         fs::create_dir(place.volumes()).unwrap();
-        let what: &[&str] = match seed % 2 {
+        let what: &[&str] = match seed % 3 {
             0 => &["run", "--suite", "data"],
+            1 => &["run", "--suite", "faults"],
             _ => &["e2e", "--driver-definition", DEFINITION],
         };
         end_at(&place, what, 500 + random(seed) % WITH_MOUNTS_MS_MAX, seed)

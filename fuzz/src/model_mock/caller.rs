@@ -15,7 +15,7 @@ use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
 use csi_proto::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
 use csi_proto::v1::{self, VolumeCapability};
 use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeResponse, text_of};
-use csi_suite_stateful::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{Call, GroupCall, List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::ids::Ids;
 use csi_suite_stateful::model::names::{Id, Kind, Name, Node, Target};
@@ -105,8 +105,9 @@ impl<'a> Caller<'a> {
             Call::Volume(call) => return self.volume(call).await,
             Call::Snapshot(call) => return self.snapshot(call).await,
             Call::Group(call) => return self.group(call).await,
-            Call::ListVolumes => self.list_volumes().await,
-            Call::ListSnapshots => self.list_snapshots().await,
+            Call::List(List::Volumes) => self.list_volumes().await,
+            Call::List(List::Snapshots) => self.list_snapshots().await,
+            Call::List(List::VolumeHealth) => self.list_health().await,
         })
     }
 
@@ -196,6 +197,14 @@ impl<'a> Caller<'a> {
                     ..Default::default()
                 };
                 answer(driver.controller_modify_volume(Request::new(request)).await, nothing)
+            }
+            ControllerGetVolumeHealth { volume } => {
+                let request = v1::ControllerGetVolumeHealthRequest {
+                    volume_id: self.text(*volume),
+                    ..Default::default()
+                };
+                let reply = driver.controller_get_volume_health(Request::new(request)).await;
+                answer(reply, |response| said::health(&self.ids, response.volume_health))
             }
             call => return self.node(call).await,
         })
@@ -305,6 +314,15 @@ impl<'a> Caller<'a> {
                 };
                 answer(self.at(node).node_get_volume_stats(Request::new(request)).await, nothing)
             }
+            NodeGetVolumeHealth { volume, node, target } => {
+                let request = v1::NodeGetVolumeHealthRequest {
+                    volume_id: self.text(volume),
+                    volume_publish_path: self.target_path(volume, node, target),
+                    staging_target_path: self.staging_path(volume, node),
+                };
+                let reply = self.at(node).node_get_volume_health(Request::new(request)).await;
+                answer(reply, |response| said::health(&self.ids, response.volume_health))
+            }
             _ => return None,
         })
     }
@@ -412,6 +430,20 @@ impl<'a> Caller<'a> {
             let entries =
                 response.entries.into_iter().filter_map(|entry| said::volume_listed(&self.ids, entry));
             Response::Volumes(Listed { pages: 1, entries: entries.collect() })
+        })
+    }
+
+    async fn list_health(&self) -> Answer<Response> {
+        let request = Request::new(v1::ControllerListVolumeHealthRequest::default());
+        answer(self.controller().controller_list_volume_health(request).await, |response| {
+            let entry = |health: v1::VolumeHealth| {
+                let id = self.ids.find(&[Kind::Volume], &health.volume_id)?;
+                Some((id, VolumeResponse::Health(Some(id))))
+            };
+            Response::Volumes(Listed {
+                pages: 1,
+                entries: response.entries.into_iter().filter_map(entry).collect(),
+            })
         })
     }
 

@@ -47,6 +47,11 @@ pub(super) fn volume_listed(
     Some((id, VolumeResponse::Seen(volume(ids, &found, Some(id)), nodes)))
 }
 
+pub(super) fn health(ids: &Ids, health: Option<v1::VolumeHealth>) -> Response {
+    let of = health.and_then(|health| ids.find(&[Kind::Volume], &health.volume_id));
+    Response::Volume(VolumeResponse::Health(of))
+}
+
 fn snapshot(ids: &Ids, snapshot: &v1::Snapshot, id: Option<Id>) -> SnapshotFacts {
     SnapshotFacts::new(snapshot, id, ids.find(&[Kind::Volume], &snapshot.source_volume_id))
 }

@@ -117,6 +117,8 @@ pub(crate) struct Patience {
     in_vain: InVain,
     /// The same of calls that are made again to be judged.
     judged_in_vain: InVain,
+    /// What came of asking again, while undoing, for what a failed call may have made.
+    made_again_in_vain: InVain,
     /// The slowest call so far that was done.
     slowest: Mutex<Duration>,
     settled: Mutex<BTreeMap<Settles, Settled>>,
@@ -142,6 +144,7 @@ impl Default for Patience {
             silent: watch::Sender::default(),
             in_vain: Mutex::default(),
             judged_in_vain: Mutex::default(),
+            made_again_in_vain: Mutex::default(),
             slowest: Mutex::default(),
             settled: Mutex::default(),
             news: watch::Sender::default(),
@@ -219,6 +222,17 @@ impl Patience {
     /// Whether making the call again to be judged has never helped.
     pub(crate) fn is_judged_in_vain(&self, rpc: Rpc) -> bool {
         let again = again(&self.judged_in_vain, rpc);
+        !again.has_helped && again.in_vain >= IN_VAIN_TIMES
+    }
+
+    /// Notes whether a call that had failed to make something has shown a thing when it was made again.
+    pub(crate) fn was_made_again(&self, rpc: Rpc, done: bool) {
+        note(&self.made_again_in_vain, rpc, done);
+    }
+
+    /// Whether a call that had failed to make something has never shown a thing when it was made again.
+    pub(crate) fn is_made_again_in_vain(&self, rpc: Rpc) -> bool {
+        let again = again(&self.made_again_in_vain, rpc);
         !again.has_helped && again.in_vain >= IN_VAIN_TIMES
     }
 
@@ -391,5 +405,19 @@ mod tests {
         patience.was_willing(other, true);
         patience.was_judged(other, true);
         assert!(!patience.is_unwilling(other) && !patience.is_judged_in_vain(other));
+    }
+
+    #[test]
+    fn what_was_never_there_after_a_failure_is_looked_for_less() {
+        let patience = Patience::default();
+        for _ in 0..IN_VAIN_TIMES {
+            assert!(!patience.is_made_again_in_vain(RPC));
+            patience.was_made_again(RPC, false);
+        }
+        assert!(patience.is_made_again_in_vain(RPC));
+        patience.was_made_again(RPC, true);
+        patience.was_made_again(RPC, false);
+        patience.was_made_again(RPC, false);
+        assert!(!patience.is_made_again_in_vain(RPC), "once, there was something");
     }
 }

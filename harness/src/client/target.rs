@@ -35,7 +35,7 @@ use crate::spec::requirements::Requirement;
 use interview::Interview;
 
 /// Pauses between two questions whether the driver is still alive: the first one, and the longest.
-const ALIVE_PAUSES: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
+const ALIVE_PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(200)];
 /// Longest time that a driver gets to start because its starts take long.
 const RESTART_MAX: Duration = Duration::from_secs(300);
 /// Time to be back for a driver that the run cannot start.

@@ -148,7 +148,10 @@ where
     let mut tries = Tries::new(session, Q::RPC);
     loop {
         match session.call(request.clone()).once().await.into_answer() {
-            Answer::Ok(response) => return Ok(tries.done(Ok(Some(response)))?),
+            Answer::Ok(response) => {
+                session.patience().was_made_again(Q::RPC, true);
+                return Ok(tries.done(Ok(Some(response)))?);
+            }
             // Something has the name, and nobody else makes things under names of this run.
             Answer::Refused(refused @ Refused { code: Code::AlreadyExists, .. }) => {
                 let why = format!("{}, made again to learn the id, answered {refused}", Q::RPC);
@@ -156,7 +159,13 @@ where
             }
             Answer::Refused(refused) => match effect::of(Q::RPC, refused.code) {
                 Effect::None => return Ok(None),
-                Effect::Unsure if tries.pauses.taken + 1 >= FAILURES_BELIEVED => return Ok(None),
+                Effect::Unsure
+                    if tries.pauses.taken + 1 >= FAILURES_BELIEVED
+                        || session.patience().is_made_again_in_vain(Q::RPC) =>
+                {
+                    session.patience().was_made_again(Q::RPC, false);
+                    return Ok(None);
+                }
                 Effect::Unsure | Effect::Pending => tries.again_after(&refused).await?,
             },
             Answer::Unknown(no_answer) => tries.again_unanswered(&no_answer).await?,

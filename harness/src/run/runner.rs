@@ -17,6 +17,7 @@ use crate::checks::planned::Planned;
 use crate::checks::registry::Registry;
 use crate::client::record::{CallLog, Silence};
 use crate::client::session::Session;
+use crate::client::stages::Stage;
 use crate::client::target::Target;
 use crate::driver::{Away, Driver};
 use crate::lifecycle::cx::Cx;
@@ -35,6 +36,7 @@ use crate::run::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_c
 use crate::spec::need::Need;
 use crate::spec::verdict::Violation;
 use crate::text::shorten::shortened;
+use crate::text::size::sized;
 use alone::Refused;
 use harm::Harm;
 
@@ -49,6 +51,8 @@ const INVENTORY_LIMIT: Duration = Duration::from_secs(300);
 
 /// What names have where those of a check have its number.
 const NUMBER_OF_NO_CHECK: usize = usize::MAX;
+/// The label of what is done while no check runs.
+const BESIDE_CHECKS: &str = "beside the checks";
 
 /// Makes the command that runs one check alone, from its label, and the fault that it is to meet, if there is one.
 pub type RepeatCommand = dyn Fn(&str, Option<&str>) -> String + Send + Sync;
@@ -430,6 +434,15 @@ impl<'a> Runner<'a> {
         done
     }
 
+    /// Waits for what is done beside the checks, and says meanwhile what it is.
+    async fn with_news_of<T>(&mut self, what: &'static str, work: impl Future<Output = T>) -> T {
+        let target = self.target.clone();
+        target.stages.set(BESIDE_CHECKS, Stage { what, number: 0, of: None });
+        let ended = self.with_news(work).await;
+        target.stages.end(BESIDE_CHECKS);
+        ended
+    }
+
     /// Waits for checks, and says meanwhile what they wait for.
     async fn with_news<T>(&mut self, checks: impl Future<Output = T>) -> T {
         let mut news = self.target.patience.news.subscribe();
@@ -510,7 +523,7 @@ impl<'a> Runner<'a> {
             let _ = driver.kill().await;
         }
         let target = self.target.clone();
-        let back = match self.with_news(target.bring_back()).await {
+        let back = match self.with_news_of("starting the driver again", target.bring_back()).await {
             Ok(_) => true,
             Err(away) => {
                 let labels: Vec<String> = involved.iter().map(|done| done.report.label()).collect();
@@ -619,10 +632,13 @@ impl<'a> Runner<'a> {
         let session = Session::new(target.clone(), CallLog::new(), "size of volumes", limit);
         let cx = Cx::new(session, target.config().access_types[0], NUMBER_OF_NO_CHECK, self.options.seed);
         let stop = &mut self.stop.clone();
-        let found = tokio::select! {
-            found = size::find(&cx, target.volume_size_bytes()) => found,
-            () = raised(stop) => Found::First,
+        let finding = async {
+            tokio::select! {
+                found = size::find(&cx, target.volume_size_bytes()) => found,
+                () = raised(stop) => Found::First,
+            }
         };
+        let found = self.with_news_of("finding a size of volumes", finding).await;
         // What cannot be undone is reported at the end.
         let _ = cx.finish().await;
         self.summary.left_behind.extend(cx.left_behind());
@@ -632,7 +648,7 @@ impl<'a> Runner<'a> {
                 target.grow_to(bytes);
                 let why =
                     "the least of the sizes tried that the driver takes; --volume-size-bytes chooses another";
-                format!("volumes are made with {bytes} bytes, {why}")
+                format!("volumes are made with {}, {why}", sized(bytes))
             }
             Found::Invalid(refused) => {
                 let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
@@ -646,8 +662,11 @@ impl<'a> Runner<'a> {
         if !self.options.leak_check {
             return None;
         }
-        self.around = Surroundings::seen_with(&self.target).await;
-        match Inventory::take(&self.inventory_session()).await {
+        let (target, session) = (self.target.clone(), self.inventory_session());
+        let looking = async { (Surroundings::seen_with(&target).await, Inventory::take(&session).await) };
+        let (around, inventory) = self.with_news_of("looking at what there is", looking).await;
+        self.around = around;
+        match inventory {
             Ok(inventory) => Some(inventory),
             Err(why) => {
                 self.emit(&Event::Remark(&format!("leaks are not looked for: {why}")));
@@ -667,7 +686,7 @@ impl<'a> Runner<'a> {
             self.unmount(&mut before.mounts_left(&session), &session).await;
             return self.emit(&Event::Remark("leaks are not looked for: the driver is dead"));
         }
-        match before.leaks(&session).await {
+        match self.with_news_of("looking for what is left", before.leaks(&session)).await {
             Ok(mut leaks) => {
                 self.unmount(&mut leaks, &session).await;
                 if !leaks.is_empty() {

@@ -37,6 +37,12 @@ pub(crate) async fn controller_get_volume_health(
     if let Some(health) = &mut response.volume_health {
         spoil(driver, used, health);
     }
+    if has(Defect::ControllerGetVolumeHealthAnswersLastAsked)
+        && let Some(health) = response.volume_health.clone()
+    {
+        let last = driver.haunted.lock().insert(String::new(), health);
+        response.volume_health = last.or(response.volume_health);
+    }
     if has(Defect::ControllerGetVolumeHealthWithoutHealth) {
         response.volume_health = None;
     }

@@ -27,6 +27,11 @@ pub(crate) async fn controller_list_volume_health(
     if has(Defect::ControllerListVolumeHealthRefusesItsTokens) && !asked.starting_token.is_empty() {
         return Err(Status::aborted("the list has changed"));
     }
+    if has(Defect::ControllerListVolumeHealthLosesPageEnds)
+        && let Some(response) = without_page_ends(driver, asked)
+    {
+        return Ok(response);
+    }
     let is_negative = asked.max_entries < 0;
     if (has(Defect::ControllerListVolumeHealthAcceptsNegativeMax) && is_negative)
         || (has(Defect::ControllerListVolumeHealthIgnoresMaxEntries) && !is_negative)
@@ -55,7 +60,9 @@ fn spoil(
         *entries = well(driver, entries);
         entries.iter_mut().for_each(|health| health.health_statuses.push(degraded.clone()));
     }
-    if has(Defect::ControllerListVolumeHealthListsHealthy) && first {
+    let lists_all = has(Defect::ControllerListVolumeHealthListsHealthy)
+        || has(Defect::ControllerListVolumeHealthLosesPageEnds);
+    if lists_all && first {
         let well = well(driver, entries);
         entries.extend(well);
     }
@@ -76,6 +83,24 @@ fn spoil(
     if has(Defect::ControllerListVolumeHealthTokenOnLastPage) && next_token.is_empty() {
         *next_token = token(List::Health, u64::MAX - 1);
     }
+}
+
+/// A page of all volumes, of which the next one begins an entry too late.
+fn without_page_ends(
+    driver: &MockDriver,
+    asked: &ControllerListVolumeHealthRequest,
+) -> Option<ControllerListVolumeHealthResponse> {
+    let length = usize::try_from(asked.max_entries).ok().filter(|length| *length > 0)?;
+    let first = match asked.starting_token.as_str() {
+        "" => 0,
+        given => usize::try_from(sequence(List::Health, given)?).ok()?,
+    };
+    let all = well(driver, &[]);
+    let entries: Vec<VolumeHealth> = all.iter().skip(first).take(length).cloned().collect();
+    let next = first + length + 1;
+    let more = next < all.len();
+    let next_token = if more { token(List::Health, next as u64) } else { String::new() };
+    Some(ControllerListVolumeHealthResponse { entries, next_token })
 }
 
 /// The volumes that are not in the list.

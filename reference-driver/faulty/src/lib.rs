@@ -146,58 +146,75 @@ impl SnapshotMetadata for Faulty {
     }
 }
 
-macro_rules! service {
-    ($service:ident: $($through:ident.$call:ident($request:ident) -> $response:ident;)*) => {
+/// The defects of an RPC, or the driver itself.
+macro_rules! behind {
+    ($faulty:ident create_volume) => {
+        $faulty.faults
+    };
+    ($faulty:ident delete_volume) => {
+        $faulty.faults
+    };
+    ($faulty:ident controller_publish_volume) => {
+        $faulty.faults
+    };
+    ($faulty:ident controller_unpublish_volume) => {
+        $faulty.faults
+    };
+    ($faulty:ident get_capacity) => {
+        $faulty.faults
+    };
+    ($faulty:ident create_snapshot) => {
+        $faulty.faults
+    };
+    ($faulty:ident delete_snapshot) => {
+        $faulty.faults
+    };
+    ($faulty:ident controller_expand_volume) => {
+        $faulty.faults
+    };
+    ($faulty:ident controller_modify_volume) => {
+        $faulty.faults
+    };
+    ($faulty:ident create_volume_group_snapshot) => {
+        $faulty.faults
+    };
+    ($faulty:ident node_stage_volume) => {
+        $faulty.faults
+    };
+    ($faulty:ident node_unstage_volume) => {
+        $faulty.faults
+    };
+    ($faulty:ident node_publish_volume) => {
+        $faulty.faults
+    };
+    ($faulty:ident node_unpublish_volume) => {
+        $faulty.faults
+    };
+    ($faulty:ident node_get_volume_stats) => {
+        $faulty.faults
+    };
+    ($faulty:ident node_expand_volume) => {
+        $faulty.faults
+    };
+    ($faulty:ident node_get_info) => {
+        $faulty.faults
+    };
+    ($faulty:ident $rpc:ident) => {
+        $faulty.driver
+    };
+}
+
+macro_rules! serve {
+    ($service:ident: $($rpc:ident($request:ident) -> $response:ident;)*) => {
         #[tonic::async_trait]
         impl $service for Faulty {
-            $(
-                async fn $call(&self, request: Request<$request>) -> Reply<$response> {
-                    self.$through.$call(request).await
-                }
-            )*
+            $(async fn $rpc(&self, request: Request<$request>) -> Reply<$response> {
+                behind!(self $rpc).$rpc(request).await
+            })*
         }
     };
 }
 
-service! {
-    Controller:
-    faults.create_volume(CreateVolumeRequest) -> CreateVolumeResponse;
-    faults.delete_volume(DeleteVolumeRequest) -> DeleteVolumeResponse;
-    faults.controller_publish_volume(ControllerPublishVolumeRequest) -> ControllerPublishVolumeResponse;
-    faults.controller_unpublish_volume(ControllerUnpublishVolumeRequest) -> ControllerUnpublishVolumeResponse;
-    driver.validate_volume_capabilities(ValidateVolumeCapabilitiesRequest) -> ValidateVolumeCapabilitiesResponse;
-    driver.list_volumes(ListVolumesRequest) -> ListVolumesResponse;
-    faults.get_capacity(GetCapacityRequest) -> GetCapacityResponse;
-    driver.controller_get_capabilities(ControllerGetCapabilitiesRequest) -> ControllerGetCapabilitiesResponse;
-    faults.create_snapshot(CreateSnapshotRequest) -> CreateSnapshotResponse;
-    faults.delete_snapshot(DeleteSnapshotRequest) -> DeleteSnapshotResponse;
-    driver.list_snapshots(ListSnapshotsRequest) -> ListSnapshotsResponse;
-    driver.get_snapshot(GetSnapshotRequest) -> GetSnapshotResponse;
-    faults.controller_expand_volume(ControllerExpandVolumeRequest) -> ControllerExpandVolumeResponse;
-    driver.controller_get_volume(ControllerGetVolumeRequest) -> ControllerGetVolumeResponse;
-    faults.controller_modify_volume(ControllerModifyVolumeRequest) -> ControllerModifyVolumeResponse;
-    driver.controller_list_volume_health(ControllerListVolumeHealthRequest) -> ControllerListVolumeHealthResponse;
-    driver.controller_get_volume_health(ControllerGetVolumeHealthRequest) -> ControllerGetVolumeHealthResponse;
-}
-
-service! {
-    GroupController:
-    driver.group_controller_get_capabilities(GroupControllerGetCapabilitiesRequest) -> GroupControllerGetCapabilitiesResponse;
-    faults.create_volume_group_snapshot(CreateVolumeGroupSnapshotRequest) -> CreateVolumeGroupSnapshotResponse;
-    driver.delete_volume_group_snapshot(DeleteVolumeGroupSnapshotRequest) -> DeleteVolumeGroupSnapshotResponse;
-    driver.get_volume_group_snapshot(GetVolumeGroupSnapshotRequest) -> GetVolumeGroupSnapshotResponse;
-}
-
-service! {
-    Node:
-    faults.node_stage_volume(NodeStageVolumeRequest) -> NodeStageVolumeResponse;
-    faults.node_unstage_volume(NodeUnstageVolumeRequest) -> NodeUnstageVolumeResponse;
-    faults.node_publish_volume(NodePublishVolumeRequest) -> NodePublishVolumeResponse;
-    faults.node_unpublish_volume(NodeUnpublishVolumeRequest) -> NodeUnpublishVolumeResponse;
-    faults.node_get_volume_stats(NodeGetVolumeStatsRequest) -> NodeGetVolumeStatsResponse;
-    faults.node_expand_volume(NodeExpandVolumeRequest) -> NodeExpandVolumeResponse;
-    driver.node_get_capabilities(NodeGetCapabilitiesRequest) -> NodeGetCapabilitiesResponse;
-    faults.node_get_info(NodeGetInfoRequest) -> NodeGetInfoResponse;
-    driver.node_get_volume_health(NodeGetVolumeHealthRequest) -> NodeGetVolumeHealthResponse;
-    driver.node_get_storage_health(NodeGetStorageHealthRequest) -> NodeGetStorageHealthResponse;
-}
+csi_proto::rpcs!(Controller serve);
+csi_proto::rpcs!(GroupController serve);
+csi_proto::rpcs!(Node serve);

@@ -474,8 +474,8 @@ impl Identity for PlainDriver {
     }
 }
 
-#[async_trait]
-impl Controller for PlainDriver {
+/// What it does of the Controller service.
+impl PlainDriver {
     async fn create_volume(&self, request: Request<CreateVolumeRequest>) -> Reply<CreateVolumeResponse> {
         let request = request.into_inner();
         let name = request.name.clone();
@@ -568,64 +568,10 @@ impl Controller for PlainDriver {
             .await?
             .map(|capacity_bytes| ControllerExpandVolumeResponse { capacity_bytes, node_expansion_required }))
     }
-
-    async fn controller_publish_volume(
-        &self,
-        _: Request<ControllerPublishVolumeRequest>,
-    ) -> Reply<ControllerPublishVolumeResponse> {
-        Err(not_offered())
-    }
-
-    async fn controller_unpublish_volume(
-        &self,
-        _: Request<ControllerUnpublishVolumeRequest>,
-    ) -> Reply<ControllerUnpublishVolumeResponse> {
-        Err(not_offered())
-    }
-
-    async fn get_capacity(&self, _: Request<GetCapacityRequest>) -> Reply<GetCapacityResponse> {
-        Err(not_offered())
-    }
-
-    async fn list_snapshots(&self, _: Request<ListSnapshotsRequest>) -> Reply<ListSnapshotsResponse> {
-        Err(not_offered())
-    }
-
-    async fn get_snapshot(&self, _: Request<GetSnapshotRequest>) -> Reply<GetSnapshotResponse> {
-        Err(not_offered())
-    }
-
-    async fn controller_get_volume(
-        &self,
-        _: Request<ControllerGetVolumeRequest>,
-    ) -> Reply<ControllerGetVolumeResponse> {
-        Err(not_offered())
-    }
-
-    async fn controller_list_volume_health(
-        &self,
-        _: Request<ControllerListVolumeHealthRequest>,
-    ) -> Reply<ControllerListVolumeHealthResponse> {
-        Err(not_offered())
-    }
-
-    async fn controller_get_volume_health(
-        &self,
-        _: Request<ControllerGetVolumeHealthRequest>,
-    ) -> Reply<ControllerGetVolumeHealthResponse> {
-        Err(not_offered())
-    }
-
-    async fn controller_modify_volume(
-        &self,
-        _: Request<ControllerModifyVolumeRequest>,
-    ) -> Reply<ControllerModifyVolumeResponse> {
-        Err(not_offered())
-    }
 }
 
-#[async_trait]
-impl Node for PlainDriver {
+/// What it does of the Node service.
+impl PlainDriver {
     async fn node_stage_volume(
         &self,
         request: Request<NodeStageVolumeRequest>,
@@ -671,13 +617,6 @@ impl Node for PlainDriver {
         Ok(done.await?.map(|()| NodeUnpublishVolumeResponse {}))
     }
 
-    async fn node_expand_volume(
-        &self,
-        _: Request<NodeExpandVolumeRequest>,
-    ) -> Reply<NodeExpandVolumeResponse> {
-        Err(not_offered())
-    }
-
     async fn node_get_capabilities(
         &self,
         _: Request<NodeGetCapabilitiesRequest>,
@@ -695,29 +634,72 @@ impl Node for PlainDriver {
     async fn node_get_info(&self, _: Request<NodeGetInfoRequest>) -> Reply<NodeGetInfoResponse> {
         Ok(Response::new(NodeGetInfoResponse { node_id: NODE.to_owned(), ..Default::default() }))
     }
-
-    async fn node_get_volume_health(
-        &self,
-        _: Request<NodeGetVolumeHealthRequest>,
-    ) -> Reply<NodeGetVolumeHealthResponse> {
-        Err(not_offered())
-    }
-
-    async fn node_get_storage_health(
-        &self,
-        _: Request<NodeGetStorageHealthRequest>,
-    ) -> Reply<NodeGetStorageHealthResponse> {
-        Err(not_offered())
-    }
-
-    async fn node_get_volume_stats(
-        &self,
-        _: Request<NodeGetVolumeStatsRequest>,
-    ) -> Reply<NodeGetVolumeStatsResponse> {
-        Err(not_offered())
-    }
 }
 
 fn not_offered() -> Status {
     Status::unimplemented("it is not advertised")
 }
+
+/// Answers a call by what the driver does of that name, if it does anything.
+macro_rules! answer {
+    ($driver:ident create_volume($request:ident)) => {
+        PlainDriver::create_volume($driver, $request).await
+    };
+    ($driver:ident delete_volume($request:ident)) => {
+        PlainDriver::delete_volume($driver, $request).await
+    };
+    ($driver:ident validate_volume_capabilities($request:ident)) => {
+        PlainDriver::validate_volume_capabilities($driver, $request).await
+    };
+    ($driver:ident list_volumes($request:ident)) => {
+        PlainDriver::list_volumes($driver, $request).await
+    };
+    ($driver:ident controller_get_capabilities($request:ident)) => {
+        PlainDriver::controller_get_capabilities($driver, $request).await
+    };
+    ($driver:ident create_snapshot($request:ident)) => {
+        PlainDriver::create_snapshot($driver, $request).await
+    };
+    ($driver:ident delete_snapshot($request:ident)) => {
+        PlainDriver::delete_snapshot($driver, $request).await
+    };
+    ($driver:ident controller_expand_volume($request:ident)) => {
+        PlainDriver::controller_expand_volume($driver, $request).await
+    };
+    ($driver:ident node_stage_volume($request:ident)) => {
+        PlainDriver::node_stage_volume($driver, $request).await
+    };
+    ($driver:ident node_unstage_volume($request:ident)) => {
+        PlainDriver::node_unstage_volume($driver, $request).await
+    };
+    ($driver:ident node_publish_volume($request:ident)) => {
+        PlainDriver::node_publish_volume($driver, $request).await
+    };
+    ($driver:ident node_unpublish_volume($request:ident)) => {
+        PlainDriver::node_unpublish_volume($driver, $request).await
+    };
+    ($driver:ident node_get_capabilities($request:ident)) => {
+        PlainDriver::node_get_capabilities($driver, $request).await
+    };
+    ($driver:ident node_get_info($request:ident)) => {
+        PlainDriver::node_get_info($driver, $request).await
+    };
+    ($driver:ident $rpc:ident($request:ident)) => {{
+        let _ = $request;
+        Err(not_offered())
+    }};
+}
+
+macro_rules! serve {
+    ($service:ident: $($rpc:ident($request:ident) -> $response:ident;)*) => {
+        #[async_trait]
+        impl $service for PlainDriver {
+            $(async fn $rpc(&self, request: Request<$request>) -> Reply<$response> {
+                answer!(self $rpc(request))
+            })*
+        }
+    };
+}
+
+csi_proto::rpcs!(Controller serve);
+csi_proto::rpcs!(Node serve);

@@ -99,9 +99,16 @@ fn health_hooks(root: &Path) -> HealthHooks {
     }
 }
 
+/// What the volumes of a suite take up at the same time, at the most.
+const ROOM_BYTES: u64 = 2 << 30;
+
 async fn run_suite(backend: &str, fs_type: &str) {
     needs_root!();
     let rig = Rig::new(&FLAGS).await;
+    let space = rustix::fs::statvfs(&rig.ground.root).unwrap();
+    let free_bytes = space.f_bavail * space.f_frsize;
+    let root = rig.ground.root.display();
+    assert!(free_bytes >= ROOM_BYTES, "{root} needs {ROOM_BYTES} free bytes, and has {free_bytes}");
     let settings = settings(&rig.ground.root, backend, fs_type);
     let endpoint: Endpoint = settings.endpoint.as_deref().unwrap().parse().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();

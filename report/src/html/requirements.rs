@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use csi_harness::protocol::version::Version;
-use csi_harness::spec::requirements::{Level, Party, Requirement};
+use csi_harness::spec::requirements::{Level, Party, Reliance, Requirement};
 use csi_harness::text::shorten::shortened;
 
 use super::markup::Html;
@@ -166,10 +166,18 @@ fn write_row(body: &mut Html, places: &super::Places<'_>, rule: &Rule<'_>) {
             cell.text(rule.row.id);
             cell.leaf("small", &[], &rule.row.level.to_string());
         });
-        row.leaf("td", &[], &rule.row.sentence());
+        row.element("td", &[], |cell| write_text(cell, rule.row));
         row.leaf("td", &[("class", "s")], words);
         row.element("td", &[], |cell| write_checks(cell, places, rule));
     });
+}
+
+/// What it says, and who in Kubernetes relies on it.
+fn write_text(cell: &mut Html, row: &Requirement) {
+    cell.text(&row.sentence());
+    for Reliance { component, breaks, place } in row.relied_on_by {
+        cell.leaf("small", &[], &format!("{component} relies on it: it {place}. Otherwise {breaks}."));
+    }
 }
 
 fn write_checks(cell: &mut Html, places: &super::Places<'_>, rule: &Rule<'_>) {

@@ -44,6 +44,7 @@ fn facts(run: &Run) -> Vec<(&str, String)> {
     facts.extend(target.controller_endpoint.iter().map(|endpoint| ("controller", endpoint.clone())));
     facts.push(("CSI specification", run.specification.clone()));
     facts.push(("judged by it because", run.specification_by.clone()));
+    facts.push(("profile", run.profile.to_string()));
     facts.push((&run.tool.name, run.tool.version.clone()));
     if let Some(machine) = &run.machine {
         facts.push(("kernel", machine.kernel.clone()));

@@ -125,7 +125,8 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 
-    /// What failed, which check has run longest and how far it is, and what is waited for until when.
+    /// What failed, which check has run longest and how far it is, or what is done where none runs, and what is waited for
+    /// until when.
     fn message(&self, now: Instant) -> String {
         let mut parts = Vec::new();
         if self.failed > 0 {
@@ -138,6 +139,8 @@ impl Progress {
                 others => format!(" and {others} more"),
             };
             parts.push(format!("{label} ({}{stage}){others}", seconds(now.duration_since(*since))));
+        } else if let Some(stage) = self.stages.values().next() {
+            parts.push(stage.to_string());
         }
         if let Some((what, said, until)) = &self.waiting
             && now.duration_since(*said) < WAIT_IS_NEWS
@@ -180,6 +183,11 @@ mod tests {
         let told = format!("2 failed, b/c (10 s), waiting for {what}, 11 s more at the most");
         assert_eq!(progress.message(at(11)), told);
         assert_eq!(progress.message(at(13)), "2 failed, b/c (12 s)", "it was not said again");
+        progress.running.clear();
+        let stage = Stage { what: "looking for what is left", number: 0, of: None };
+        assert_eq!(progress.tick(&[("beside the checks".to_owned(), stage)]), None);
+        assert_eq!(progress.message(at(14)), "2 failed, looking for what is left");
+        progress.running = vec![("b/c".to_owned(), Instant::now())];
         progress.last_line = begun.checked_sub(LINE_INTERVAL).unwrap();
         let line = progress.tick(&[]).unwrap();
         assert!(line.contains(": 0 of 9 done; 2 failed, b/c (0 s)"), "{line}");

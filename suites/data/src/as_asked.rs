@@ -124,8 +124,8 @@ check! {
             }
             let violation = Violation::new("total of a usage is not the size that a workload finds")
                 .of(&req::MSG_USAGE_002)
-                .expected(format!("about {measured} bytes"))
-                .actual(format!("{total} bytes"));
+                .expected(format!("about {}", sized(measured)))
+                .actual(sized(total).to_string());
             match cx.access() {
                 AccessType::Block => return Err(violation.into()),
                 // What total means of a file system that is shared, the specification leaves open.

@@ -211,8 +211,8 @@ check! {
             large >= least,
             "a volume made larger than its source has no more room when it is published";
             of: rule,
-            expected: format!("at least {least} bytes, since CreateVolume was asked for {wanted} and said OK"),
-            actual: format!("{large} bytes; the source has {small}")
+            expected: format!("at least {}, since CreateVolume was asked for {} and said OK", sized(least), sized(wanted)),
+            actual: format!("{}; the source has {}", sized(large), sized(small))
         );
         used.end().await
     }

@@ -57,8 +57,8 @@ check! {
             large >= least,
             "a workload does not find the room that the volume was expanded by, after all was done that the driver asked for";
             of: rule,
-            expected: format!("at least {least} bytes, since {wanted} were asked for, and the answer was OK"),
-            actual: format!("{large} bytes, {small} before; node_expansion_required was {}", expanded.node_expansion_required)
+            expected: format!("at least {}, since {} were asked for, and the answer was OK", sized(least), sized(wanted)),
+            actual: format!("{}, {} before; node_expansion_required was {}", sized(large), sized(small), expanded.node_expansion_required)
         );
         used.end().await
     }

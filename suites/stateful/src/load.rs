@@ -9,7 +9,7 @@ use fastrand::Rng;
 use tokio::task::JoinSet;
 
 use crate::model::answer::Answer;
-use crate::model::call::{Call, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use crate::model::call::{Call, List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Name, Node};
 use crate::record::Recorder;
@@ -89,10 +89,8 @@ impl Load {
             }
             recorder.make(0, self.create(name)).await?;
         }
-        for (capability, list) in LISTS {
-            if self.profile.has(capability) {
-                recorder.make(0, list).await?;
-            }
+        for list in List::offered(&self.profile) {
+            recorder.make(0, Call::List(list)).await?;
         }
         Ok(())
     }
@@ -165,12 +163,12 @@ impl Load {
                 }
             }
         }
-        choices.extend(LISTS.into_iter().filter(|(capability, _)| has(*capability)).map(|(_, list)| list));
+        if has(Capability::GetVolumeHealth) {
+            choices.push(VolumeCall::ControllerGetVolumeHealth { volume }.into());
+        }
+        choices.extend(List::offered(&self.profile).map(Call::List));
     }
 }
-
-const LISTS: [(Capability, Call); 2] =
-    [(Capability::ListVolumes, Call::ListVolumes), (Capability::ListSnapshots, Call::ListSnapshots)];
 
 /// Mostly the newest id of a name, sometimes one that may be gone.
 fn newest(recorder: &Recorder, rng: &mut Rng, name: Name) -> Option<Id> {

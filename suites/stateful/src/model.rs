@@ -32,16 +32,14 @@ pub mod state_set;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use csi_harness::spec::requirements::req;
-
 pub use self::generate::generate;
 pub use self::object::Object;
 pub use self::state_set::StateSet;
 
 use self::answer::{Answer, GroupResponse, Listed, Response, SnapshotResponse, VolumeResponse};
-use self::call::{Call, GroupCall, SnapshotCall, VolumeCall};
+use self::call::{Call, GroupCall, List, SnapshotCall, VolumeCall};
 use self::call_context::{CallContext, DriverProfile, Time};
-use self::expectation::{Breach, Expectation, Finding, must};
+use self::expectation::{Breach, Finding};
 use self::names::{Id, Name, Node};
 use self::state::{Group, HasId, Named, Snapshot, Volume};
 use self::state_set::{Operation, Stop};
@@ -148,8 +146,7 @@ impl Model {
             Call::Group(call) => {
                 expected(&self.group(call.subject().name()), call, &self.around_group(call, span))
             }
-            Call::ListVolumes => [list_volumes().to_string()].into(),
-            Call::ListSnapshots => [list_snapshots().to_string()].into(),
+            Call::List(list) => [judge::list(*list).to_string()].into(),
         };
         expected.into_iter().collect()
     }
@@ -160,13 +157,10 @@ impl Model {
             Call::Volume(call) => self.take_volume(call, about_volume(answer), span),
             Call::Snapshot(call) => self.take_snapshot(call, about_snapshot(answer), span),
             Call::Group(call) => self.take_group(call, about_group(answer), span),
-            Call::ListVolumes => match answer {
-                Answer::Done(Response::Volumes(listed)) => self.take_volumes(listed, span),
-                _ => list_volumes().of("ListVolumes", answer).beside(&self.profile.known).into(),
-            },
-            Call::ListSnapshots => match answer {
+            Call::List(list) => match answer {
+                Answer::Done(Response::Volumes(listed)) => self.take_volumes(*list, listed, span),
                 Answer::Done(Response::Snapshots(listed)) => self.take_snapshots(listed, span),
-                _ => list_snapshots().of("ListSnapshots", answer).beside(&self.profile.known).into(),
+                _ => judge::list(*list).of(list.method(), answer).beside(&self.profile.known).into(),
             },
         }
     }
@@ -246,12 +240,12 @@ impl Model {
     }
 
     /// A list says something of every volume.
-    fn take_volumes(&mut self, listed: &Listed<VolumeResponse>, span: Span) -> Taken {
+    fn take_volumes(&mut self, list: List, listed: &Listed<VolumeResponse>, span: Span) -> Taken {
         let mut taken = Taken::default();
         for volume in asked_about(&self.volumes, listed) {
             let said = listed.entries.get(&volume).cloned();
             let said = said.unwrap_or(VolumeResponse::Unlisted { pages: listed.pages });
-            taken.add(self.take_volume(&VolumeCall::Listing { volume }, Answer::Done(said), span));
+            taken.add(self.take_volume(&list.of_volume(volume), Answer::Done(said), span));
         }
         taken
     }
@@ -266,14 +260,6 @@ impl Model {
         }
         taken
     }
-}
-
-fn list_volumes() -> Expectation {
-    must(&req::CTRL_LISTVOL_001, "list the volumes")
-}
-
-fn list_snapshots() -> Expectation {
-    must(&req::CTRL_LISTSNAP_001, "list the snapshots")
 }
 
 fn states<O: Object>(objects: &BTreeMap<Name, StateSet<O>>, name: Name) -> Vec<O> {

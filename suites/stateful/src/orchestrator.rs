@@ -3,6 +3,7 @@
 
 mod controller;
 mod group;
+mod health;
 mod memory;
 mod node;
 mod parameters;
@@ -24,7 +25,7 @@ use serde_json::Value;
 use crate::case::Came;
 use crate::model::Span;
 use crate::model::answer::{Answer, Response};
-use crate::model::call::{Call, GroupCall, VolumeCall};
+use crate::model::call::{Call, GroupCall, List, VolumeCall};
 use crate::model::call_context::Time;
 use crate::model::names::{Id, Kind, Name};
 use crate::restart;
@@ -79,6 +80,7 @@ enum Listing {
     None,
     Volumes(u32, Vec<v1::list_volumes_response::Entry>),
     Snapshots(u32, Vec<v1::Snapshot>),
+    Health(health::List),
 }
 
 impl Orchestrator {
@@ -106,6 +108,9 @@ impl Orchestrator {
             }
             (Answer::Done(_), Listing::Snapshots(pages, snapshots)) => {
                 Answer::Done(Response::Snapshots(self.listed_snapshots(*pages, snapshots)))
+            }
+            (Answer::Done(_), Listing::Health(list)) => {
+                Answer::Done(Response::Volumes(self.listed_health(list)))
             }
             (answer, _) => answer.clone(),
         }
@@ -142,8 +147,9 @@ impl Orchestrator {
             Call::Volume(call) => self.volume(call).await.map(Some),
             Call::Snapshot(call) => Ok(Some(self.snapshot(call).await)),
             Call::Group(call) => Ok(Some(self.group(call).await)),
-            Call::ListVolumes => Ok(Some(self.list_volumes().await)),
-            Call::ListSnapshots => Ok(Some(self.list_snapshots().await)),
+            Call::List(List::Volumes) => Ok(Some(self.list_volumes().await)),
+            Call::List(List::Snapshots) => Ok(Some(self.list_snapshots().await)),
+            Call::List(List::VolumeHealth) => Ok(Some(self.list_health().await)),
         }
     }
 

@@ -39,6 +39,11 @@ check! {
             "create-volume-refuses-limit-repeats",
             "create-volume-keeps-parameters-in-part",
             "controller-expand-exceeds-limit",
+            "controller-get-volume-health-answers-last-asked",
+            "controller-get-volume-health-refuses-unpublished",
+            "controller-get-volume-health-unknown-ok",
+            "controller-list-volume-health-keeps-deleted",
+            "controller-list-volume-health-loses-page-ends",
         ],
         duplicate_of: "*",
     }
@@ -47,6 +52,7 @@ check! {
         at_random(cx, &[
             CreateVolume, CopyVolume, DeleteVolume, GiveBack, ControllerPublishVolume, ControllerUnpublishVolume,
             ValidateVolumeCapabilities, ControllerGetVolume, ControllerExpandVolume, ControllerModifyVolume, ListVolumes,
+            ControllerGetVolumeHealth, ControllerListVolumeHealth,
         ]).await
     }
 }
@@ -58,7 +64,14 @@ check! {
         title: "snapshots are what earlier calls have made of them, in whichever order the calls come",
         spec: SNAPSHOTS,
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
-        refuted_by: ["create-snapshot-forgets-names", "create-snapshot-repeat-changes-time", "delete-volume-deletes-snapshots"],
+        refuted_by: [
+            "create-snapshot-forgets-names",
+            "create-snapshot-repeat-changes-time",
+            "create-snapshot-repeat-omits-topology",
+            "delete-volume-deletes-snapshots",
+            "get-snapshot-omits-topology",
+            "list-snapshots-omits-topology",
+        ],
         duplicate_of: "*",
     }
     async |cx| {
@@ -104,6 +117,7 @@ check! {
         needs: [NODE, CREATE_DELETE_VOLUME],
         refuted_by: [
             "controller-expand-refuses-online",
+            "node-get-volume-health-other-id",
             "node-publish-ignores-readonly-conflict",
             "node-publish-refuses-second-path",
             "node-stage-refuses-repeats",
@@ -118,7 +132,7 @@ check! {
         let mut verbs = vec![
             CreateVolume, GiveBack, DeleteVolume, ControllerPublishVolume, ControllerUnpublishVolume, ControllerExpandVolume,
             NodeStageVolume, NodeUnstageVolume, NodePublishVolume, NodeUnpublishVolume, NodeExpandVolume,
-            NodeGetVolumeStats,
+            NodeGetVolumeStats, NodeGetVolumeHealth,
         ];
         if probed.has_workloads {
             verbs.extend([

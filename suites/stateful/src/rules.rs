@@ -28,11 +28,18 @@ const OF_VOLUMES: Rules = &[
     &req::CTRL_EXPAND_012,
     &req::CTRL_EXPAND_015,
     &req::CTRL_EXPAND_016,
+    &req::CTRL_GETHEALTH_001,
+    &req::CTRL_GETHEALTH_004,
+    &req::CTRL_GETHEALTH_006,
+    &req::CTRL_GETHEALTH_008,
     &req::CTRL_GETVOL_002,
     &req::CTRL_GETVOL_004,
     &req::CTRL_GETVOL_007,
     &req::CTRL_GETVOL_011,
     &req::CTRL_GETVOL_015,
+    &req::CTRL_LISTHEALTH_001,
+    &req::CTRL_LISTHEALTH_008,
+    &req::CTRL_LISTHEALTH_019,
     &req::CTRL_LISTVOL_001,
     &req::CTRL_LISTVOL_002,
     &req::CTRL_LISTVOL_012,
@@ -67,6 +74,7 @@ const OF_VOLUMES: Rules = &[
 const OF_SNAPSHOTS: Rules = &[
     &req::CTRL_CREATESNAP_002,
     &req::CTRL_CREATESNAP_024,
+    &req::CTRL_CREATESNAP_035,
     &req::CTRL_DELETESNAP_001,
     &req::CTRL_DELETESNAP_002,
     &req::CTRL_DELETESNAP_003,
@@ -81,6 +89,7 @@ const OF_SNAPSHOTS: Rules = &[
     &req::MSG_SNAPSHOT_006,
     &req::MSG_SNAPSHOT_007,
     &req::MSG_SNAPSHOT_008,
+    &req::MSG_SNAPSHOT_019,
 ];
 
 const OF_GROUPS: Rules = &[
@@ -108,6 +117,9 @@ const OF_NODES: Rules = &[
     &req::NODE_EXPAND_001,
     &req::NODE_EXPAND_004,
     &req::NODE_EXPAND_021,
+    &req::NODE_HEALTH_004,
+    &req::NODE_HEALTH_011,
+    &req::NODE_HEALTH_014,
     &req::NODE_PUBLISH_001,
     &req::NODE_PUBLISH_004,
     &req::NODE_PUBLISH_007,
@@ -191,6 +203,8 @@ mod tests {
     #[test]
     fn every_rule_that_is_judged_by_is_listed() {
         let sources = [
+            include_str!("model/judge.rs"),
+            include_str!("model/judge/health.rs"),
             include_str!("model/judge/volume.rs"),
             include_str!("model/judge/snapshot.rs"),
             include_str!("model/judge/group.rs"),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::{BreachText, Case, Driver, FORM, Step};
 use crate::model::Model;
 use crate::model::answer::Answer;
-use crate::model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
+use crate::model::call::{Call, GroupCall, List, SnapshotCall, VolumeCall};
 use crate::model::call_context::{DriverProfile, Time};
 use crate::model::expectation::Breach;
 use crate::model::generate::{Op, Room, generate};
@@ -248,7 +248,7 @@ fn never_done(call: &Call, code: Code) -> Breach {
 }
 
 fn lists(call: &Call) -> bool {
-    matches!(call, Call::ListVolumes | Call::ListSnapshots)
+    matches!(call, Call::List(_))
 }
 
 fn deletes(call: &Call) -> bool {
@@ -277,8 +277,8 @@ impl Sequence {
             Call::Volume(VolumeCall::DeleteVolume { .. }) => {
                 vec![Settles::VolumeGone, Settles::VolumeUnlisted]
             }
-            Call::ListVolumes => vec![Settles::VolumeListed],
-            Call::ListSnapshots => vec![Settles::SnapshotListed],
+            Call::List(List::Volumes) => vec![Settles::VolumeListed],
+            Call::List(List::Snapshots) => vec![Settles::SnapshotListed],
             call if deletes(call) => vec![Settles::SnapshotGone, Settles::SnapshotUnlisted],
             _ => Vec::new(),
         };

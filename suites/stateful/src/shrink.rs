@@ -246,7 +246,7 @@ mod tests {
     use csi_harness::protocol::capability::Capability;
 
     use super::*;
-    use crate::model::call::{Size, SnapshotCall, Usage, VolumeCall, Wanted};
+    use crate::model::call::{List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
     use crate::model::names::{Node, Target};
     use crate::sequence::How;
 
@@ -360,7 +360,13 @@ mod tests {
             pod(other),
             vec![delete(Name::volume(2).id(0)), sized(2, Size { required_bytes: 5, limit_bytes: 7 })],
             pod(second),
-            vec![Call::ListVolumes, delete(other), delete(second), create(3), expand(second, 3 * SIZE)],
+            vec![
+                Call::List(List::Volumes),
+                delete(other),
+                delete(second),
+                create(3),
+                expand(second, 3 * SIZE),
+            ],
         ];
         assert_eq!(
             shrunk(calls.concat(), expands_what_is_deleted),

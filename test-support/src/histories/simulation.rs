@@ -7,7 +7,7 @@ use std::time::Duration;
 use csi_suite_stateful::history::{Entry, History};
 use csi_suite_stateful::model::Span;
 use csi_suite_stateful::model::answer::{Answer, Response, SnapshotResponse, VolumeResponse};
-use csi_suite_stateful::model::call::{Call, SnapshotCall, VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{Call, List, SnapshotCall, VolumeCall, Wanted};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::names::{Id, Name, Node, Target};
 use tonic::Code;
@@ -109,7 +109,7 @@ pub fn simulate(plan: &Plan) -> History {
                 let call = ask(&mut dice, plan, &ids);
                 let races = !plan.races.is_empty();
                 let mut before = races.then(|| toy.clone());
-                if call == Call::ListVolumes && races {
+                if call == Call::List(List::Volumes) && races {
                     before = Some(std::mem::replace(&mut listed, toy.clone()));
                 }
                 pending.insert(worker, Pending { call, invoked: now, before, answer: Answer::Unknown });
@@ -153,7 +153,7 @@ fn answer(dice: &mut Dice, plan: &Plan, toy: &mut Toy, pending: &Pending) -> Ans
         return Answer::Refused(Code::Aborted);
     }
     match (&pending.call, &pending.before) {
-        (Call::ListVolumes, Some(before)) if plan.races.contains(&Race::StaleLists) => {
+        (Call::List(List::Volumes), Some(before)) if plan.races.contains(&Race::StaleLists) => {
             before.clone().call(&pending.call)
         }
         (Call::Volume(VolumeCall::CreateVolume { name, .. }), Some(before))
@@ -202,10 +202,12 @@ fn ask(dice: &mut Dice, plan: &Plan, ids: &BTreeMap<Name, Vec<Id>>) -> Call {
         15 => unpublish(volume, node, target).into(),
         16 => expand(volume, 2 * GIB).into(),
         17 => look_up(volume).into(),
-        18 => Call::ListVolumes,
+        18 => Call::List(List::Volumes),
         19..=20 => SnapshotCall::CreateSnapshot { name: snapshot, volume }.into(),
-        21 => cut.map_or(Call::ListSnapshots, |snapshot| drop_snapshot(snapshot).into()),
-        22 => cut.map_or(Call::ListSnapshots, |snapshot| SnapshotCall::GetSnapshot { snapshot }.into()),
+        21 => cut.map_or(Call::List(List::Snapshots), |snapshot| drop_snapshot(snapshot).into()),
+        22 => {
+            cut.map_or(Call::List(List::Snapshots), |snapshot| SnapshotCall::GetSnapshot { snapshot }.into())
+        }
         _ => match cut {
             Some(cut) => {
                 VolumeCall::CreateVolume { name, wanted: Wanted { source: Some(cut), ..wanted() } }.into()

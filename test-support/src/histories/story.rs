@@ -130,6 +130,7 @@ pub fn snapshot_facts(snapshot: Id, volume: Id) -> SnapshotFacts {
         creation_time: Some((1_700_000_000, 0)),
         size_bytes: GIB,
         ready: true,
+        topology: Default::default(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use csi_suite_stateful::model::answer::{
     Answer, Found, GroupResponse, Listed, Response, SnapshotResponse, SourceTold, VolumeFacts, VolumeResponse,
 };
-use csi_suite_stateful::model::call::{Call, GroupCall, SnapshotCall, Usage, VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{Call, GroupCall, List, SnapshotCall, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Kind, Name, Node, Slot, Stamp, Target};
 use tonic::Code;
 
@@ -129,7 +129,7 @@ impl Toy {
             Call::Volume(call) => self.volume(call),
             Call::Snapshot(call) => self.snapshot(call),
             Call::Group(call) => self.group(call),
-            Call::ListVolumes => {
+            Call::List(List::Volumes) => {
                 let mut entries: BTreeMap<Id, VolumeResponse> =
                     self.disks.values().map(|disk| (disk.id, self.seen(disk))).collect();
                 if self.is(Trait::ListsWithoutTheLast) {
@@ -137,7 +137,11 @@ impl Toy {
                 }
                 Ok(Response::Volumes(Listed { pages: self.pages(), entries }))
             }
-            Call::ListSnapshots => {
+            // Nothing is wrong with any volume.
+            Call::List(List::VolumeHealth) => {
+                Ok(Response::Volumes(Listed { pages: self.pages(), entries: BTreeMap::new() }))
+            }
+            Call::List(List::Snapshots) => {
                 let seen = |cut: &Cut| (cut.id, SnapshotResponse::Seen(snapshot_facts(cut.id, cut.volume)));
                 Ok(Response::Snapshots(Listed {
                     pages: self.pages(),
@@ -324,6 +328,15 @@ impl Toy {
                 self.disk(volume)?.published.get(&(node, target)).ok_or(Code::NotFound)?;
                 nothing()
             }
+            ControllerGetVolumeHealth { volume } => {
+                let of = self.disk(volume)?.id;
+                said(VolumeResponse::Health(Some(of)))
+            }
+            NodeGetVolumeHealth { volume, node, target } => {
+                let disk = self.disk(volume)?;
+                disk.published.get(&(node, target)).ok_or(Code::NotFound)?;
+                said(VolumeResponse::Health(Some(disk.id)))
+            }
             Write { volume, node, target, slot, stamp } => {
                 let disk = self.disk(volume)?;
                 if disk.published.get(&(node, target)) == Some(&true) {
@@ -339,7 +352,7 @@ impl Toy {
                     None,
                 ))
             }
-            Unmount { .. } | Listing { .. } | Copying { .. } => nothing(),
+            Unmount { .. } | Listing { .. } | HealthListing { .. } | Copying { .. } => nothing(),
         }
     }
 

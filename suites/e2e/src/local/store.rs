@@ -8,8 +8,8 @@ use tokio::sync::watch;
 
 use super::failure::{Caller, Failure, Verdict};
 use crate::cluster::{
-    AttributesClass, Claim, Event, GroupSnapshot, HealthCondition, HealthOf, Node, Pairs, PersistentVolume, Pod,
-    Snapshot, SnapshotClass, StorageClass,
+    AttributesClass, Claim, Event, GroupSnapshot, HealthCondition, HealthOf, Node, Pairs, PersistentVolume,
+    Pod, Snapshot, SnapshotClass, StorageClass,
 };
 
 /// Events kept of one object.

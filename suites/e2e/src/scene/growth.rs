@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use csi_harness::prelude::Stop;
+use csi_harness::text::size::sized;
 
 use super::{RunningPod, Scene, Seen};
 use crate::cluster::{Claim, Done};
@@ -68,7 +69,7 @@ impl Scene {
             (left, None) => {
                 let state = left.map(|left| format!(", {left}")).unwrap_or_default();
                 let event = self.telling_event(&claim.spec.name).await?;
-                Seen::NotYet(format!("{has_bytes} of {wanted_bytes} bytes{state}{event}"))
+                Seen::NotYet(format!("{has_bytes} of {}{state}{event}", sized(wanted_bytes)))
             }
         })
     }
@@ -114,8 +115,8 @@ impl RunningPod<'_> {
         csi_harness::ensure!(
             bytes >= needed_bytes,
             "a volume has grown, but a pod does not see it";
-            expected: format!("{needed_bytes} bytes or more"),
-            actual: format!("{bytes} bytes"),
+            expected: format!("{} or more", sized(needed_bytes)),
+            actual: sized(bytes).to_string(),
         );
         Ok(())
     }

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use csi_driver_definitions::{ReclaimPolicy as DefinedReclaim, VolumeBindingMode};
 use csi_harness::prelude::Stop;
+use csi_harness::text::size::sized;
 
 use super::{Scene, Seen, failed};
 use crate::cluster::{
@@ -266,8 +267,8 @@ impl Scene {
         as_asked(
             volume.capacity_bytes >= spec.request_bytes,
             "another capacity",
-            format!("{} bytes or more", spec.request_bytes),
-            format!("{} bytes", volume.capacity_bytes),
+            format!("{} or more", sized(spec.request_bytes)),
+            sized(volume.capacity_bytes).to_string(),
         )?;
         as_asked(
             spec.access_modes.iter().all(|mode| volume.access_modes.contains(mode)),

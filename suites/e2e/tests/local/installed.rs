@@ -14,8 +14,8 @@ use csi_suite_e2e::local::Local;
 
 use crate::pods::{claim_spec, pod_spec};
 use crate::stage::{
-    Played, Test, claim, delete_pod, grown, on_hostpath, on_mock, on_mock_installed_with, started, take_groups,
-    take_snapshots,
+    Played, Test, claim, delete_pod, grown, on_hostpath, on_mock, on_mock_installed_with, started,
+    take_groups, take_snapshots,
 };
 
 pub(crate) const TESTS: &[Test] = &[
@@ -302,7 +302,10 @@ fn a_pod_fails_on_a_node_that_is_full() {
             let pod = local.pod("other").await?.unwrap();
             if pod.phase == PodPhase::Failed {
                 let why = pod.waiting.unwrap();
-                assert!(why.contains("VolumeAttachmentLimitExceeded") && why.contains("RESOURCE_EXHAUSTED"), "{why}");
+                assert!(
+                    why.contains("VolumeAttachmentLimitExceeded") && why.contains("RESOURCE_EXHAUSTED"),
+                    "{why}"
+                );
                 break;
             }
             local.changed().await;

@@ -23,7 +23,7 @@ async fn capacity(cx: &Cx) -> CheckResult<v1::GetCapacityResponse> {
 }
 
 fn bytes_text(bytes: Option<i64>) -> String {
-    bytes.map_or_else(|| "unset".to_owned(), |bytes| format!("{bytes} bytes"))
+    bytes.map_or_else(|| "unset".to_owned(), |number| sized(number).to_string())
 }
 
 /// The number that is given for something of which no volume can be made, where there is one.

@@ -393,7 +393,7 @@ check! {
             ("volume_context is left out of ListVolumes", format!("{contexts:?}"), contexts.0 == contexts.1),
             (
                 "ListVolumes and CreateVolume disagree about the size",
-                format!("{} and {} bytes", made.capacity_bytes, listed.capacity_bytes),
+                format!("{} and {}", sized(made.capacity_bytes), sized(listed.capacity_bytes)),
                 made.capacity_bytes == listed.capacity_bytes,
             ),
         ];

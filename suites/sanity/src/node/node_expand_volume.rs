@@ -95,8 +95,8 @@ check! {
             cx.warn(
                 Violation::new("NodeExpandVolume was done, and reports less than was asked for")
                     .of(&req::NODE_EXPAND_024)
-                    .expected(format!("at least {} bytes, or 0 for unknown", grown.size_bytes))
-                    .actual(format!("{} bytes", expanded.capacity_bytes)),
+                    .expected(format!("at least {}, or 0 for unknown", sized(grown.size_bytes)))
+                    .actual(sized(expanded.capacity_bytes)),
             );
         }
         Ok(())

@@ -6,7 +6,7 @@ use csi_harness::protocol::rpc::Facts;
 use super::Case;
 use crate::model::call::{Call, VolumeCall};
 use crate::model::call_context::DriverProfile;
-use crate::model::names::{Kind, Node};
+use crate::model::names::Kind;
 
 /// Capabilities that add a step to the way of a volume to a workload.
 const STEPS: [Capability; 2] = [Capability::PublishUnpublishVolume, Capability::StageUnstageVolume];
@@ -42,9 +42,11 @@ fn unfit(call: &Call, profile: &DriverProfile, has_workloads: bool) -> Option<St
         VolumeCall::Write { .. } | VolumeCall::Read { .. } | VolumeCall::Unmount { .. } if !has_workloads => {
             Some("nothing can be written into volumes from here".to_owned())
         }
-        call => node(call)
-            .filter(|node| node.0 >= profile.nodes)
-            .map(|node| format!("{method} goes to {node}, and the volume can be on {} only", profile.nodes)),
+        call => {
+            call.clone().place_mut().0.filter(|node| node.0 >= profile.nodes).map(|node| {
+                format!("{method} goes to {node}, and the volume can be on {} only", profile.nodes)
+            })
+        }
     }
 }
 
@@ -59,30 +61,5 @@ fn needs(call: &Call) -> Option<Capability> {
             Some(Capability::PublishReadonly)
         }
         call => Facts::named(call.method())?.promised_by.first().copied(),
-    }
-}
-
-fn node(call: &VolumeCall) -> Option<Node> {
-    use VolumeCall::*;
-    match call {
-        ControllerPublishVolume { node, .. }
-        | NodeStageVolume { node, .. }
-        | NodeUnstageVolume { node, .. }
-        | NodePublishVolume { node, .. }
-        | NodeUnpublishVolume { node, .. }
-        | NodeExpandVolume { node, .. }
-        | NodeGetVolumeStats { node, .. }
-        | Write { node, .. }
-        | Read { node, .. }
-        | Unmount { node, .. } => Some(*node),
-        ControllerUnpublishVolume { node, .. } => *node,
-        CreateVolume { .. }
-        | DeleteVolume { .. }
-        | ValidateVolumeCapabilities { .. }
-        | ControllerGetVolume { .. }
-        | ControllerExpandVolume { .. }
-        | ControllerModifyVolume { .. }
-        | Listing { .. }
-        | Copying { .. } => None,
     }
 }

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use tokio::task::JoinSet;
 
 use crate::model::answer::Answer;
-use crate::model::call::{Call, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use crate::model::call::{Call, List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Name, Node, Target};
 use crate::orchestrator::probed_driver::ProbedDriver;
@@ -215,7 +215,7 @@ impl Lane {
             calls.push(VolumeCall::ControllerExpandVolume { volume, size }.into());
         }
         if self.profile.has(Capability::ListVolumes) {
-            calls.push(Call::ListVolumes);
+            calls.push(Call::List(List::Volumes));
         }
         calls
     }

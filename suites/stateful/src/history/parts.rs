@@ -175,14 +175,15 @@ impl Taker {
                     }
                 }
             }
-            (Call::ListVolumes, Answer::Done(Response::Volumes(listed))) => {
-                for volume in self.asked_about(Kind::Volume, entry, listed) {
+            (Call::List(list), Answer::Done(Response::Volumes(listed))) => {
+                let is_told = |id: &Id| list.is_complete() || listed.entries.contains_key(id);
+                for volume in self.asked_about(Kind::Volume, entry, listed).into_iter().filter(is_told) {
                     let unlisted = VolumeResponse::Unlisted { pages: listed.pages };
                     let said = listed.entries.get(&volume).cloned().unwrap_or(unlisted);
-                    self.volume(place, VolumeCall::Listing { volume }, Answer::Done(said), around.clone());
+                    self.volume(place, list.of_volume(volume), Answer::Done(said), around.clone());
                 }
             }
-            (Call::ListSnapshots, Answer::Done(Response::Snapshots(listed))) => {
+            (Call::List(_), Answer::Done(Response::Snapshots(listed))) => {
                 for snapshot in self.asked_about(Kind::Snapshot, entry, listed) {
                     let unlisted = SnapshotResponse::Unlisted { pages: listed.pages };
                     let said = listed.entries.get(&snapshot).cloned().unwrap_or(unlisted);
@@ -194,7 +195,7 @@ impl Taker {
                     );
                 }
             }
-            (Call::ListVolumes | Call::ListSnapshots, _) => {}
+            (Call::List(_), _) => {}
         }
     }
 

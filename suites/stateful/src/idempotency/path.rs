@@ -2,7 +2,7 @@
 
 use csi_harness::prelude::*;
 
-use crate::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use crate::model::call::{Call, GroupCall, List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Name, Node, Target};
 use crate::orchestrator::probed_driver::ProbedDriver;
@@ -90,9 +90,7 @@ impl<'a> Path<'a> {
     }
 
     pub(super) fn lists(&self) -> Vec<Call> {
-        let lists =
-            [(Capability::ListVolumes, Call::ListVolumes), (Capability::ListSnapshots, Call::ListSnapshots)];
-        lists.into_iter().filter(|(capability, _)| self.has(*capability)).map(|(_, list)| list).collect()
+        List::offered(self.profile).map(Call::List).collect()
     }
 
     fn create(&self) -> Call {

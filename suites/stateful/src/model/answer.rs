@@ -134,6 +134,10 @@ pub enum VolumeResponse {
         /// How many pages there were.
         pages: u32,
     },
+    /// The volume that a health reply is about, if it is one of the run.
+    Health(Option<Id>),
+    /// What ControllerListVolumeHealth says of a volume that is in it, and left out where it is read entry by entry.
+    MissingFromPages,
     /// publish_context of ControllerPublishVolume.
     Attached(Text),
     /// Whether ValidateVolumeCapabilities confirmed.
@@ -223,6 +227,8 @@ pub struct SnapshotFacts {
     pub size_bytes: i64,
     /// ready_to_use.
     pub ready: bool,
+    /// accessible_topology.
+    pub topology: BTreeSet<Text>,
 }
 
 impl SnapshotFacts {
@@ -235,6 +241,7 @@ impl SnapshotFacts {
             creation_time: time.map(|time| (time.seconds, time.nanos)),
             size_bytes: snapshot.size_bytes,
             ready: snapshot.ready_to_use,
+            topology: snapshot.accessible_topology.iter().map(|one| text_of(&one.segments)).collect(),
         }
     }
 }

@@ -140,14 +140,8 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
                 _ => life.bytes.blur(slot),
             }
         }
-        CreateVolume { .. }
-        | DeleteVolume { .. }
-        | ControllerGetVolume { .. }
-        | NodeExpandVolume { .. }
-        | NodeGetVolumeStats { .. }
-        | Read { .. }
-        | Listing { .. }
-        | Copying { .. } => {}
+        // What is left makes or deletes it, or only looks.
+        _ => {}
     }
 }
 
@@ -178,13 +172,16 @@ pub(super) fn snapshot(
 
 fn cut(volume: Id, bytes: Option<&Bytes>) -> SnapshotLife {
     let bytes = bytes.cloned().unwrap_or_default();
-    SnapshotLife { id: None, volume, creation_time: None, size_bytes: 0, ready: false, bytes }
+    SnapshotLife { id: None, volume, creation_time: None, size_bytes: 0, ready: false, topology: None, bytes }
 }
 
 fn learn_snapshot(life: &mut SnapshotLife, facts: &SnapshotFacts) {
     life.id = life.id.or(facts.id);
     life.creation_time = life.creation_time.or(facts.creation_time);
     life.ready |= facts.ready;
+    if facts.ready || !facts.topology.is_empty() {
+        life.topology.get_or_insert_with(|| facts.topology.clone());
+    }
     if facts.ready && life.size_bytes == 0 {
         life.size_bytes = facts.size_bytes;
     }

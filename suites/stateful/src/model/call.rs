@@ -4,8 +4,14 @@ use std::fmt;
 
 use csi_harness::config::AccessType;
 use csi_harness::lifecycle::volume_capability::Mode;
+use csi_harness::protocol::rpc::Facts;
 use serde::{Deserialize, Serialize};
 
+use super::call_context::DriverProfile;
+use super::footprint::{
+    ALL, ATTACHMENTS, BYTES, CONFIRMED, Footprint, LIFE, PARAMETERS, SIZE, attached, changes, looks, on,
+    published, staged,
+};
 use super::names::{Id, Name, Node, Slot, Stamp, Target};
 
 /// How a volume is used: the essence of a VolumeCapability.
@@ -124,160 +130,6 @@ impl Wanted {
     }
 }
 
-/// Something that is done to one volume, or with it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the fields are those of the protocol")]
-pub enum VolumeCall {
-    /// The RPC of this name, as are those that follow.
-    CreateVolume {
-        name: Name,
-        wanted: Wanted,
-    },
-    DeleteVolume {
-        volume: Id,
-    },
-    ControllerPublishVolume {
-        volume: Id,
-        node: Node,
-        usage: Usage,
-        readonly: bool,
-    },
-    /// From all nodes, if none is named.
-    ControllerUnpublishVolume {
-        volume: Id,
-        node: Option<Node>,
-    },
-    ValidateVolumeCapabilities {
-        volume: Id,
-        usage: Usage,
-    },
-    ControllerGetVolume {
-        volume: Id,
-    },
-    ControllerExpandVolume {
-        volume: Id,
-        size: Size,
-    },
-    ControllerModifyVolume {
-        volume: Id,
-        mutable_parameters: u8,
-    },
-    NodeStageVolume {
-        volume: Id,
-        node: Node,
-        usage: Usage,
-    },
-    NodeUnstageVolume {
-        volume: Id,
-        node: Node,
-    },
-    NodePublishVolume {
-        volume: Id,
-        node: Node,
-        target: Target,
-        usage: Usage,
-        readonly: bool,
-    },
-    NodeUnpublishVolume {
-        volume: Id,
-        node: Node,
-        target: Target,
-    },
-    NodeExpandVolume {
-        volume: Id,
-        node: Node,
-        target: Target,
-        size: Size,
-    },
-    NodeGetVolumeStats {
-        volume: Id,
-        node: Node,
-        target: Target,
-    },
-    /// A workload writes, and waits until it is durable.
-    Write {
-        volume: Id,
-        node: Node,
-        target: Target,
-        slot: Slot,
-        stamp: Stamp,
-    },
-    /// A workload reads everything that was ever written.
-    Read {
-        volume: Id,
-        node: Node,
-        target: Target,
-    },
-    /// Somebody else takes the mount at a target away, or at the staging path if none is named.
-    Unmount {
-        volume: Id,
-        node: Node,
-        target: Option<Target>,
-    },
-    /// What a ListVolumes says of this volume.
-    Listing {
-        volume: Id,
-    },
-    /// What the making of a copy says of its source.
-    Copying {
-        volume: Id,
-    },
-}
-
-/// Something that is done to one snapshot, or with it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the fields are those of the protocol")]
-pub enum SnapshotCall {
-    /// The RPC of this name, as are those that follow.
-    CreateSnapshot {
-        name: Name,
-        volume: Id,
-    },
-    DeleteSnapshot {
-        snapshot: Id,
-    },
-    GetSnapshot {
-        snapshot: Id,
-    },
-    /// What a ListSnapshots says of this snapshot.
-    Listing {
-        snapshot: Id,
-    },
-    /// What the making of a copy says of its source.
-    Copying {
-        snapshot: Id,
-    },
-}
-
-/// Something that is done to one group snapshot, or with it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "the fields are those of the protocol")]
-pub enum GroupCall {
-    /// The RPC of this name, as are those that follow.
-    CreateVolumeGroupSnapshot {
-        name: Name,
-        volumes: Vec<Id>,
-    },
-    DeleteVolumeGroupSnapshot {
-        group: Id,
-    },
-    GetVolumeGroupSnapshot {
-        group: Id,
-    },
-    /// DeleteSnapshot of a member alone.
-    DeleteMember {
-        group: Id,
-        member: Id,
-    },
-    /// What the making of a copy says of its source.
-    Copying {
-        group: Id,
-    },
-}
-
 /// Something that an orchestrator does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
@@ -287,10 +139,8 @@ pub enum Call {
     Snapshot(SnapshotCall),
     /// With a group snapshot.
     Group(GroupCall),
-    /// ListVolumes, all pages of it.
-    ListVolumes,
-    /// ListSnapshots, all pages of it.
-    ListSnapshots,
+    /// With everything of a kind.
+    List(List),
 }
 
 impl From<VolumeCall> for Call {
@@ -345,122 +195,263 @@ pub(crate) enum SubjectMut<'a> {
     Id(&'a mut Id),
 }
 
-/// Gives what calls go by to one of two functions: a name, or an id.
-macro_rules! subjects {
-    ($calls:ident { $($by_name:ident)* } { $($by_id:ident $field:ident)* }) => {
+impl From<Name> for Subject {
+    fn from(name: Name) -> Subject {
+        Subject::Name(name)
+    }
+}
+
+impl From<Id> for Subject {
+    fn from(id: Id) -> Subject {
+        Subject::Id(id)
+    }
+}
+
+impl<'a> From<&'a mut Name> for SubjectMut<'a> {
+    fn from(name: &'a mut Name) -> SubjectMut<'a> {
+        SubjectMut::Name(name)
+    }
+}
+
+impl<'a> From<&'a mut Id> for SubjectMut<'a> {
+    fn from(id: &'a mut Id) -> SubjectMut<'a> {
+        SubjectMut::Id(id)
+    }
+}
+
+/// A field of a call, as far as it says where the call is done.
+enum Part<'a> {
+    Node(&'a mut Node),
+    Target(&'a mut Target),
+    Other,
+}
+
+trait Field {
+    fn part(&mut self) -> Part<'_> {
+        Part::Other
+    }
+}
+
+impl Field for Node {
+    fn part(&mut self) -> Part<'_> {
+        Part::Node(self)
+    }
+}
+
+impl Field for Target {
+    fn part(&mut self) -> Part<'_> {
+        Part::Target(self)
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    fn part(&mut self) -> Part<'_> {
+        self.as_mut().map_or(Part::Other, Field::part)
+    }
+}
+
+impl Field for Id {}
+impl Field for Vec<Id> {}
+impl Field for Wanted {}
+impl Field for Usage {}
+impl Field for Size {}
+impl Field for Slot {}
+impl Field for Stamp {}
+impl Field for bool {}
+impl Field for u8 {}
+
+fn place<'a, const N: usize>(parts: [Part<'a>; N]) -> (Option<&'a mut Node>, Option<&'a mut Target>) {
+    let mut place = (None, None);
+    for part in parts {
+        match part {
+            Part::Node(node) => place.0 = Some(node),
+            Part::Target(target) => place.1 = Some(target),
+            Part::Other => {}
+        }
+    }
+    place
+}
+
+/// Declares the calls about objects of a kind, each in one row: its fields, of which the first is what it goes by, and what of the
+/// object it changes and looks at. Its name is that of the RPC, unless another one stands behind it. Those behind `said by others` are
+/// never made: they are what other calls say.
+macro_rules! calls {
+    ($(#[$doc:meta])* $calls:ident { $($made:tt)* } said by others { $($said:tt)* }) => {
+        calls! { @kind [$(#[$doc])*] $calls { $($made)* $($said)* } }
+        calls! { @names $calls { $($made)* } }
+    };
+    (@kind [$(#[$doc:meta])*] $calls:ident {
+        $($(#[$about:meta])* $call:ident $($rpc:literal)? {
+            $subject:ident: $of:ty $(, $field:ident: $ty:ty)*
+        } => $footprint:expr;)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[expect(missing_docs, reason = "they are the RPCs of these names, with the fields of the protocol")]
+        pub enum $calls {
+            $($(#[$about])* $call { $subject: $of, $($field: $ty,)* },)*
+        }
+
         impl $calls {
+            /// The RPC, or what workloads do.
+            pub fn method(&self) -> &'static str {
+                match self { $($calls::$call { .. } => calls!(@method $call $($rpc)?),)* }
+            }
+
             /// What it goes by.
             pub fn subject(&self) -> Subject {
-                match self {
-                    $($calls::$by_name { name, .. } => Subject::Name(*name),)*
-                    $($calls::$by_id { $field, .. } => Subject::Id(*$field),)*
-                }
+                match self { $($calls::$call { $subject, .. } => (*$subject).into(),)* }
             }
 
             /// The same, to be changed.
             pub(crate) fn subject_mut(&mut self) -> SubjectMut<'_> {
+                match self { $($calls::$call { $subject, .. } => $subject.into(),)* }
+            }
+
+            /// The node and the place on it where it is done, to be changed.
+            pub(crate) fn place_mut(&mut self) -> (Option<&mut Node>, Option<&mut Target>) {
+                match self { $($calls::$call { $subject: _, $($field),* } => place([$($field.part()),*]),)* }
+            }
+
+            /// What of its object it changes and looks at.
+            pub(super) fn footprint(&self) -> Footprint {
                 match self {
-                    $($calls::$by_name { name, .. } => SubjectMut::Name(name),)*
-                    $($calls::$by_id { $field, .. } => SubjectMut::Id($field),)*
+                    $($calls::$call { $subject, $($field),* } => {
+                        let _ = ($subject, $($field,)*);
+                        $footprint
+                    })*
                 }
             }
         }
     };
+    (@names $calls:ident { $($(#[$about:meta])* $call:ident $($rpc:literal)? { $($fields:tt)* } => $footprint:expr;)* }) => {
+        impl $calls {
+            /// Those that are made, as they are called in files.
+            pub(super) const NAMES: &'static [&'static str] = &[$(stringify!($call)),*];
+        }
+    };
+    (@method $call:ident) => { stringify!($call) };
+    (@method $call:ident $rpc:literal) => { $rpc };
 }
 
-subjects! {
-    VolumeCall { CreateVolume } {
-        DeleteVolume volume
-        ControllerPublishVolume volume
-        ControllerUnpublishVolume volume
-        ValidateVolumeCapabilities volume
-        ControllerGetVolume volume
-        ControllerExpandVolume volume
-        ControllerModifyVolume volume
-        NodeStageVolume volume
-        NodeUnstageVolume volume
-        NodePublishVolume volume
-        NodeUnpublishVolume volume
-        NodeExpandVolume volume
-        NodeGetVolumeStats volume
-        Write volume
-        Read volume
-        Unmount volume
-        Listing volume
-        Copying volume
+calls! {
+    /// Something that is done to one volume, or with it.
+    VolumeCall {
+        CreateVolume { name: Name, wanted: Wanted } => changes(ALL, ALL);
+        DeleteVolume { volume: Id } => changes(ALL, ALL);
+        ControllerPublishVolume { volume: Id, node: Node, usage: Usage, readonly: bool } =>
+            changes(attached(*node), LIFE | ATTACHMENTS | CONFIRMED);
+        /// From all nodes, if none is named.
+        ControllerUnpublishVolume { volume: Id, node: Option<Node> } => match node {
+            Some(node) => changes(attached(*node), LIFE | staged(*node) | published(*node)),
+            None => changes(ATTACHMENTS, ALL),
+        };
+        ValidateVolumeCapabilities { volume: Id, usage: Usage } => looks(LIFE | ATTACHMENTS).and_tells(CONFIRMED);
+        ControllerGetVolume { volume: Id } => looks(LIFE | SIZE | ATTACHMENTS);
+        // In use is what any node has.
+        ControllerExpandVolume { volume: Id, size: Size } => changes(SIZE, ALL);
+        ControllerModifyVolume { volume: Id, mutable_parameters: u8 } => changes(PARAMETERS, LIFE);
+        ControllerGetVolumeHealth { volume: Id } => looks(ALL);
+        NodeStageVolume { volume: Id, node: Node, usage: Usage } => changes(staged(*node), LIFE | attached(*node));
+        NodeUnstageVolume { volume: Id, node: Node } => changes(staged(*node), LIFE | published(*node));
+        NodePublishVolume { volume: Id, node: Node, target: Target, usage: Usage, readonly: bool } =>
+            changes(published(*node), LIFE | attached(*node) | staged(*node));
+        NodeUnpublishVolume { volume: Id, node: Node, target: Target } => changes(published(*node), LIFE);
+        NodeExpandVolume { volume: Id, node: Node, target: Target, size: Size } => looks(LIFE | on(*node));
+        NodeGetVolumeStats { volume: Id, node: Node, target: Target } => looks(LIFE | on(*node));
+        NodeGetVolumeHealth { volume: Id, node: Node, target: Target } => looks(LIFE | on(*node));
+        /// A workload writes, and waits until it is durable. What other nodes have in memory may be older.
+        Write "write" { volume: Id, node: Node, target: Target, slot: Slot, stamp: Stamp } => changes(BYTES, ALL);
+        /// A workload reads everything that was ever written.
+        Read "read" { volume: Id, node: Node, target: Target } => looks(LIFE | BYTES | on(*node));
+        /// Somebody else takes the mount at a target away, or at the staging path if none is named.
+        Unmount "umount" { volume: Id, node: Node, target: Option<Target> } =>
+            changes(staged(*node) | published(*node), LIFE | staged(*node) | published(*node));
+    }
+    said by others {
+        /// What a ListVolumes says of this volume.
+        Listing "ListVolumes" { volume: Id } => looks(LIFE | SIZE | ATTACHMENTS);
+        /// What a ControllerListVolumeHealth says of this volume.
+        HealthListing "ControllerListVolumeHealth" { volume: Id } => looks(LIFE);
+        /// What the making of a copy says of its source.
+        Copying "copy" { volume: Id } => looks(LIFE);
     }
 }
 
-subjects! {
-    SnapshotCall { CreateSnapshot } {
-        DeleteSnapshot snapshot
-        GetSnapshot snapshot
-        Listing snapshot
-        Copying snapshot
+calls! {
+    /// Something that is done to one snapshot, or with it.
+    SnapshotCall {
+        CreateSnapshot { name: Name, volume: Id } => changes(ALL, ALL);
+        DeleteSnapshot { snapshot: Id } => changes(ALL, ALL);
+        GetSnapshot { snapshot: Id } => looks(ALL);
+    }
+    said by others {
+        /// What a ListSnapshots says of this snapshot.
+        Listing "ListSnapshots" { snapshot: Id } => looks(ALL);
+        /// What the making of a copy says of its source.
+        Copying "copy" { snapshot: Id } => looks(ALL);
     }
 }
 
-subjects! {
-    GroupCall { CreateVolumeGroupSnapshot } {
-        DeleteVolumeGroupSnapshot group
-        GetVolumeGroupSnapshot group
-        DeleteMember group
-        Copying group
+calls! {
+    /// Something that is done to one group snapshot, or with it.
+    GroupCall {
+        CreateVolumeGroupSnapshot { name: Name, volumes: Vec<Id> } => changes(ALL, ALL);
+        DeleteVolumeGroupSnapshot { group: Id } => changes(ALL, ALL);
+        GetVolumeGroupSnapshot { group: Id } => looks(ALL);
+        /// DeleteSnapshot of a member alone.
+        DeleteMember "DeleteSnapshot" { group: Id, member: Id } => changes(ALL, ALL);
+    }
+    said by others {
+        /// What the making of a copy says of its source.
+        Copying "copy" { group: Id } => looks(ALL);
     }
 }
 
-impl VolumeCall {
-    /// The RPC, or what workloads do.
-    pub fn method(&self) -> &'static str {
-        use VolumeCall::*;
+/// A list of everything of a kind, all pages of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum List {
+    /// ListVolumes.
+    Volumes,
+    /// ListSnapshots.
+    Snapshots,
+    /// ControllerListVolumeHealth: volumes with which something is wrong.
+    VolumeHealth,
+}
+
+impl List {
+    /// All of them.
+    pub const ALL: [List; 3] = [List::Volumes, List::Snapshots, List::VolumeHealth];
+
+    /// The RPC.
+    pub fn method(self) -> &'static str {
         match self {
-            CreateVolume { .. } => "CreateVolume",
-            DeleteVolume { .. } => "DeleteVolume",
-            ControllerPublishVolume { .. } => "ControllerPublishVolume",
-            ControllerUnpublishVolume { .. } => "ControllerUnpublishVolume",
-            ValidateVolumeCapabilities { .. } => "ValidateVolumeCapabilities",
-            ControllerGetVolume { .. } => "ControllerGetVolume",
-            ControllerExpandVolume { .. } => "ControllerExpandVolume",
-            ControllerModifyVolume { .. } => "ControllerModifyVolume",
-            NodeStageVolume { .. } => "NodeStageVolume",
-            NodeUnstageVolume { .. } => "NodeUnstageVolume",
-            NodePublishVolume { .. } => "NodePublishVolume",
-            NodeUnpublishVolume { .. } => "NodeUnpublishVolume",
-            NodeExpandVolume { .. } => "NodeExpandVolume",
-            NodeGetVolumeStats { .. } => "NodeGetVolumeStats",
-            Listing { .. } => "ListVolumes",
-            Write { .. } => "write",
-            Read { .. } => "read",
-            Unmount { .. } => "umount",
-            Copying { .. } => "copy",
+            List::Volumes => "ListVolumes",
+            List::Snapshots => "ListSnapshots",
+            List::VolumeHealth => "ControllerListVolumeHealth",
         }
     }
-}
 
-impl SnapshotCall {
-    /// The RPC, or what workloads do.
-    pub fn method(&self) -> &'static str {
-        use SnapshotCall::*;
-        match self {
-            CreateSnapshot { .. } => "CreateSnapshot",
-            DeleteSnapshot { .. } => "DeleteSnapshot",
-            GetSnapshot { .. } => "GetSnapshot",
-            Listing { .. } => "ListSnapshots",
-            Copying { .. } => "copy",
-        }
+    /// Those that the driver advertises.
+    pub fn offered(profile: &DriverProfile) -> impl Iterator<Item = List> {
+        let is_promised = |list: &List| {
+            Facts::named(list.method())
+                .is_some_and(|facts| facts.promised_by.iter().all(|one| profile.has(*one)))
+        };
+        List::ALL.into_iter().filter(is_promised)
     }
-}
 
-impl GroupCall {
-    /// The RPC, or what workloads do.
-    pub fn method(&self) -> &'static str {
-        use GroupCall::*;
+    /// Whether what exists and is not in it is missing.
+    pub(crate) fn is_complete(self) -> bool {
+        self != List::VolumeHealth
+    }
+
+    /// What it says of a volume.
+    pub(crate) fn of_volume(self, volume: Id) -> VolumeCall {
         match self {
-            CreateVolumeGroupSnapshot { .. } => "CreateVolumeGroupSnapshot",
-            DeleteVolumeGroupSnapshot { .. } => "DeleteVolumeGroupSnapshot",
-            GetVolumeGroupSnapshot { .. } => "GetVolumeGroupSnapshot",
-            DeleteMember { .. } => "DeleteSnapshot",
-            Copying { .. } => "copy",
+            List::Volumes | List::Snapshots => VolumeCall::Listing { volume },
+            List::VolumeHealth => VolumeCall::HealthListing { volume },
         }
     }
 }
@@ -472,7 +463,7 @@ impl Call {
             Call::Volume(call) => Some(call.subject()),
             Call::Snapshot(call) => Some(call.subject()),
             Call::Group(call) => Some(call.subject()),
-            Call::ListVolumes | Call::ListSnapshots => None,
+            Call::List(_) => None,
         }
     }
 
@@ -493,8 +484,7 @@ impl Call {
             Call::Volume(call) => call.method(),
             Call::Snapshot(call) => call.method(),
             Call::Group(call) => call.method(),
-            Call::ListVolumes => "ListVolumes",
-            Call::ListSnapshots => "ListSnapshots",
+            Call::List(list) => list.method(),
         }
     }
 }
@@ -516,7 +506,7 @@ impl fmt::Display for Call {
                 write!(f, " of {}", volumes.join(" "))
             }
             Call::Group(GroupCall::DeleteMember { member, .. }) => write!(f, " member {member}"),
-            Call::Snapshot(_) | Call::Group(_) | Call::ListVolumes | Call::ListSnapshots => Ok(()),
+            Call::Snapshot(_) | Call::Group(_) | Call::List(_) => Ok(()),
         }
     }
 }
@@ -536,24 +526,14 @@ fn volume_details(call: &VolumeCall, f: &mut fmt::Formatter<'_>) -> fmt::Result 
         ControllerUnpublishVolume { node: Some(node), .. } => write!(f, " from {node}"),
         ControllerUnpublishVolume { node: None, .. } => f.write_str(" from all nodes"),
         ControllerExpandVolume { size, .. } => write!(f, " to {size}"),
-        NodeStageVolume { node, .. }
-        | NodeUnstageVolume { node, .. }
-        | Unmount { node, target: None, .. } => write!(f, " on {node}"),
         NodePublishVolume { node, target, readonly, .. } => {
             write!(f, " on {node} at {target}{}", flag(readonly))
         }
-        NodeUnpublishVolume { node, target, .. }
-        | NodeExpandVolume { node, target, .. }
-        | NodeGetVolumeStats { node, target, .. }
-        | Write { node, target, .. }
-        | Read { node, target, .. }
-        | Unmount { node, target: Some(target), .. } => write!(f, " on {node} at {target}"),
-        DeleteVolume { .. }
-        | ValidateVolumeCapabilities { .. }
-        | ControllerGetVolume { .. }
-        | ControllerModifyVolume { .. }
-        | Listing { .. }
-        | Copying { .. } => Ok(()),
+        call => match call.clone().place_mut() {
+            (Some(node), Some(target)) => write!(f, " on {node} at {target}"),
+            (Some(node), None) => write!(f, " on {node}"),
+            (None, _) => Ok(()),
+        },
     }
 }
 

@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::{Strategy, any};
 use proptest::sample::select;
 
-use super::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use super::call::{Call, GroupCall, List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use super::call_context::{CallContext, DriverProfile, Presence, Time};
 use super::names::{Id, Kind, Name, Node, Slot, Stamp, Target};
 use super::state::{GroupLife, SnapshotLife, VolumeLife};
@@ -46,8 +46,10 @@ pub fn ops(
     vec((select(weighted), any::<u32>()).prop_map(|(verb, pick)| Op { verb, pick }), 1..=steps_max.max(1))
 }
 
+/// Declares what an orchestrator and its workloads do, each in one row: how often it is chosen beside others, what the driver has to
+/// advertise, what has to be done before where it cannot be done yet, and the calls that can be made.
 macro_rules! verbs {
-    ($($verb:ident $weight:literal $(needs $($capability:ident)+)?;)*) => {
+    ($($verb:ident $weight:literal $(needs $($capability:ident)&+)? $(after $before:ident)? => $calls:expr;)*) => {
         /// Kinds of things that an orchestrator and its workloads do.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[expect(missing_docs, reason = "they are RPCs, what workloads do, and ways to go")]
@@ -66,40 +68,99 @@ macro_rules! verbs {
             pub fn is_enabled(self, profile: &DriverProfile) -> bool {
                 match self { $(Verb::$verb => true $($(&& profile.has(Capability::$capability))+)?,)* }
             }
+
+            /// What has to be done before, where it cannot be done yet.
+            fn before(self) -> Option<Verb> {
+                match self { $(Verb::$verb => None$(.or(Some(Verb::$before)))?,)* }
+            }
+
+            /// Everything that an orchestrator may do of one kind. It keeps to the order of the steps, and where it does not
+            /// know how a call ended it does nothing but repeat it or call the opposite.
+            fn calls(self, view: &View<'_>) -> Vec<Call> {
+                let calls: fn(&View<'_>) -> Vec<Call> = match self { $(Verb::$verb => $calls,)* };
+                calls(view)
+            }
         }
     };
 }
 
 verbs! {
-    CreateVolume 4 needs CreateDeleteVolume;
-    CopySnapshot 4 needs CreateDeleteVolume CreateDeleteSnapshot;
-    CopyVolume 3 needs CreateDeleteVolume CloneVolume;
-    CopyMember 1 needs CreateDeleteVolume CreateDeleteGetVolumeGroupSnapshot;
-    DeleteVolume 1 needs CreateDeleteVolume;
-    GiveBack 6;
-    ControllerPublishVolume 3 needs PublishUnpublishVolume;
-    ControllerUnpublishVolume 1 needs PublishUnpublishVolume;
-    ValidateVolumeCapabilities 1;
-    ControllerGetVolume 1 needs GetVolume;
-    ControllerExpandVolume 2 needs ExpandVolume;
-    ControllerModifyVolume 1 needs ModifyVolume;
-    NodeStageVolume 3 needs StageUnstageVolume;
-    NodeUnstageVolume 1 needs StageUnstageVolume;
-    NodePublishVolume 6;
-    NodeUnpublishVolume 1;
-    NodeExpandVolume 1 needs NodeExpandVolume;
-    NodeGetVolumeStats 1 needs GetVolumeStats;
-    Write 8;
-    Read 10;
-    ListVolumes 1 needs ListVolumes;
-    CreateSnapshot 3 needs CreateDeleteSnapshot;
-    DeleteSnapshot 2 needs CreateDeleteSnapshot;
-    GetSnapshot 1 needs GetSnapshot;
-    ListSnapshots 1 needs ListSnapshots;
-    CreateVolumeGroupSnapshot 1 needs CreateDeleteGetVolumeGroupSnapshot;
-    DeleteVolumeGroupSnapshot 1 needs CreateDeleteGetVolumeGroupSnapshot;
-    GetVolumeGroupSnapshot 1 needs CreateDeleteGetVolumeGroupSnapshot;
-    DeleteMember 1 needs CreateDeleteGetVolumeGroupSnapshot CreateDeleteSnapshot;
+    CreateVolume 4 needs CreateDeleteVolume => create_volume;
+    CopySnapshot 4 needs CreateDeleteVolume & CreateDeleteSnapshot after CreateSnapshot =>
+        |view| copies(view, snapshot_ids(view));
+    CopyVolume 3 needs CreateDeleteVolume & CloneVolume after CreateVolume => |view| copies(view, volume_ids(view));
+    CopyMember 1 needs CreateDeleteVolume & CreateDeleteGetVolumeGroupSnapshot after CreateVolumeGroupSnapshot =>
+        |view| copies(view, member_ids(view));
+    DeleteVolume 1 needs CreateDeleteVolume after CreateVolume =>
+        |view| each_volume(view, |volume, _| vec![VolumeCall::DeleteVolume { volume }]);
+    GiveBack 6 after CreateVolume =>
+        |view| each_volume(view, |volume, life| life.map_or_else(Vec::new, |life| give_back(view, volume, life)));
+    ControllerPublishVolume 3 needs PublishUnpublishVolume after CreateVolume =>
+        |view| each_volume(view, |volume, life| attach(view, volume, life));
+    ControllerUnpublishVolume 1 needs PublishUnpublishVolume after CreateVolume =>
+        |view| each_volume(view, |volume, life| detach(view, volume, life));
+    ValidateVolumeCapabilities 1 after CreateVolume => |view| each_volume(view, |volume, _| {
+        let usages = view.profile.usages.iter();
+        usages.map(|usage| VolumeCall::ValidateVolumeCapabilities { volume, usage: *usage }).collect()
+    });
+    ControllerGetVolume 1 needs GetVolume after CreateVolume =>
+        |view| each_volume(view, |volume, _| vec![VolumeCall::ControllerGetVolume { volume }]);
+    ControllerExpandVolume 2 needs ExpandVolume after CreateVolume =>
+        |view| each_volume(view, |volume, life| expand(view, volume, life));
+    ControllerModifyVolume 1 needs ModifyVolume after CreateVolume =>
+        |view| each_volume(view, |volume, life| modify(view, volume, life));
+    NodeStageVolume 3 needs StageUnstageVolume after ControllerPublishVolume =>
+        |view| each_volume(view, |volume, life| stage(view, volume, life));
+    NodeUnstageVolume 1 needs StageUnstageVolume after CreateVolume =>
+        |view| each_volume(view, |volume, life| unstage(view, volume, life));
+    NodePublishVolume 6 after NodeStageVolume => |view| each_volume(view, |volume, life| publish(view, volume, life));
+    NodeUnpublishVolume 1 after CreateVolume => |view| each_volume(view, |volume, _| {
+        places(view).map(|(node, target)| VolumeCall::NodeUnpublishVolume { volume, node, target }).collect()
+    });
+    NodeExpandVolume 1 needs NodeExpandVolume after NodePublishVolume =>
+        |view| at_publications(view, |volume, life, node, target| {
+            // Of a volume that has told no size, the one that it was made with.
+            let told = (life.size_bytes > 0).then(|| Size::at_least(life.size_bytes));
+            let size = told.unwrap_or(life.wanted.size);
+            Some(VolumeCall::NodeExpandVolume { volume, node, target, size })
+        });
+    NodeGetVolumeStats 1 needs GetVolumeStats after NodePublishVolume => |view| at_publications(
+        view,
+        |volume, _, node, target| Some(VolumeCall::NodeGetVolumeStats { volume, node, target }),
+    );
+    Write 8 after NodePublishVolume => |view| at_publications(view, |volume, life, node, target| {
+        let (slot, stamp) = (Slot((view.nth % u32::from(SLOTS)) as u8), Stamp(view.nth));
+        is_writable(life, node, target).then_some(VolumeCall::Write { volume, node, target, slot, stamp })
+    });
+    Read 10 after NodePublishVolume => |view| {
+        at_publications(view, |volume, _, node, target| Some(VolumeCall::Read { volume, node, target }))
+    };
+    ListVolumes 1 needs ListVolumes => |_| vec![Call::List(List::Volumes)];
+    CreateSnapshot 3 needs CreateDeleteSnapshot after CreateVolume => create_snapshot;
+    DeleteSnapshot 2 needs CreateDeleteSnapshot after CreateSnapshot =>
+        |view| each_snapshot(view, |snapshot| SnapshotCall::DeleteSnapshot { snapshot });
+    GetSnapshot 1 needs GetSnapshot after CreateSnapshot =>
+        |view| each_snapshot(view, |snapshot| SnapshotCall::GetSnapshot { snapshot });
+    ListSnapshots 1 needs ListSnapshots => |_| vec![Call::List(List::Snapshots)];
+    CreateVolumeGroupSnapshot 1 needs CreateDeleteGetVolumeGroupSnapshot after CreateVolume => create_group;
+    DeleteVolumeGroupSnapshot 1 needs CreateDeleteGetVolumeGroupSnapshot after CreateVolumeGroupSnapshot =>
+        |view| each_group(view, |group, _| vec![GroupCall::DeleteVolumeGroupSnapshot { group }]);
+    GetVolumeGroupSnapshot 1 needs CreateDeleteGetVolumeGroupSnapshot after CreateVolumeGroupSnapshot =>
+        |view| each_group(view, |group, _| vec![GroupCall::GetVolumeGroupSnapshot { group }]);
+    DeleteMember 1 needs CreateDeleteGetVolumeGroupSnapshot & CreateDeleteSnapshot after CreateVolumeGroupSnapshot =>
+        |view| each_group(view, |group, life| {
+            // Without its last member a group could not be named any more.
+            let members = life.and_then(|life| life.members.as_ref()).filter(|members| members.len() > 1);
+            let members = members.into_iter().flatten();
+            members.map(|(member, _)| GroupCall::DeleteMember { group, member: *member }).collect()
+        });
+    ControllerGetVolumeHealth 1 needs GetVolumeHealth after CreateVolume =>
+        |view| each_volume(view, |volume, _| vec![VolumeCall::ControllerGetVolumeHealth { volume }]);
+    ControllerListVolumeHealth 1 needs ListVolumeHealth => |_| vec![Call::List(List::VolumeHealth)];
+    NodeGetVolumeHealth 1 needs NodeGetVolumeHealth after NodePublishVolume => |view| at_publications(
+        view,
+        |volume, _, node, target| Some(VolumeCall::NodeGetVolumeHealth { volume, node, target }),
+    );
 }
 
 /// The call that an [`Op`] stands for now, as the `nth` of a sequence: one that can be made, or else one that has to be
@@ -133,7 +194,7 @@ fn divided(pick: u32, among: u32) -> (u32, u32) {
 fn on_the_way(view: &View<'_>, verb: Verb, with: impl Fn(&Call) -> bool) -> Vec<Call> {
     let mut next = Some(verb);
     while let Some(verb) = next {
-        let mut calls = if verb.is_enabled(view.profile) { calls(view, verb) } else { Vec::new() };
+        let mut calls = if verb.is_enabled(view.profile) { verb.calls(view) } else { Vec::new() };
         calls.retain(&with);
         if !calls.is_empty() {
             return calls;
@@ -158,37 +219,7 @@ fn changes(model: &Model, call: &Call, now: Time) -> bool {
         Call::Volume(call) => changes(model.volumes.get(&call.subject().name()), call, &around),
         Call::Snapshot(call) => changes(model.snapshots.get(&call.subject().name()), call, &around),
         Call::Group(call) => changes(model.groups.get(&call.subject().name()), call, &around),
-        Call::ListVolumes | Call::ListSnapshots => false,
-    }
-}
-
-impl Verb {
-    /// What has to be done before, where it cannot be done yet.
-    fn before(self) -> Option<Verb> {
-        use Verb::*;
-        match self {
-            CopySnapshot | DeleteSnapshot | GetSnapshot => Some(CreateSnapshot),
-            CopyMember | DeleteVolumeGroupSnapshot | GetVolumeGroupSnapshot | DeleteMember => {
-                Some(CreateVolumeGroupSnapshot)
-            }
-            Write | Read | NodeExpandVolume | NodeGetVolumeStats => Some(NodePublishVolume),
-            NodePublishVolume => Some(NodeStageVolume),
-            NodeStageVolume => Some(ControllerPublishVolume),
-            CreateSnapshot
-            | CreateVolumeGroupSnapshot
-            | ControllerPublishVolume
-            | ControllerUnpublishVolume
-            | CopyVolume
-            | DeleteVolume
-            | GiveBack
-            | ValidateVolumeCapabilities
-            | ControllerGetVolume
-            | ControllerExpandVolume
-            | ControllerModifyVolume
-            | NodeUnstageVolume
-            | NodeUnpublishVolume => Some(CreateVolume),
-            CreateVolume | ListVolumes | ListSnapshots => None,
-        }
+        Call::List(_) => false,
     }
 }
 
@@ -200,81 +231,13 @@ struct View<'a> {
     now: Time,
 }
 
-/// Everything that an orchestrator may do of one kind. It keeps to the order of the steps, and where it does not know how
-/// a call ended it does nothing but repeat it or call the opposite.
-fn calls(view: &View<'_>, verb: Verb) -> Vec<Call> {
-    use Verb::*;
-    match verb {
-        CreateVolume => volumes(view, |name, there| match there {
-            Some(life) => {
-                other_wishes(view, life).map(|wanted| VolumeCall::CreateVolume { name, wanted }).collect()
-            }
-            None => new_wishes(view).map(|wanted| VolumeCall::CreateVolume { name, wanted }).collect(),
-        }),
-        CopySnapshot => copies(view, snapshot_ids(view)),
-        CopyVolume => copies(view, volume_ids(view)),
-        CopyMember => copies(view, member_ids(view)),
-        DeleteVolume => each_volume(view, |volume, _| vec![VolumeCall::DeleteVolume { volume }]),
-        GiveBack => {
-            each_volume(view, |volume, life| life.map_or_else(Vec::new, |life| give_back(view, volume, life)))
+fn create_volume(view: &View<'_>) -> Vec<Call> {
+    volumes(view, |name, there| match there {
+        Some(life) => {
+            other_wishes(view, life).map(|wanted| VolumeCall::CreateVolume { name, wanted }).collect()
         }
-        ControllerPublishVolume => each_volume(view, |volume, life| attach(view, volume, life)),
-        ControllerUnpublishVolume => each_volume(view, |volume, life| detach(view, volume, life)),
-        ValidateVolumeCapabilities => each_volume(view, |volume, _| {
-            let usages = view.profile.usages.iter();
-            usages.map(|usage| VolumeCall::ValidateVolumeCapabilities { volume, usage: *usage }).collect()
-        }),
-        ControllerGetVolume => {
-            each_volume(view, |volume, _| vec![VolumeCall::ControllerGetVolume { volume }])
-        }
-        ControllerExpandVolume => each_volume(view, |volume, life| expand(view, volume, life)),
-        ControllerModifyVolume => each_volume(view, |volume, life| modify(view, volume, life)),
-        NodeStageVolume => each_volume(view, |volume, life| stage(view, volume, life)),
-        NodeUnstageVolume => each_volume(view, |volume, life| unstage(view, volume, life)),
-        NodePublishVolume => each_volume(view, |volume, life| publish(view, volume, life)),
-        NodeUnpublishVolume => each_volume(view, |volume, _| {
-            places(view)
-                .map(|(node, target)| VolumeCall::NodeUnpublishVolume { volume, node, target })
-                .collect()
-        }),
-        NodeExpandVolume => at_publications(view, |volume, life, node, target| {
-            // Of a volume that has told no size, the one that it was made with.
-            let told = (life.size_bytes > 0).then(|| Size::at_least(life.size_bytes));
-            let size = told.unwrap_or(life.wanted.size);
-            Some(VolumeCall::NodeExpandVolume { volume, node, target, size })
-        }),
-        NodeGetVolumeStats => at_publications(view, |volume, _, node, target| {
-            Some(VolumeCall::NodeGetVolumeStats { volume, node, target })
-        }),
-        Write => at_publications(view, |volume, life, node, target| {
-            let (slot, stamp) = (Slot((view.nth % u32::from(SLOTS)) as u8), Stamp(view.nth));
-            is_writable(life, node, target).then_some(VolumeCall::Write { volume, node, target, slot, stamp })
-        }),
-        Read => {
-            at_publications(view, |volume, _, node, target| Some(VolumeCall::Read { volume, node, target }))
-        }
-        ListVolumes => vec![Call::ListVolumes],
-        CreateSnapshot => create_snapshot(view),
-        DeleteSnapshot => each_snapshot(view, |snapshot| SnapshotCall::DeleteSnapshot { snapshot }),
-        GetSnapshot => each_snapshot(view, |snapshot| SnapshotCall::GetSnapshot { snapshot }),
-        ListSnapshots => vec![Call::ListSnapshots],
-        CreateVolumeGroupSnapshot => create_group(view),
-        DeleteVolumeGroupSnapshot => {
-            each_group(view, |group, _| vec![GroupCall::DeleteVolumeGroupSnapshot { group }])
-        }
-        GetVolumeGroupSnapshot => {
-            each_group(view, |group, _| vec![GroupCall::GetVolumeGroupSnapshot { group }])
-        }
-        DeleteMember => each_group(view, |group, life| {
-            // Without its last member a group could not be named any more.
-            let members = life.and_then(|life| life.members.as_ref()).filter(|members| members.len() > 1);
-            members
-                .into_iter()
-                .flatten()
-                .map(|(member, _)| GroupCall::DeleteMember { group, member: *member })
-                .collect()
-        }),
-    }
+        None => new_wishes(view).map(|wanted| VolumeCall::CreateVolume { name, wanted }).collect(),
+    })
 }
 
 fn names(view: &View<'_>, name: fn(u16) -> Name) -> impl Iterator<Item = Name> + use<> {

@@ -4,6 +4,7 @@
 //! where the text leaves a question open, so does the list.
 
 mod group;
+mod health;
 mod node;
 mod snapshot;
 mod volume;
@@ -11,3 +12,17 @@ mod volume;
 pub(super) use group::{group, group_said};
 pub(super) use snapshot::{snapshot, snapshot_said};
 pub(super) use volume::{volume, volume_said};
+
+use csi_harness::spec::requirements::req;
+
+use super::call::List;
+use super::expectation::{Expectation, must};
+
+/// A list can be read in any state.
+pub(super) fn list(list: List) -> Expectation {
+    match list {
+        List::Volumes => must(&req::CTRL_LISTVOL_001, "list the volumes"),
+        List::Snapshots => must(&req::CTRL_LISTSNAP_001, "list the snapshots"),
+        List::VolumeHealth => health::list(),
+    }
+}

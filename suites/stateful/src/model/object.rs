@@ -35,13 +35,18 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
     /// up where it stood, and the opposite call undoes it.
     fn settles(call: &Self::Call, earlier: &Self::Call) -> bool;
 
+    /// What of the object the call changes and looks at.
+    fn footprint(call: &Self::Call) -> Footprint;
+
     /// Whether the call changes nothing.
-    fn only_looks(call: &Self::Call) -> bool;
+    fn only_looks(call: &Self::Call) -> bool {
+        Self::footprint(call).only_looks()
+    }
 
     /// Whether it may make a difference which of two calls comes first: one of them changes what the other one changes
     /// or looks at.
     fn depends(one: &Self::Call, other: &Self::Call) -> bool {
-        !(Self::only_looks(one) && Self::only_looks(other))
+        Self::footprint(one).depends(Self::footprint(other))
     }
 
     /// Whether it exists.
@@ -112,12 +117,8 @@ impl Object for Volume {
         }
     }
 
-    fn only_looks(call: &VolumeCall) -> bool {
-        Footprint::of(call).only_looks()
-    }
-
-    fn depends(one: &VolumeCall, other: &VolumeCall) -> bool {
-        Footprint::of(one).depends(Footprint::of(other))
+    fn footprint(call: &VolumeCall) -> Footprint {
+        call.footprint()
     }
 
     fn is_there(&self) -> bool {
@@ -165,9 +166,8 @@ impl Object for Snapshot {
         }
     }
 
-    fn only_looks(call: &SnapshotCall) -> bool {
-        use SnapshotCall::*;
-        matches!(call, GetSnapshot { .. } | Listing { .. } | Copying { .. })
+    fn footprint(call: &SnapshotCall) -> Footprint {
+        call.footprint()
     }
 
     fn is_there(&self) -> bool {
@@ -215,8 +215,8 @@ impl Object for Group {
         }
     }
 
-    fn only_looks(call: &GroupCall) -> bool {
-        matches!(call, GroupCall::GetVolumeGroupSnapshot { .. } | GroupCall::Copying { .. })
+    fn footprint(call: &GroupCall) -> Footprint {
+        call.footprint()
     }
 
     fn is_there(&self) -> bool {

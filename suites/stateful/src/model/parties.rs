@@ -57,11 +57,7 @@ impl Call {
             Call::Volume(VolumeCall::CreateVolume { wanted, .. }) => wanted.source.iter_mut().collect(),
             Call::Snapshot(SnapshotCall::CreateSnapshot { volume, .. }) => vec![volume],
             Call::Group(GroupCall::CreateVolumeGroupSnapshot { volumes, .. }) => volumes.iter_mut().collect(),
-            Call::Volume(_)
-            | Call::Snapshot(_)
-            | Call::Group(_)
-            | Call::ListVolumes
-            | Call::ListSnapshots => Vec::new(),
+            Call::Volume(_) | Call::Snapshot(_) | Call::Group(_) | Call::List(_) => Vec::new(),
         }
     }
 
@@ -70,30 +66,17 @@ impl Call {
             Call::Volume(call) => Some(call.subject_mut()),
             Call::Snapshot(call) => Some(call.subject_mut()),
             Call::Group(call) => Some(call.subject_mut()),
-            Call::ListVolumes | Call::ListSnapshots => None,
+            Call::List(_) => None,
         }
     }
 
     /// The node and the place on it where something is done, to be changed.
     pub(crate) fn place_mut(&mut self) -> (Option<&mut Node>, Option<&mut Target>) {
-        use VolumeCall::*;
         match self {
-            Call::Volume(
-                NodePublishVolume { node, target, .. }
-                | NodeUnpublishVolume { node, target, .. }
-                | NodeExpandVolume { node, target, .. }
-                | NodeGetVolumeStats { node, target, .. }
-                | Write { node, target, .. }
-                | Read { node, target, .. },
-            ) => (Some(node), Some(target)),
-            Call::Volume(Unmount { node, target, .. }) => (Some(node), target.as_mut()),
-            Call::Volume(
-                ControllerPublishVolume { node, .. }
-                | ControllerUnpublishVolume { node: Some(node), .. }
-                | NodeStageVolume { node, .. }
-                | NodeUnstageVolume { node, .. },
-            ) => (Some(node), None),
-            _ => (None, None),
+            Call::Volume(call) => call.place_mut(),
+            Call::Snapshot(call) => call.place_mut(),
+            Call::Group(call) => call.place_mut(),
+            Call::List(_) => (None, None),
         }
     }
 }

@@ -6,31 +6,7 @@ use serde::de::value::{EnumAccessDeserializer, StrDeserializer};
 use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer as _, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::call::{Call, GroupCall, SnapshotCall, VolumeCall};
-
-const VOLUME: &[&str] = &[
-    "CreateVolume",
-    "DeleteVolume",
-    "ControllerPublishVolume",
-    "ControllerUnpublishVolume",
-    "ValidateVolumeCapabilities",
-    "ControllerGetVolume",
-    "ControllerExpandVolume",
-    "ControllerModifyVolume",
-    "NodeStageVolume",
-    "NodeUnstageVolume",
-    "NodePublishVolume",
-    "NodeUnpublishVolume",
-    "NodeExpandVolume",
-    "NodeGetVolumeStats",
-    "Write",
-    "Read",
-    "Unmount",
-];
-const SNAPSHOT: &[&str] = &["CreateSnapshot", "DeleteSnapshot", "GetSnapshot"];
-const GROUP: &[&str] =
-    &["CreateVolumeGroupSnapshot", "DeleteVolumeGroupSnapshot", "GetVolumeGroupSnapshot", "DeleteMember"];
-const LISTS: [(&str, Call); 2] = [("ListVolumes", Call::ListVolumes), ("ListSnapshots", Call::ListSnapshots)];
+use super::call::{Call, GroupCall, List, SnapshotCall, VolumeCall};
 
 impl Serialize for Call {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -38,8 +14,7 @@ impl Serialize for Call {
             Call::Volume(call) => call.serialize(serializer),
             Call::Snapshot(call) => call.serialize(serializer),
             Call::Group(call) => call.serialize(serializer),
-            Call::ListVolumes => serializer.serialize_unit_variant("Call", 0, "ListVolumes"),
-            Call::ListSnapshots => serializer.serialize_unit_variant("Call", 1, "ListSnapshots"),
+            Call::List(list) => serializer.serialize_unit_variant("Call", *list as u32, list.method()),
         }
     }
 }
@@ -61,15 +36,17 @@ impl<'de> Visitor<'de> for Calls {
 
     fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<Call, A::Error> {
         let (name, variant) = access.variant::<String>()?;
-        if let Some((_, list)) = LISTS.into_iter().find(|(list, _)| *list == name) {
+        if let Some(list) = List::ALL.into_iter().find(|list| list.method() == name) {
             serde::de::VariantAccess::unit_variant(variant)?;
-            return Ok(list);
+            return Ok(Call::List(list));
         }
         let named = EnumAccessDeserializer::new(Named { name: &name, variant });
         match &name[..] {
-            name if VOLUME.contains(&name) => VolumeCall::deserialize(named).map(Call::Volume),
-            name if SNAPSHOT.contains(&name) => SnapshotCall::deserialize(named).map(Call::Snapshot),
-            name if GROUP.contains(&name) => GroupCall::deserialize(named).map(Call::Group),
+            name if VolumeCall::NAMES.contains(&name) => VolumeCall::deserialize(named).map(Call::Volume),
+            name if SnapshotCall::NAMES.contains(&name) => {
+                SnapshotCall::deserialize(named).map(Call::Snapshot)
+            }
+            name if GroupCall::NAMES.contains(&name) => GroupCall::deserialize(named).map(Call::Group),
             name => Err(A::Error::custom(format!("{name:?} is not a call; one is DeleteVolume"))),
         }
     }

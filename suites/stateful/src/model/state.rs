@@ -130,6 +130,8 @@ pub struct SnapshotLife {
     pub size_bytes: i64,
     /// Whether it was seen ready.
     pub ready: bool,
+    /// accessible_topology, once told: none of what is ready already means everywhere.
+    pub topology: Option<BTreeSet<Text>>,
     /// What is in it.
     pub bytes: Bytes,
 }

@@ -14,7 +14,7 @@ use crate::model::call_context::Time;
 use crate::model::names::{Id, Kind, Name, Node};
 
 /// Pages of a list that are read at the most.
-const PAGES_MAX: u32 = 1_000;
+pub(super) const PAGES_MAX: u32 = 1_000;
 
 fn nothing<T>(_: &mut Memory, _: &T) -> Response {
     Response::Volume(VolumeResponse::Nothing)
@@ -47,11 +47,13 @@ impl Orchestrator {
             | NodePublishVolume { .. }
             | NodeUnpublishVolume { .. }
             | NodeExpandVolume { .. }
-            | NodeGetVolumeStats { .. } => return self.node(call).await,
+            | NodeGetVolumeStats { .. }
+            | NodeGetVolumeHealth { .. } => return self.node(call).await,
+            ControllerGetVolumeHealth { volume } => self.health(*volume).await,
             Write { .. } | Read { .. } => return self.work(call).await,
             Unmount { volume, node, target } => return self.unmount(*volume, *node, *target).await,
             // They are what other calls say.
-            Listing { .. } | Copying { .. } => self.list_volumes().await,
+            Listing { .. } | HealthListing { .. } | Copying { .. } => self.list_volumes().await,
         };
         Ok(made)
     }

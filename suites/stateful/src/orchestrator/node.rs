@@ -30,11 +30,14 @@ impl Orchestrator {
                 self.node_expand((*volume, *node, *target), *size).await
             }
             NodeGetVolumeStats { volume, node, target } => self.stats((*volume, *node, *target)).await,
+            NodeGetVolumeHealth { volume, node, target } => {
+                self.health_on_node((*volume, *node, *target)).await
+            }
             _ => Err(Stop::broken(format!("{} is no call to a node", call.method()))),
         }
     }
 
-    fn at(&self, node: Node) -> Cx {
+    pub(super) fn at(&self, node: Node) -> Cx {
         self.cx.at_node(node.0.into())
     }
 
@@ -47,7 +50,8 @@ impl Orchestrator {
             }
             NodePublishVolume { volume, node, target, .. }
             | NodeExpandVolume { volume, node, target, .. }
-            | NodeGetVolumeStats { volume, node, target } => {
+            | NodeGetVolumeStats { volume, node, target }
+            | NodeGetVolumeHealth { volume, node, target } => {
                 self.staging_path(volume, node).await?;
                 self.target_path((volume, node, target)).await?;
             }

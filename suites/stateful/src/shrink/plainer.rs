@@ -32,7 +32,7 @@ fn calls(call: &Call, profile: &DriverProfile) -> Vec<Call> {
         Call::Group(GroupCall::DeleteMember { group, member }) => {
             vec![GroupCall::DeleteMember { group: *group, member: member.name.id(0) }.into()]
         }
-        Call::Group(_) | Call::Snapshot(_) | Call::ListVolumes | Call::ListSnapshots => Vec::new(),
+        Call::Group(_) | Call::Snapshot(_) | Call::List(_) => Vec::new(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use csi_suite_stateful::history::{Doubt, Entry, History, Report, check};
 use csi_suite_stateful::model::Span;
 use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeFacts};
-use csi_suite_stateful::model::call::{Call, Wanted};
+use csi_suite_stateful::model::call::{Call, List, Wanted};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::expectation::{Breach, Known};
 use csi_suite_stateful::model::names::Name;
@@ -88,7 +88,7 @@ fn what_was_made_from_something_in_doubt_is_in_doubt() {
             .map(|id| (*id, csi_suite_stateful::model::answer::VolumeResponse::Seen(facts(*id), None)));
         Answer::Done(Response::Volumes(Listed { pages: 1, entries: entries.collect::<BTreeMap<_, _>>() }))
     };
-    story.judges(Call::ListVolumes, [(listed(&[]), "CTRL-LISTVOL-002")]);
+    story.judges(Call::List(List::Volumes), [(listed(&[]), "CTRL-LISTVOL-002")]);
 }
 
 /// A volume that is granted although a copy has the name, deleted by somebody else, and looked for in a list.
@@ -99,7 +99,7 @@ fn granted_and_deleted(known: Known) -> Report {
         (1, 0, 1, create(v(1), copy).into(), made(facts(v(1)))),
         (2, 10, 14, create(v(1), wanted()).into(), made(facts(v(1)))),
         (3, 11, 13, delete(v(1)).into(), ok()),
-        (4, 40, 41, Call::ListVolumes, nothing),
+        (4, 40, 41, Call::List(List::Volumes), nothing),
     ];
     let entry = |(worker, from, to, call, answer)| Entry {
         worker,

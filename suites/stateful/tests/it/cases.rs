@@ -11,7 +11,7 @@ use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener, redact, v1};
 use csi_suite_stateful::case::{BreachText, CASE_BYTES_MAX, Came, Case, Driver, FORM, Format, Step};
 use csi_suite_stateful::model::answer::Answer;
-use csi_suite_stateful::model::call::{Call, Size, VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{Call, List, Size, VolumeCall, Wanted};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::names::Name;
 use csi_suite_stateful::sequence::How;
@@ -119,7 +119,7 @@ fn a_case_is_the_same_after_it_was_stored_and_loaded() {
     case.breach.message = "yes: no\n- é \u{1f4be} 'x' \"y\" # z\t~ null 0x1F 1e3".to_owned();
     case.names.insert(Name::volume(1), " leading, trailing ".to_owned());
     case.steps[1].came.message = "0123".to_owned();
-    case.steps[2].call = Call::ListVolumes;
+    case.steps[2].call = Call::List(List::Volumes);
     case.steps[2].came = Came::new(&Answer::<()>::Unknown, "", json!(null));
     let path = case.store(&folder.path().join("cases/of/today")).unwrap();
     assert_eq!(path.file_name().unwrap(), "property-volumes-CTRL-CREATEVOL-041-0000000000000007.yaml");
@@ -151,12 +151,12 @@ fn a_case_is_not_for_a_driver_that_lacks_what_it_asks_for() {
             DriverProfile { usages: vec![WRITER], ..profile() },
         ),
         (expand(v(1), GIB).into(), lacks(Capability::ExpandVolume)),
-        (Call::ListSnapshots, lacks(Capability::ListSnapshots)),
+        (Call::List(List::Snapshots), lacks(Capability::ListSnapshots)),
         (VolumeCall::Read { volume: v(1), node: N1, target: T1 }.into(), profile()),
     ] {
         assert!(unfit(call.clone(), profile).is_some(), "{call}");
     }
-    let mut before = with(Call::ListVolumes);
+    let mut before = with(Call::List(List::Volumes));
     before.driver.capabilities.retain(|one| *one != Capability::StageUnstageVolume);
     assert!(before.unfit_for(&profile(), true).is_some_and(|why| why.contains("STAGE_UNSTAGE_VOLUME")));
 }
@@ -194,8 +194,8 @@ fn every_kind_of_call_can_be_stored() {
         GroupCall::DeleteVolumeGroupSnapshot { group: g(1) }.into(),
         GroupCall::GetVolumeGroupSnapshot { group: g(1) }.into(),
         GroupCall::DeleteMember { group: g(1), member: g(1).name.members().id(0) }.into(),
-        Call::ListVolumes,
-        Call::ListSnapshots,
+        Call::List(List::Volumes),
+        Call::List(List::Snapshots),
     ];
     let folder = tempfile::tempdir().unwrap();
     let mut case = case();

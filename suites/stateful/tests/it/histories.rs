@@ -8,7 +8,7 @@ use csi_suite_stateful::history::{
 };
 use csi_suite_stateful::model::Span;
 use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeResponse};
-use csi_suite_stateful::model::call::{Call, Size, Wanted};
+use csi_suite_stateful::model::call::{Call, List, Size, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
 use csi_suite_stateful::model::state_set::{Bound, STEPS_MAX};
 use tonic::Code;
@@ -194,7 +194,7 @@ fn a_list_on_one_page_misses_nothing_that_outlived_it() {
         history(vec![
             (1, 0, 1, create(v(1), wanted()).into(), made(facts(v(1)))),
             (1, 5, 15, create(v(2), wanted()).into(), made(facts(v(2)))),
-            (2, 10, 20, Call::ListVolumes, list(pages, ids)),
+            (2, 10, 20, Call::List(List::Volumes), list(pages, ids)),
             (1, 15, 16, delete(v(3)).into(), ok()),
             (1, 30, 40, delete(v(1)).into(), ok()),
         ])

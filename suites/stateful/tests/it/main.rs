@@ -5,6 +5,7 @@ mod cases;
 mod doubt;
 mod generation;
 mod groups;
+mod health;
 mod histories;
 mod nodes;
 #[rustfmt::skip]

@@ -1,7 +1,8 @@
 //! Rules and freedoms about snapshots.
 
-use csi_suite_stateful::model::answer::{Answer, Listed, Response, SnapshotFacts, SnapshotResponse};
-use csi_suite_stateful::model::call::{Call, SnapshotCall, Wanted};
+use csi_harness::protocol::capability::Capability;
+use csi_suite_stateful::model::answer::{Answer, Listed, Response, SnapshotFacts, SnapshotResponse, Text};
+use csi_suite_stateful::model::call::{Call, List, SnapshotCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
 use tonic::Code;
 
@@ -130,6 +131,45 @@ fn nothing_is_said_of_a_copy_of_what_is_not_ready() {
 }
 
 #[test]
+fn a_snapshot_stays_usable_from_where_it_is() {
+    let at = |zones: &'static [&'static str]| {
+        let topology = zones.iter().map(|zone| Text::from(*zone)).collect();
+        cut_ok(SnapshotFacts { topology, ..snapshot_facts(s(1), v(1)) })
+    };
+    let mut story = Story::of_a_volume();
+    story.right(cut(s(1), v(1)), at(&["a", "b"]));
+    story.judges(
+        cut(s(1), v(1)),
+        [
+            (at(&["a", "b"]), "fits"),
+            (at(&["a", "b", "c"]), "fits"),
+            (at(&["a"]), "odd CTRL-CREATESNAP-035"),
+            (at(&[]), "odd CTRL-CREATESNAP-035"),
+        ],
+    );
+    story.judges(get(s(1)), [(at(&["a", "b"]), "fits"), (at(&["b"]), "odd MSG-SNAPSHOT-019")]);
+    // None at all means everywhere.
+    let everywhere = of_a_snapshot();
+    everywhere.judges(cut(s(1), v(1)), [(at(&[]), "fits"), (at(&["a"]), "odd CTRL-CREATESNAP-035")]);
+}
+
+#[test]
+fn where_it_is_usable_may_become_known_once_the_snapshot_is_ready() {
+    let mut story = Story::of_a_volume();
+    story.right(cut(s(1), v(1)), with(|facts| facts.ready = false));
+    story.right(cut(s(1), v(1)), with(|facts| facts.topology = ["a".into()].into()));
+    story.judges(cut(s(1), v(1)), [(with(|_| {}), "odd CTRL-CREATESNAP-035")]);
+}
+
+#[test]
+fn what_a_driver_without_topology_says_of_it_is_not_compared() {
+    let mut story = Story::without(&[Capability::SnapshotAccessibilityConstraints]);
+    story.right(create(v(1), wanted()), made(facts(v(1))));
+    story.right(cut(s(1), v(1)), with(|facts| facts.topology = ["a".into()].into()));
+    story.judges(cut(s(1), v(1)), [(with(|_| {}), "fits")]);
+}
+
+#[test]
 fn a_list_on_one_page_has_every_snapshot() {
     let mut story = of_a_snapshot();
     let list = |pages, facts: Option<SnapshotFacts>| {
@@ -138,7 +178,7 @@ fn a_list_on_one_page_has_every_snapshot() {
     };
     let there = || Some(snapshot_facts(s(1), v(1)));
     story.judges(
-        Call::ListSnapshots,
+        Call::List(List::Snapshots),
         [
             (list(1, there()), "fits"),
             (list(1, None), "CTRL-LISTSNAP-002"),
@@ -149,5 +189,8 @@ fn a_list_on_one_page_has_every_snapshot() {
     );
     story.right(drop_snapshot(s(1)), ok());
     story.wait();
-    story.judges(Call::ListSnapshots, [(list(1, there()), "CTRL-INTERACT-008"), (list(1, None), "fits")]);
+    story.judges(
+        Call::List(List::Snapshots),
+        [(list(1, there()), "CTRL-INTERACT-008"), (list(1, None), "fits")],
+    );
 }

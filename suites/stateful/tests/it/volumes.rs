@@ -3,7 +3,7 @@
 use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{Answer, Listed, Response, SourceTold, VolumeFacts, VolumeResponse};
-use csi_suite_stateful::model::call::{Call, MODES_FOR_MANY_NODES, Size, Usage, VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{Call, List, MODES_FOR_MANY_NODES, Size, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
 use tonic::Code;
 
@@ -420,7 +420,7 @@ fn a_list_on_one_page_has_every_volume() {
         Answer::Done(Response::Volumes(Listed { pages, entries }))
     };
     story.judges(
-        Call::ListVolumes,
+        Call::List(List::Volumes),
         [
             (list(1, &[v(1)]), "fits"),
             (list(1, &[]), "CTRL-LISTVOL-002"),
@@ -431,7 +431,10 @@ fn a_list_on_one_page_has_every_volume() {
         ],
     );
     story.done([delete(v(1))]);
-    story.judges(Call::ListVolumes, [(list(1, &[v(1)]), "fits"), (list(1, &[]), "fits")]);
+    story.judges(Call::List(List::Volumes), [(list(1, &[v(1)]), "fits"), (list(1, &[]), "fits")]);
     story.wait();
-    story.judges(Call::ListVolumes, [(list(1, &[v(1)]), "odd CTRL-DELETEVOL-002"), (list(1, &[]), "fits")]);
+    story.judges(
+        Call::List(List::Volumes),
+        [(list(1, &[v(1)]), "odd CTRL-DELETEVOL-002"), (list(1, &[]), "fits")],
+    );
 }

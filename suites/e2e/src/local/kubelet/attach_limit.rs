@@ -40,7 +40,11 @@ pub(in crate::local) async fn read_again(shared: &Shared, node: usize) -> Done {
     let Ok(info) = shared.heard(&asked) else { return Ok(()) };
     let known = &shared.nodes[node];
     if info.node_id != known.id {
-        return Err(failed("a node has another node_id than it was registered with", &known.id, &info.node_id));
+        return Err(failed(
+            "a node has another node_id than it was registered with",
+            &known.id,
+            &info.node_id,
+        ));
     }
     let limit = told(&info);
     let topology: Pairs = info.accessible_topology.map(|place| place.segments).unwrap_or_default();

@@ -145,8 +145,9 @@ impl Kubelet {
         if !driver.attach_required {
             return Ok(Some(Pairs::new()));
         }
-        let ends_wait =
-            |failure: &&Failure| driver.node_allocatable_update_period_seconds.is_some() && failure.is_full_node();
+        let ends_wait = |failure: &&Failure| {
+            driver.node_allocatable_update_period_seconds.is_some() && failure.is_full_node()
+        };
         let place = (mount.volume.name.clone(), self.node);
         let attached = self.shared.store.until(|objects| {
             let attachment = objects.attachments.get(&place).filter(|attachment| !attachment.detaching)?;

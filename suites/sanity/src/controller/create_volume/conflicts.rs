@@ -50,7 +50,7 @@ check! {
             ),
             Err(refused) if refused.code == Code::AlreadyExists => {
                 return Err(Violation::new("a volume is called incompatible with a capacity_range that it lies in")
-                    .expected(format!("OK and the volume, which has {} bytes", first.capacity_bytes))
+                    .expected(format!("OK and the volume, which has {}", sized(first.capacity_bytes)))
                     .actual(refused)
                     .into());
             }

@@ -230,7 +230,7 @@ check! {
         let (source, size) = sized_source(cx).await?;
         let larger = cx.expand_size_bytes();
         if larger <= size {
-            return Err(Stop::skip(format!("--expand-size-bytes is not above the {size} bytes of the source")));
+            return Err(Stop::skip(format!("--expand-size-bytes is not above the {} of the source", sized(size))));
         }
         let reply = cx.create_volume(request(cx, source, larger)).await;
         if let Some(copy) = reply.may_be_refused("larger than its source", too_large())? {
@@ -272,8 +272,8 @@ check! {
         ensure!(
             copy.capacity_bytes <= limit,
             "the copy is larger than limit_bytes";
-            expected: format!("OUT_OF_RANGE, since the source has {size} bytes and the limit is {limit}"),
-            actual: format!("a volume of {} bytes", copy.capacity_bytes)
+            expected: format!("OUT_OF_RANGE, since the source has {} and the limit is {}", sized(size), sized(limit)),
+            actual: format!("a volume of {}", sized(copy.capacity_bytes))
         );
         if copy.capacity_bytes == 0 {
             // Nobody knows how large it is.
@@ -282,7 +282,7 @@ check! {
         // Files may fit into less space than their file system had.
         cx.warn(
             Violation::new("a copy is smaller than its source")
-                .expected(format!("OUT_OF_RANGE, since the source has {size} bytes and the limit is {limit}"))
+                .expected(format!("OUT_OF_RANGE, since the source has {} and the limit is {}", sized(size), sized(limit)))
                 .actual(format!("OK with capacity_bytes {}", copy.capacity_bytes)),
         );
         Ok(())

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability;
 use csi_harness::spec::requirements::{Requirement, req};
+use csi_harness::text::size::sized;
 use tonic::Code;
 
 use crate::model::answer::Found;
@@ -274,14 +275,14 @@ pub(super) fn measured(life: &VolumeLife, device_bytes: Option<u64>) -> Finding 
         bytes >= life.room_bytes,
         rule,
         "a device is smaller than the driver has said",
-        format!("at least {} bytes", life.room_bytes),
-        format!("{bytes} bytes"),
+        format!("at least {}", sized(life.room_bytes)),
+        sized(bytes).to_string(),
     );
     large.and(says(
         life.changed || limit_bytes == 0 || bytes <= limit_bytes,
         &req::MSG_CAPRANGE_008,
         "a device is larger than limit_bytes",
-        format!("at most {limit_bytes} bytes"),
-        format!("{bytes} bytes"),
+        format!("at most {}", sized(limit_bytes)),
+        sized(bytes).to_string(),
     ))
 }

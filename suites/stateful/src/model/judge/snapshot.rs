@@ -1,10 +1,14 @@
 //! What may be answered about snapshots.
 
-use csi_harness::spec::requirements::req;
+use std::collections::BTreeSet;
+
+use csi_harness::protocol::capability::Capability;
+use csi_harness::spec::requirements::{Requirement, req};
 use tonic::Code;
 
-use crate::model::answer::{SnapshotFacts, SnapshotResponse, is_same_moment, moment_text};
-use crate::model::call::SnapshotCall;
+use super::list;
+use crate::model::answer::{SnapshotFacts, SnapshotResponse, Text, is_same_moment, moment_text};
+use crate::model::call::{List, SnapshotCall};
 use crate::model::call_context::{CallContext, Presence};
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
 use crate::model::names::{Id, Name};
@@ -22,7 +26,7 @@ pub(in crate::model) fn snapshot(
         CreateSnapshot { volume, .. } => create(snapshot, *volume, around),
         DeleteSnapshot { snapshot } => delete(find(snapshot), around),
         GetSnapshot { snapshot } => look_up(find(snapshot)),
-        Listing { .. } => must(&req::CTRL_LISTSNAP_001, "list the snapshots"),
+        Listing { .. } => list(List::Snapshots),
         Copying { snapshot } => copying(find(snapshot)),
     }
 }
@@ -37,7 +41,9 @@ pub(in crate::model) fn snapshot_said(
     match (call, said) {
         (SnapshotCall::CreateSnapshot { name, volume }, SnapshotResponse::Seen(facts)) => {
             complete(facts, *volume).and(match &snapshot.life {
-                Some(life) => same(life, facts),
+                Some(life) => {
+                    same(life, facts).and(same_topology(life, facts, &req::CTRL_CREATESNAP_035, around))
+                }
                 None => own_id(*name, facts, around),
             })
         }
@@ -194,6 +200,31 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
     id.in_doubt().and(time).and(size).and(ready)
 }
 
+/// A snapshot goes on being usable from where it was: it may be copied further, and is not taken away.
+fn same_topology(
+    life: &SnapshotLife,
+    facts: &SnapshotFacts,
+    rule: &'static Requirement,
+    around: &CallContext,
+) -> Finding {
+    let shown = |topology: &BTreeSet<Text>| {
+        if topology.is_empty() {
+            "none".to_owned()
+        } else {
+            Vec::from_iter(topology.iter().map(|one| &**one)).join(", ")
+        }
+    };
+    let Some(before) = &life.topology else { return Finding::Fits };
+    let is_kept = before.is_subset(&facts.topology) && (!before.is_empty() || facts.topology.is_empty());
+    says(
+        is_kept || !around.profile.has(Capability::SnapshotAccessibilityConstraints),
+        rule,
+        "the accessible_topology of a snapshot has changed",
+        shown(before),
+        shown(&facts.topology),
+    )
+}
+
 fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotResponse, around: &CallContext) -> Finding {
     match (held, said) {
         (Held::Here(life), SnapshotResponse::Seen(facts)) => {
@@ -204,7 +235,8 @@ fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotResponse, arou
                 id,
                 facts.id.map_or("another".to_owned(), |id| id.to_string()),
             );
-            asked.and(complete(facts, life.volume)).and(same(life, facts))
+            let same = same(life, facts).and(same_topology(life, facts, &req::MSG_SNAPSHOT_019, around));
+            asked.and(complete(facts, life.volume)).and(same)
         }
         (Held::Here(_), SnapshotResponse::Unlisted { pages }) => says(
             // Pages may miss what exists while others come and go.

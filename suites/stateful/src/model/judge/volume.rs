@@ -6,9 +6,9 @@ use csi_harness::protocol::capability::Capability;
 use csi_harness::spec::requirements::{Requirement, req};
 use tonic::Code;
 
-use super::node;
+use super::{health, list, node};
 use crate::model::answer::{SourceTold, VolumeFacts, VolumeResponse};
-use crate::model::call::{MODES_FOR_MANY_NODES, Size, Usage, VolumeCall, Wanted};
+use crate::model::call::{List, MODES_FOR_MANY_NODES, Size, Usage, VolumeCall, Wanted};
 use crate::model::call_context::{CallContext, Presence};
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
 use crate::model::names::{Id, Kind, Name, Node};
@@ -37,10 +37,13 @@ pub(in crate::model) fn volume(volume: &Volume, call: &VolumeCall, around: &Call
         NodeUnpublishVolume { volume, node, target } => node::unpublish(find(volume), (*node, *target)),
         NodeExpandVolume { volume, node, target, .. } => node::expand(find(volume), (*node, *target), around),
         NodeGetVolumeStats { volume, node, target } => node::stats(find(volume), (*node, *target)),
+        ControllerGetVolumeHealth { volume } => health::look_up(find(volume)),
+        NodeGetVolumeHealth { volume, node, target } => health::on_node(find(volume), (*node, *target)),
         Write { volume, node, target, .. } => node::write(find(volume), (*node, *target), around),
         Read { volume, node, target } => node::read(find(volume), (*node, *target), around),
         Unmount { .. } => anything(&req::NODE_PUBLISH_001, "take a mount away"),
-        Listing { volume } => listing(find(volume)),
+        Listing { .. } => list(List::Volumes),
+        HealthListing { .. } => list(List::VolumeHealth),
         Copying { volume } => copying(find(volume)),
     };
     match call.subject().id().is_some_and(|id| volume.is_left_in_use(id)) {
@@ -65,7 +68,7 @@ pub(in crate::model) fn volume_said(
     let id = call.subject().id().filter(|id| !volume.is_left_in_use(*id));
     let life = match id.map(|id| volume.find(id, around.invoked)) {
         Some(Held::Here(life)) => life,
-        Some(Held::Gone) => return said_of_nothing(said),
+        Some(Held::Gone) => return said_of_nothing(call, said),
         Some(Held::Fading) | None => return Finding::Fits,
     };
     match (call, said) {
@@ -93,6 +96,13 @@ pub(in crate::model) fn volume_said(
             );
             asked.and(seen(life, facts, nodes.as_ref(), &req::CTRL_GETVOL_007, around))
         }
+        (VolumeCall::ControllerGetVolumeHealth { volume }, VolumeResponse::Health(of)) => {
+            health::is_of(*volume, &req::CTRL_GETHEALTH_004, *of)
+        }
+        (VolumeCall::NodeGetVolumeHealth { volume, .. }, VolumeResponse::Health(of)) => {
+            health::is_of(*volume, &req::NODE_HEALTH_011, *of)
+        }
+        (VolumeCall::HealthListing { .. }, said) => health::listed(said),
         (VolumeCall::ControllerPublishVolume { node, .. }, VolumeResponse::Attached(context)) => {
             let before = life.attached.get(node).and_then(|attachment| attachment.context.as_ref());
             says(
@@ -119,7 +129,10 @@ pub(in crate::model) fn volume_said(
 }
 
 /// What may be said of a volume that does not exist, and need not be refused.
-fn said_of_nothing(said: &VolumeResponse) -> Finding {
+fn said_of_nothing(call: &VolumeCall, said: &VolumeResponse) -> Finding {
+    if let VolumeCall::HealthListing { .. } = call {
+        return health::listed_after_deletion(said);
+    }
     says(
         !matches!(said, VolumeResponse::Seen(..)),
         &req::CTRL_DELETEVOL_002,
@@ -465,11 +478,6 @@ fn modify(held: Held<'_, VolumeLife>) -> Expectation {
         Held::Fading => anything(&req::CTRL_MODIFYVOL_011, "of a volume that is being deleted"),
         Held::Here(_) => must(&req::CTRL_MODIFYVOL_001, "take the configured mutable_parameters"),
     }
-}
-
-/// A list can be read in any state.
-fn listing(_: Held<'_, VolumeLife>) -> Expectation {
-    must(&req::CTRL_LISTVOL_001, "list the volumes")
 }
 
 /// What a snapshot or a copy says of the volume that it is made of.

@@ -1,0 +1,123 @@
+//! The calls about the health of volumes.
+
+use std::collections::BTreeSet;
+
+use csi_harness::prelude::*;
+use csi_proto::redact;
+
+use super::controller::PAGES_MAX;
+use super::memory::Memory;
+use super::{Listing, Made, Orchestrator, Tries};
+use crate::model::answer::{Answer, Listed, Response, VolumeResponse};
+use crate::model::names::{Id, Kind, Node, Target};
+
+/// Entries of a list, beyond which it is not read entry by entry.
+const ENTRIES_MAX: usize = 50;
+/// How often a volume has to be missing from pages: once, what is wrong with it may have come and gone.
+const TIMES_MISSING: u32 = 2;
+
+/// All pages of ControllerListVolumeHealth.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct List {
+    pages: u32,
+    /// Ids as the driver gave them.
+    volumes: BTreeSet<String>,
+    /// Those that are missing where the list is read entry by entry.
+    missing: BTreeSet<String>,
+}
+
+/// What a reply of a volume's health says.
+fn said(memory: &Memory, asked: Id, health: Option<&v1::VolumeHealth>) -> Response {
+    let told = health.map_or("", |health| &health.volume_id);
+    let is_asked = !told.is_empty() && memory.ids.text(asked) == Some(told);
+    let of = if is_asked { Some(asked) } else { memory.ids.find(&[Kind::Volume], told) };
+    Response::Volume(VolumeResponse::Health(of))
+}
+
+impl Orchestrator {
+    pub(super) async fn health(&self, volume: Id) -> Made {
+        let request =
+            v1::ControllerGetVolumeHealthRequest { volume_id: self.text(volume), ..Default::default() };
+        let said = |memory: &mut Memory, response: &v1::ControllerGetVolumeHealthResponse| {
+            said(memory, volume, response.volume_health.as_ref())
+        };
+        self.send(&request, self.cx.call(request.clone()), redact::json, said).await
+    }
+
+    pub(super) async fn health_on_node(&self, at: (Id, Node, Target)) -> CheckResult<Made> {
+        let request = v1::NodeGetVolumeHealthRequest {
+            volume_id: self.text(at.0),
+            volume_publish_path: self.target_path(at).await?,
+            staging_target_path: self.staging_path(at.0, at.1).await?,
+        };
+        let said = |memory: &mut Memory, response: &v1::NodeGetVolumeHealthResponse| {
+            said(memory, at.0, response.volume_health.as_ref())
+        };
+        let cx = self.at(at.1);
+        Ok(self.send(&request, cx.call(request.clone()), redact::json, said).await)
+    }
+
+    /// The whole list; where there are several entries and nobody else makes calls, also entry by entry.
+    pub(super) async fn list_health(&self) -> Made {
+        let started = self.now();
+        let (last, whole) = self.read_health(0).await;
+        let is_to_be_paged = (2..=ENTRIES_MAX).contains(&whole.volumes.len()) && self.tries == Tries::Some;
+        let (last, list) = match is_to_be_paged && matches!(last.answer, Answer::Done(_)) {
+            true => self.page_health(last, whole).await,
+            false => (last, whole),
+        };
+        self.listed(started, last, Listing::Health(list))
+    }
+
+    /// Looks for entries that are missing from small pages although the whole list has them, before and after.
+    async fn page_health(&self, last: Made, whole: List) -> (Made, List) {
+        let mut missing = whole.volumes.clone();
+        let mut shown = None;
+        for _ in 0..TIMES_MISSING {
+            let (last, paged) = self.read_health(1).await;
+            let (after, again) = self.read_health(0).await;
+            let is_read = [&last, &after].into_iter().all(|made| matches!(made.answer, Answer::Done(_)));
+            missing.retain(|volume| !paged.volumes.contains(volume));
+            if !is_read || again.volumes != whole.volumes || missing.is_empty() {
+                return (after, whole);
+            }
+            shown = Some((last, paged.pages));
+        }
+        match shown {
+            Some((last, pages)) => (last, List { pages, missing, ..whole }),
+            None => (last, whole),
+        }
+    }
+
+    /// All pages of so many entries, of which the first one that is refused is the answer.
+    async fn read_health(&self, max_entries: i32) -> (Made, List) {
+        let mut request = v1::ControllerListVolumeHealthRequest { max_entries, ..Default::default() };
+        let mut list = List::default();
+        loop {
+            let mut token = String::new();
+            let said = |_: &mut Memory, page: &v1::ControllerListVolumeHealthResponse| {
+                token.clone_from(&page.next_token);
+                list.volumes.extend(page.entries.iter().map(|health| health.volume_id.clone()));
+                Response::Volume(VolumeResponse::Nothing)
+            };
+            let made = self.send(&request, self.cx.call(request.clone()), redact::json, said).await;
+            list.pages += 1;
+            if token.is_empty() || list.pages >= PAGES_MAX {
+                return (made, list);
+            }
+            request.starting_token = token;
+        }
+    }
+
+    pub(super) fn listed_health(&self, list: &List) -> Listed<VolumeResponse> {
+        let memory = self.memory();
+        let entry = |volume: &String| {
+            let id = memory.ids.find(&[Kind::Volume], volume)?;
+            let is_missing = list.missing.contains(volume);
+            let said =
+                if is_missing { VolumeResponse::MissingFromPages } else { VolumeResponse::Health(Some(id)) };
+            Some((id, said))
+        };
+        Listed { pages: list.pages, entries: list.volumes.iter().filter_map(entry).collect() }
+    }
+}
