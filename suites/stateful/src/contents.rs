@@ -66,7 +66,7 @@ pub async fn sizes(cx: &Cx) -> CheckResult {
 /// The same.
 pub async fn driver_killed(cx: &Cx) -> CheckResult {
     let driver = restart::driver(cx)?;
-    restart::needs_memory(driver)?;
+    driver.needs_memory()?;
     restart::unless_forgotten(driver, play(cx, ended::all).await)
 }
 

@@ -25,7 +25,7 @@ use crate::record::Recorder;
 use crate::rules::RESTARTED;
 use crate::stock::{self, Stock};
 use crate::told::Told;
-pub(crate) use memory::{needs_memory, unless_forgotten};
+pub(crate) use memory::unless_forgotten;
 use used::Used;
 
 /// Callers at the same time.
@@ -65,7 +65,7 @@ check! {
     }
     async |cx| {
         let driver = driver(cx)?;
-        needs_memory(driver)?;
+        driver.needs_memory()?;
         let probed = ProbedDriver::probe(cx).await?;
         let budget = Budget::new(cx, cx.config().effort.kills);
         let mut rng = cx.rng();

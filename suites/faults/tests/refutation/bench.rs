@@ -51,6 +51,8 @@ pub(crate) struct Tries {
     pub(crate) budget_ms: u64,
     pub(crate) seed: u64,
     pub(crate) access: Vec<AccessType>,
+    /// Whether another check has told that the driver keeps nothing.
+    pub(crate) forgets: bool,
 }
 
 /// Runs all checks; without root it prints that it does not.
@@ -65,6 +67,9 @@ async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Fail
     let config = config(root, tries);
     let log = DriverLog::create(&root.join("log"), &config)?;
     let driver = Driver::child(&command, config.endpoint.as_deref(), Some(log));
+    if tries.forgets {
+        driver.forgets();
+    }
     let target = Target::connect_to(driver.clone(), config).await?;
     let registry = Registry::new([SUITE]);
     let plan = registry.select(&Filter::default(), &target.config().access_types);

@@ -13,6 +13,8 @@ use std::process::ExitCode;
 
 use bench::{Played, Tries};
 use csi_harness::config::AccessType;
+use csi_harness::driver::FORGETFUL;
+use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_faults::SUITE;
 use libtest_mimic::{Arguments, Failed};
@@ -44,8 +46,21 @@ fn main() -> ExitCode {
             libtest_mimic::Trial::test(title, move || a_right_driver_passes(name, seed))
         })
         .collect();
+    trials.push(libtest_mimic::Trial::test("what-is-forgotten-is-told-once", what_is_forgotten_is_told_once));
     trials.extend(matrix::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// A driver of which another check has told that it keeps nothing is not killed to see that again.
+fn what_is_forgotten_is_told_once() -> Result<(), Failed> {
+    let access = vec![AccessType::Mount];
+    let tries = Tries { budget_ms: 1, seed: 1, access, forgets: true, ..Tries::default() };
+    let Some(run) = bench::play(Played::Plain(None), &tries)? else { return Ok(()) };
+    let outcomes = run.outcomes_of("faults/crash-points");
+    match outcomes.iter().all(|outcome| matches!(outcome, Outcome::Skipped(why) if why == FORGETFUL)) {
+        true if !outcomes.is_empty() => Ok(()),
+        _ => Err(Failed::from(format!("{outcomes:?}"))),
+    }
 }
 
 /// Nothing is said of a right driver.

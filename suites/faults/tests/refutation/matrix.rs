@@ -106,7 +106,7 @@ fn is_found(rows: &Rows, id: &'static str, fault: &str) -> Result<(), Failed> {
     let mistake = Mistake::ALL.iter().find(|mistake| mistake.id() == id).copied();
     let mistake = mistake.ok_or_else(|| format!("there is no mistake {id}"))?;
     let (only, access) = (fault.split(' ').map(str::to_owned).collect(), vec![AccessType::Mount]);
-    let tries = Tries { only, budget_ms: BUDGET_MS, seed: 1, access };
+    let tries = Tries { only, budget_ms: BUDGET_MS, seed: 1, access, forgets: false };
     let Some(run) = bench::play(Played::Plain(Some(mistake)), &tries)? else { return Ok(()) };
     for check in refuted(id) {
         if let Trial::Bad(why) | Trial::Skipped(why) = on_a_defect(&run.outcomes_of(&check)) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use csi_harness::driver::Driver;
+use csi_harness::driver::{Driver, FORGETFUL};
 use csi_harness::prelude::*;
 
 use super::{bring_back, driver, kill};
@@ -132,16 +132,7 @@ async fn is_made_again(
     Ok(again.is_ok_and(|again| again.volume_id != volume.volume_id))
 }
 
-/// # Errors
-/// Skip for a driver of which it is told that it forgets everything.
-pub(crate) fn needs_memory(driver: &Driver) -> CheckResult {
-    match driver.is_forgetful() {
-        true => Err(Stop::skip(FORGETFUL)),
-        false => Ok(()),
-    }
-}
-
-/// What such a driver does wrong with a volume from before is the same fault.
+/// What a driver that forgets everything does wrong with a volume from before is the same fault.
 pub(crate) fn unless_forgotten(driver: &Driver, ended: CheckResult) -> CheckResult {
     match ended {
         Err(Stop::Violation(violation)) if driver.is_forgetful() => {
@@ -150,5 +141,3 @@ pub(crate) fn unless_forgotten(driver: &Driver, ended: CheckResult) -> CheckResu
         ended => ended,
     }
 }
-
-const FORGETFUL: &str = "the driver loses everything when it stops, as restart/remembers says";

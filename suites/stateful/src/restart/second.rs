@@ -5,7 +5,6 @@ use std::time::Duration;
 use csi_harness::driver::{Driver, Left};
 use csi_harness::prelude::*;
 
-use super::memory::needs_memory;
 use super::used::Used;
 use super::{STOP_GRACE, bring_back, driver, kill};
 use crate::orchestrator::probed_driver::ProbedDriver;
@@ -31,7 +30,7 @@ check! {
     }
     async |cx| {
         let driver = driver(cx)?;
-        needs_memory(driver)?;
+        driver.needs_memory()?;
         let probed = ProbedDriver::probe(cx).await?;
         let recorder = Recorder::new(cx, &probed);
         let used = Used::begin(&probed, &recorder).await?;

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 
-use super::memory::needs_memory;
 use super::{bring_back, driver, kill};
 
 /// Pause between two calls while the driver starts.
@@ -60,7 +59,7 @@ check! {
     }
     async |cx| {
         let driver = driver(cx)?;
-        needs_memory(driver)?;
+        driver.needs_memory()?;
         let request = cx.create_volume_request();
         let made = cx.create_volume(request.clone()).setup("a volume").await?;
         kill(driver).await?;

@@ -3,7 +3,6 @@
 use csi_harness::prelude::*;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
-use super::memory::needs_memory;
 use super::rules::RESTART_001;
 use super::{bring_back, driver, kill};
 use crate::facts::{Change, Facts, Objects};
@@ -28,7 +27,7 @@ check! {
     }
     async |cx| {
         let driver = driver(cx)?;
-        needs_memory(driver)?;
+        driver.needs_memory()?;
         let objects = objects(cx).await?;
         let [of_driver, of_objects] = told(cx, &objects).await?;
         let [driver_again, objects_again] = told(cx, &objects).await?;
