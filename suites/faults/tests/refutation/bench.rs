@@ -22,8 +22,6 @@ pub(crate) const DIRECTORY: &str = "SERVE_FAULTS_IN";
 /// Names the driver: `plain`, with a mistake or without one, or a back end of the reference driver.
 const DRIVER: &str = "SERVE_FAULTS_AS";
 
-/// How long what was healed may take: these drivers need no time at all.
-const SETTLES_MS: u64 = 4_000;
 /// Large enough for any file system.
 const VOLUME_BYTES: i64 = 64 << 20;
 
@@ -49,6 +47,8 @@ pub(crate) struct Tries {
     /// These faults, or as many as there is time for.
     pub(crate) only: Vec<String>,
     pub(crate) budget_ms: u64,
+    /// How long what was healed may take.
+    pub(crate) settle_ms: u64,
     pub(crate) seed: u64,
     pub(crate) access: Vec<AccessType>,
     /// Whether another check has told that the driver keeps nothing.
@@ -81,7 +81,7 @@ async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Fail
 }
 
 fn config(root: &Path, tries: &Tries) -> Config {
-    let settle_ms = Some(SETTLES_MS);
+    let settle_ms = Some(tries.settle_ms);
     let limits = TimeLimits { call_ms: 10_000, check_ms: 600_000, settle_ms, ..TimeLimits::default() };
     let effort = Effort {
         only_faults: tries.only.clone(),
