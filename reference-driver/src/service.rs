@@ -14,6 +14,7 @@ use csi_proto::v1::snapshot_metadata_server::{SnapshotMetadata, SnapshotMetadata
 use csi_proto::v1::*;
 use csi_proto::{Call, UnaryCall};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status};
@@ -163,7 +164,7 @@ impl HostpathDriver {
                 result
             })
         });
-        Ok(task.await.map_err(|_| Status::internal("the call ended unexpectedly"))??)
+        Ok(done(task).await??)
     }
 
     /// Answers at once, for calls that do not touch the state.
@@ -177,6 +178,14 @@ impl HostpathDriver {
         let code = result.as_ref().map_or_else(Status::code, |_| Code::Ok);
         self.shared.metrics.count(Q::RPC.method, code, start.elapsed());
         result.map(Response::new)
+    }
+}
+
+/// What a task came to. One that never ran belongs to a driver that has been killed in a process that lives on: it answers nobody.
+async fn done<T>(task: JoinHandle<T>) -> Result<T, Status> {
+    match task.await {
+        Err(ended) if ended.is_cancelled() => std::future::pending().await,
+        done => done.map_err(|_| Status::internal("the call ended unexpectedly")),
     }
 }
 
@@ -294,4 +303,30 @@ fn stream<T: Send + 'static>(
         }
     });
     Response::new(ReceiverStream::new(from))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{Future as _, poll_fn, ready};
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use super::*;
+
+    /// Whether a task that has ended is answered at the first look.
+    async fn is_answered(task: JoinHandle<()>) -> bool {
+        while !task.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        let mut answer = pin!(done(task));
+        poll_fn(|cx| Poll::Ready(answer.as_mut().poll(cx).is_ready())).await
+    }
+
+    #[tokio::test]
+    async fn a_driver_that_was_killed_answers_nobody() {
+        assert!(is_answered(tokio::spawn(ready(()))).await);
+        let never_ran = tokio::spawn(std::future::pending());
+        never_ran.abort();
+        assert!(!is_answered(never_ran).await);
+    }
 }

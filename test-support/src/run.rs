@@ -7,6 +7,7 @@ use csi_harness::checks::check::Check;
 use csi_harness::checks::planned::Planned;
 use csi_harness::client::target::Target;
 use csi_harness::results::events::{Event, Reporter};
+use csi_harness::results::failure_report::FailureReport;
 use csi_harness::results::outcome::{CheckReport, Halt, Outcome, Summary};
 use csi_harness::results::wording;
 use csi_harness::run::runner::{RunOptions, Runner};
@@ -68,6 +69,12 @@ impl Run {
     pub fn outcomes_of(&self, check: &str) -> Vec<&Outcome> {
         let of_check = self.reports.iter().filter(|report| report.planned.check.id == check);
         of_check.map(|report| &report.outcome).collect()
+    }
+
+    /// What is told of a check, with its notes, one text for each access type.
+    pub fn stories_of(&self, check: &str) -> Vec<String> {
+        let of_check = self.reports.iter().filter(|report| report.planned.check.id == check);
+        of_check.map(|report| format!("{}{}", FailureReport(report), report.notes.join("\n"))).collect()
     }
 
     /// Everything that is no verdict on a right driver: failures, broken checks, leaks, deaths.

@@ -40,7 +40,10 @@ fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
         match on_a_right_driver(&played.outcomes_of(&check.id)) {
             Trial::Good => {}
             Trial::Skipped(_) if backend == Backend::Directories => {}
-            Trial::Skipped(why) | Trial::Bad(why) => wrong.push(format!("{}: {why}", check.id)),
+            Trial::Skipped(why) | Trial::Bad(why) => {
+                wrong.push(format!("{}: {why}", check.id));
+                wrong.extend(played.stories_of(&check.id));
+            }
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }

@@ -81,10 +81,7 @@ fn a_right_driver_passes(name: &'static str, seed: u64) -> Result<(), Failed> {
     for check in SUITE.checks.iter() {
         if let Trial::Bad(why) = on_a_right_driver(&run.outcomes_of(&check.id)) {
             wrong.push(format!("{}: {why}", check.id));
-            let reports = run.reports.iter().filter(|report| report.planned.check.id == check.id);
-            wrong.extend(
-                reports.filter_map(|report| report.outcome.violation()).map(|one| one.transcript.join("\n")),
-            );
+            wrong.extend(run.stories_of(&check.id));
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
