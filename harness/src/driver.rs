@@ -22,7 +22,6 @@ use futures_util::FutureExt as _;
 use tonic::service::Routes;
 
 use crate::config::Config;
-use crate::spec::verdict::{CheckResult, Stop};
 use child::Child;
 pub(crate) use child::ChildProcess;
 pub use commands::{Broken, BrokenCommand, CommandCall, CommandWatch, LentCommand};
@@ -33,9 +32,6 @@ pub use starts::Away;
 pub(crate) use starts::START_FACTOR;
 use starts::Starts;
 pub use syscalls::{CallFault, Meant, Supervisor, SystemCall};
-
-/// What is said of a driver that keeps nothing.
-pub const FORGETFUL: &str = "the driver loses everything when it stops, as restart/remembers says";
 
 /// How long a driver may take to stop at the end of a run.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -373,14 +369,6 @@ impl Driver {
     /// Whether a check has told that.
     pub fn is_forgetful(&self) -> bool {
         self.0.is_forgetful.load(Ordering::SeqCst)
-    }
-
-    /// For what can be seen only of a driver that knows after its end what it did before.
-    ///
-    /// # Errors
-    /// Skip for a driver of which it is told that it forgets everything: once is enough.
-    pub fn needs_memory(&self) -> CheckResult {
-        if self.is_forgetful() { Err(Stop::skip(FORGETFUL)) } else { Ok(()) }
     }
 
     /// Where what it prints goes, if that is a file.

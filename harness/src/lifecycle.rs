@@ -9,6 +9,7 @@ mod group;
 pub mod hooks;
 pub(crate) mod ledger;
 mod list;
+pub mod memory;
 pub mod node;
 pub(crate) mod size;
 mod snapshot;

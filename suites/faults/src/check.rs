@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use csi_harness::driver::Driver;
+use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 
@@ -105,7 +105,7 @@ check! {
         access: Each,
     }
     async |cx| {
-        cx.target().driver().map_or(Ok(()), Driver::needs_memory)?;
+        cx.target().driver().map_or(Ok(()), needs_memory)?;
         let mut points = CrashPoints::begin(cx).await?;
         let ended = try_all(cx, crash_points::NAME, &mut points, CrashPoints::nothing).await;
         points.end().await?;

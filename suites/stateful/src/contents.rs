@@ -11,6 +11,7 @@ mod sizes;
 
 use std::time::{Duration, Instant};
 
+use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
@@ -66,7 +67,7 @@ pub async fn sizes(cx: &Cx) -> CheckResult {
 /// The same.
 pub async fn driver_killed(cx: &Cx) -> CheckResult {
     let driver = restart::driver(cx)?;
-    driver.needs_memory()?;
+    needs_memory(driver)?;
     restart::unless_forgotten(driver, play(cx, ended::all).await)
 }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::driver::{Away, Driver, DriverError, End};
+use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
@@ -65,7 +66,7 @@ check! {
     }
     async |cx| {
         let driver = driver(cx)?;
-        driver.needs_memory()?;
+        needs_memory(driver)?;
         let probed = ProbedDriver::probe(cx).await?;
         let budget = Budget::new(cx, cx.config().effort.kills);
         let mut rng = cx.rng();

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use bench::{Played, Tries};
 use csi_harness::config::AccessType;
-use csi_harness::driver::FORGETFUL;
+use csi_harness::lifecycle::memory::FORGETFUL;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_faults::SUITE;

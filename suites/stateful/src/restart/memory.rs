@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use csi_harness::driver::{Driver, FORGETFUL};
+use csi_harness::driver::Driver;
+use csi_harness::lifecycle::memory::FORGETFUL;
 use csi_harness::prelude::*;
 
 use super::{bring_back, driver, kill};

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use csi_harness::driver::{Driver, Left};
+use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 
 use super::used::Used;
@@ -30,7 +31,7 @@ check! {
     }
     async |cx| {
         let driver = driver(cx)?;
-        driver.needs_memory()?;
+        needs_memory(driver)?;
         let probed = ProbedDriver::probe(cx).await?;
         let recorder = Recorder::new(cx, &probed);
         let used = Used::begin(&probed, &recorder).await?;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 
 use super::{bring_back, driver, kill};
@@ -59,7 +60,7 @@ check! {
     }
     async |cx| {
         let driver = driver(cx)?;
-        driver.needs_memory()?;
+        needs_memory(driver)?;
         let request = cx.create_volume_request();
         let made = cx.create_volume(request.clone()).setup("a volume").await?;
         kill(driver).await?;

@@ -1,5 +1,6 @@
 //! What a driver tells of itself, of its nodes and of objects, before it is killed and after.
 
+use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
@@ -27,7 +28,7 @@ check! {
     }
     async |cx| {
         let driver = driver(cx)?;
-        driver.needs_memory()?;
+        needs_memory(driver)?;
         let objects = objects(cx).await?;
         let [of_driver, of_objects] = told(cx, &objects).await?;
         let [driver_again, objects_again] = told(cx, &objects).await?;
