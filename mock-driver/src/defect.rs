@@ -173,6 +173,7 @@ named! {
     CreateVolumeIgnoresSizeConflict, "create-volume-ignores-size-conflict", "a repeat with a range that the volume misses is OK";
     CreateVolumeIgnoresSourceConflict, "create-volume-ignores-source-conflict", "a repeat with another content source is OK";
     CreateVolumeIgnoresTopologyConflict, "create-volume-ignores-topology-conflict", "a repeat that requires another topology is OK";
+    CreateVolumeIgnoresTopologyOfCopies, "create-volume-ignores-topology-of-copies", "accessibility_requirements of a volume that is made from a snapshot or a volume are not looked at";
     CreateVolumeIgnoresUnknownMutableParameters, "create-volume-ignores-unknown-mutable-parameters", "unknown mutable parameters are accepted";
     CreateVolumeInfeasibleTopologyAsInternal, "create-volume-infeasible-topology-as-internal", "a requirement that no zone meets is INTERNAL";
     CreateVolumeInternalOnNegativeSize, "create-volume-internal-on-negative-size", "negative sizes are INTERNAL";

@@ -61,6 +61,8 @@ pub(in crate::model) fn volume_said(
 ) -> Finding {
     if let (VolumeCall::CreateVolume { name, wanted }, VolumeResponse::Made(facts)) = (call, said) {
         return complete(facts).and(match &volume.life {
+            // That it is done at all is wrong, and told.
+            Some(life) if is_taken(life, wanted) => Finding::Fits,
             Some(life) => same(life, facts),
             None => as_wanted(*name, wanted, facts, around),
         });
@@ -198,6 +200,11 @@ fn copy(source: Id, around: &CallContext) -> Expectation {
 }
 
 /// Under a name that is taken: the volume there is good enough, or ALREADY_EXISTS says that it is not.
+/// Whether nothing but ALREADY_EXISTS is right.
+fn is_taken(life: &VolumeLife, wanted: &Wanted) -> bool {
+    matches!(difference(life, wanted), Some(Difference::Source | Difference::SizeThatDoesNotFit))
+}
+
 fn create_again(life: &VolumeLife, wanted: &Wanted, around: &CallContext) -> Expectation {
     let made = &life.wanted;
     let mut expectation = match difference(life, wanted) {
