@@ -11,6 +11,7 @@ pub mod probed_driver;
 mod snapshot;
 mod workload;
 
+use std::pin::Pin;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,9 @@ pub struct Orchestrator {
     run: u64,
     memory: Arc<Mutex<Memory>>,
 }
+
+/// A call under way.
+type Making<'a> = Pin<Box<dyn Future<Output = CheckResult<Option<Made>>> + Send + 'a>>;
 
 /// A call that was made.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,21 +140,24 @@ impl Orchestrator {
     ///
     /// # Errors
     /// Broken if a path cannot be made.
-    pub async fn make(&self, call: &Call) -> CheckResult<Option<Made>> {
-        if !self.can_name(call) {
-            return Ok(None);
-        }
-        match call {
-            Call::Volume(call @ (VolumeCall::Write { .. } | VolumeCall::Read { .. })) => {
-                self.work(call).await.map(Some)
+    pub fn make<'a>(&'a self, call: &'a Call) -> Making<'a> {
+        // In a box, or all that waits for it would have the code of all calls in it.
+        Box::pin(async move {
+            if !self.can_name(call) {
+                return Ok(None);
             }
-            Call::Volume(call) => self.volume(call).await.map(Some),
-            Call::Snapshot(call) => Ok(Some(self.snapshot(call).await)),
-            Call::Group(call) => Ok(Some(self.group(call).await)),
-            Call::List(List::Volumes) => Ok(Some(self.list_volumes().await)),
-            Call::List(List::Snapshots) => Ok(Some(self.list_snapshots().await)),
-            Call::List(List::VolumeHealth) => Ok(Some(self.list_health().await)),
-        }
+            match call {
+                Call::Volume(call @ (VolumeCall::Write { .. } | VolumeCall::Read { .. })) => {
+                    self.work(call).await.map(Some)
+                }
+                Call::Volume(call) => self.volume(call).await.map(Some),
+                Call::Snapshot(call) => Ok(Some(self.snapshot(call).await)),
+                Call::Group(call) => Ok(Some(self.group(call).await)),
+                Call::List(List::Volumes) => Ok(Some(self.list_volumes().await)),
+                Call::List(List::Snapshots) => Ok(Some(self.list_snapshots().await)),
+                Call::List(List::VolumeHealth) => Ok(Some(self.list_health().await)),
+            }
+        })
     }
 
     /// Gives the driver time.
@@ -178,7 +185,7 @@ impl Orchestrator {
             self.make_paths(call).await?;
         }
         let invoked = self.now();
-        let mut made = Box::pin(self.make(call));
+        let mut made = self.make(call);
         let answered = tokio::select! {
             made = &mut made => Some(made),
             () = pass(after) => None,
