@@ -3,7 +3,6 @@
 //! All 36 RPCs of CSI v1.12 and v1.13 work on state in memory. Without privileges it makes plain directories and files at
 //! target paths. Capabilities, limits, nodes, legal but unusual behaviour ([`Quirk`]) and injected faults are chosen
 //! by [`Config`]. [`MockDriver`] implements the server traits of the protocol, so tests can call it without a socket.
-#![warn(missing_docs)]
 
 mod call;
 mod call_log;

@@ -10,7 +10,6 @@
 //!
 //! Whatever a crash leaves between 3 and 4 has no record, or one that says that it was only begun, and is removed
 //! when the driver starts again ([`reconcile`]). A call whose caller goes away runs on to its end.
-#![warn(missing_docs)]
 
 pub mod args;
 mod backend;

@@ -404,12 +404,12 @@ mod tests {
         assert!(found.markdown().contains("- `fresh` fresh says &lt;b&gt;"), "{}", found.markdown());
     }
 
-    /// Older reports say by `told_in` alone that a check shows a fault again.
+    /// Older reports say by `reported_in` alone that a check shows a fault again.
     #[test]
     fn a_fault_that_another_check_reports_from_now_on_is_not_fixed_nor_skipped() {
         let failed = report("a", &[("x", "failed")], 1);
         let mut led = report("a", &[("x", "skipped")], 1);
-        led.checks[0].told_in = Some("y".to_owned());
+        led.checks[0].reported_in = Some("y".to_owned());
         for (old, new) in [(&failed, &led), (&led, &failed), (&led, &report("a", &[("x", "same_fault")], 1))]
         {
             let found = compare(old, new, None);

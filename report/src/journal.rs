@@ -31,14 +31,16 @@ const CALLS_FIRST_MAX: usize = 100;
 const CALLS_LAST_MAX: usize = 400;
 
 /// The form of the report, with the version of it: another version is another promise.
-pub const SCHEMA: &str = "csi-sanity/report/v1";
+pub const SCHEMA: &str = "csi-sanity/report/v2";
+/// Of the version before, whose names are still read.
+pub(crate) const SCHEMA_BEFORE: &str = "csi-sanity/report/v1";
 /// The version of the specification that a driver is held to which shows nothing of a later one.
 pub const SPECIFICATION: &str = "1.12";
 
 /// A whole run. Fields may be added; none is removed or renamed, or changes its meaning, as long as `schema` is the same.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
-    /// The form of the report: `csi-sanity/report/v1`.
+    /// The form of the report: `csi-sanity/report/v2`.
     pub schema: String,
     /// What made the report.
     pub tool: Tool,
@@ -316,8 +318,8 @@ pub struct CheckEntry {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub driver_printed: Vec<String>,
     /// The calls that lead there, a line each, where the check tells them itself.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub told: Vec<String>,
+    #[serde(default, alias = "told", skip_serializing_if = "Vec::is_empty")]
+    pub explanation: Vec<String>,
     /// The same calls with their times, where it matters that they overlapped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<SpanEntry>,
@@ -358,8 +360,8 @@ pub struct CheckEntry {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub fault: String,
     /// The check that reports the fault in which the driver deviates here as well.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told_in: Option<String>,
+    #[serde(default, alias = "told_in", skip_serializing_if = "Option::is_none")]
+    pub reported_in: Option<String>,
     /// The same fault in another check, where this one only shows it again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub same_fault: Option<SameFaultEntry>,
@@ -394,8 +396,8 @@ pub struct AlsoEntry {
     /// What this driver did.
     pub actual: String,
     /// The calls that lead there, a line each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub told: Vec<String>,
+    #[serde(default, alias = "told", skip_serializing_if = "Vec::is_empty")]
+    pub explanation: Vec<String>,
 }
 
 /// Parts of the time of a check, in milliseconds.
@@ -501,8 +503,8 @@ pub struct CallEntry {
     pub no_answer: Option<String>,
     /// Where it has to do with what came of the check: how often it was made in a row, with the same answer. Those that repeat it
     /// have none of their own.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub told: usize,
+    #[serde(default, alias = "told", skip_serializing_if = "is_zero")]
+    pub times: usize,
     /// Whether the driver is accused for it, as far as one can tell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub accused: bool,
@@ -832,14 +834,14 @@ impl CheckEntry {
     /// The check that reports the fault which this one only shows again.
     pub(crate) fn reported_in(&self) -> Option<&str> {
         let same = self.same_fault.as_ref().map(|same| same.check.as_str());
-        same.or(self.told_in.as_deref().filter(|_| self.word == Kind::Skipped))
+        same.or(self.reported_in.as_deref().filter(|_| self.word == Kind::Skipped))
     }
 
     /// Has it only show again what another check reports.
     pub(crate) fn shows_again(&mut self, same: &SameFault) {
         self.word = Kind::Skipped;
         self.binds_from = None;
-        self.told_in = Some(same.first.clone()).filter(|_| same.deviates);
+        self.reported_in = Some(same.first.clone()).filter(|_| same.deviates);
         self.same_fault = Some(SameFaultEntry { check: same.first.clone(), outcome: same.counts_as });
         self.message = same.sentence();
         self.fault = fault::shape(&self.message);
@@ -891,7 +893,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         expected: violation.map(|violation| violation.expected.clone()).unwrap_or_default(),
         actual: violation.map(|violation| violation.actual.clone()).unwrap_or_default(),
         driver_printed: violation.map(|violation| violation.printed.to_vec()).unwrap_or_default(),
-        told: violation.map(|violation| violation.transcript.to_vec()).unwrap_or_default(),
+        explanation: violation.map(|violation| violation.transcript.to_vec()).unwrap_or_default(),
         timeline: violation
             .map(|violation| violation.timeline.iter().map(span_entry).collect())
             .unwrap_or_default(),
@@ -908,7 +910,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         known_as: report.planned.check.known_as.as_deref().map(str::to_owned),
         go_names: report.planned.check.replaces.iter().map(|name| (*name).to_owned()).collect(),
         fault: fault::key(report),
-        told_in: None,
+        reported_in: None,
         same_fault: None,
         findings: if told { failure_report::findings(report) } else { String::new() },
         transcript: if told { failure_report::transcript(report) } else { String::new() },
@@ -931,7 +933,7 @@ fn also_entry(report: &CheckReport, outcome: &Outcome) -> Option<AlsoEntry> {
         message: violation.message.clone(),
         expected: violation.expected.clone(),
         actual: violation.actual.clone(),
-        told: violation.transcript.to_vec(),
+        explanation: violation.transcript.to_vec(),
     })
 }
 
@@ -959,7 +961,7 @@ fn call_entries(report: &CheckReport, told: bool) -> Vec<CallEntry> {
         let behind = place.checked_sub(left_out).filter(|place| *place >= first.len());
         let place = if place < first.len() { Some(place) } else { behind };
         if let Some(entry) = place.and_then(|place| entries.get_mut(place)) {
-            (entry.told, entry.accused) = (times, is_accused);
+            (entry.times, entry.accused) = (times, is_accused);
         }
     }
     entries
@@ -985,7 +987,7 @@ fn call_entry(call: &CallRecord) -> CallEntry {
         response,
         status,
         no_answer,
-        told: 0,
+        times: 0,
         accused: false,
     }
 }

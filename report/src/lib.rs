@@ -2,7 +2,6 @@
 //!
 //! [`Terminal`] tells the run while it goes on. [`Journal`] keeps what the written reports need; each [`Format`] is
 //! made of it at the end, and goes to a [`Destination`] that was found writable before the first check.
-#![warn(missing_docs)]
 
 mod areas;
 mod badge;

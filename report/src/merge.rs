@@ -356,13 +356,13 @@ fn leave_untold(check: &mut CheckEntry, same: &SameFault) {
     }
     (check.calls, check.calls_left_out) = (Vec::new(), 0);
     check.also.clear();
-    (check.told, check.timeline, check.driver_printed) = (Vec::new(), Vec::new(), Vec::new());
+    (check.explanation, check.timeline, check.driver_printed) = (Vec::new(), Vec::new(), Vec::new());
 }
 
 /// What was reported in a check that is not reported any more is reported where that one is.
 fn lead_on(check: &mut CheckEntry, from: &str, to: &SameFault) {
-    if check.told_in.as_deref() == Some(from) {
-        check.told_in = Some(to.first.clone());
+    if check.reported_in.as_deref() == Some(from) {
+        check.reported_in = Some(to.first.clone());
     }
     if let Some(same) = check.same_fault.as_mut().filter(|same| same.check == from) {
         *same = SameFaultEntry { check: to.first.clone(), outcome: to.counts_as };

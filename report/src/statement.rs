@@ -293,7 +293,7 @@ impl Statement {
                     own.insert(check.id.clone());
                 }
             }
-            if let Some(first) = check.told_in.as_ref().filter(|_| is_within) {
+            if let Some(first) = check.reported_in.as_ref().filter(|_| is_within) {
                 line.deviations.push(first.clone());
             }
         }
@@ -385,7 +385,7 @@ mod tests {
     fn a_fault_that_another_check_reports_is_a_deviation_here_too() {
         let first = check("node/node-stage-volume/one", "failed", "NODE-STAGE-001");
         let mut told = check("data/two", "skipped", "CTRL-CREATEVOL-001");
-        told["told_in"] = json!("node/node-stage-volume/one@block");
+        told["reported_in"] = json!("node/node-stage-volume/one@block");
         let checks = [first, check("data/three", "passed", "CTRL-CREATEVOL-001"), told.clone()];
         let data = line("data", &checks);
         assert_eq!((data.says, data.judged, data.passed), (Says::Deviates, 2, 1));
@@ -395,7 +395,7 @@ mod tests {
             Says::NotTested,
             "its rule is not the one that is broken"
         );
-        told["told_in"] = Value::Null;
+        told["reported_in"] = Value::Null;
         assert_eq!(line("data", &[checks[1].clone(), told]).says, Says::Conforms, "a check that just skips");
     }
 

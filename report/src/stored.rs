@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::conclusion::{Conclusion, Facts};
-use crate::journal::{Run, SCHEMA, SameFaultEntry, Selection, ShardEntry};
+use crate::journal::{Run, SCHEMA, SCHEMA_BEFORE, SameFaultEntry, Selection, ShardEntry};
 use crate::statement::Line;
 
 /// Bytes of a report that is read.
@@ -96,8 +96,8 @@ pub struct Check {
     #[serde(default)]
     pub known_because: Option<String>,
     /// The check that reports the fault in which the driver deviates here as well.
-    #[serde(default)]
-    pub(crate) told_in: Option<String>,
+    #[serde(default, alias = "told_in")]
+    pub(crate) reported_in: Option<String>,
     /// The same fault in another check, where this one only shows it again.
     #[serde(default)]
     pub(crate) same_fault: Option<SameFaultEntry>,
@@ -106,7 +106,7 @@ pub struct Check {
 impl Check {
     /// What came of it.
     pub fn outcome(&self) -> Kind {
-        let shows_again = self.same_fault.is_some() || (self.told_in.is_some() && self.word == Kind::Skipped);
+        let shows_again = self.same_fault.is_some() || (self.reported_in.is_some() && self.word == Kind::Skipped);
         if shows_again { Kind::SameFault } else { self.word }
     }
 
@@ -244,7 +244,7 @@ fn parse<T: DeserializeOwned>(file: &str, text: &[u8]) -> Result<T, StoredError>
     let not_one = |problem: String| StoredError::NotOne { file: file.to_owned(), problem };
     let Versioned { schema } = serde_json::from_slice(text).map_err(|error| not_one(error.to_string()))?;
     match schema {
-        Some(schema) if schema == SCHEMA => {
+        Some(schema) if schema == SCHEMA || schema == SCHEMA_BEFORE => {
             serde_json::from_slice(text).map_err(|error| not_one(error.to_string()))
         }
         Some(schema) => Err(StoredError::Unknown { file: file.to_owned(), schema }),
@@ -265,5 +265,13 @@ mod tests {
         assert!(newer.contains("csi-sanity/report/v9") && newer.contains(SCHEMA), "{newer}");
         let poor = told(&format!(r#"{{"schema": "{SCHEMA}"}}"#));
         assert!(poor.contains("missing field"), "{poor}");
+    }
+
+    #[test]
+    fn a_report_of_the_version_before_is_read_by_its_names() {
+        let before = parse::<Stored>("r.json", format!(r#"{{"schema": "{SCHEMA_BEFORE}"}}"#).as_bytes());
+        assert!(before.unwrap_err().to_string().contains("missing field"), "its schema is known");
+        let check = r#"{"id": "x", "outcome": "skipped", "message": "", "told_in": "y"}"#;
+        assert_eq!(serde_json::from_str::<Check>(check).unwrap().outcome(), Kind::SameFault);
     }
 }

@@ -54,6 +54,7 @@ pub fn adapt(quirk: Quirk, config: &mut Config) {
     }
 }
 
+/// Parameters, context or secrets.
 pub fn pairs(pairs: &[(&str, &str)]) -> Pairs {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }

@@ -19,8 +19,11 @@ use tokio::sync::watch;
 pub struct Run {
     /// In the order in which the checks ended.
     pub reports: Vec<CheckReport>,
+    /// What was remarked meanwhile.
     pub remarks: Vec<String>,
+    /// What came of all checks.
     pub summary: Summary,
+    /// The driver that they ran on.
     pub target: Arc<Target>,
 }
 

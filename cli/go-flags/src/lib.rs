@@ -1,5 +1,4 @@
 //! The flags of the Go csi-sanity and of its test runner ginkgo, translated before clap reads the command line.
-#![warn(missing_docs)]
 
 mod duration;
 mod table;

@@ -45,7 +45,7 @@ fn image() -> (TempDir, String) {
     let bin = directory.path().join("bin");
     fs::create_dir(&bin).unwrap();
     let link = |target: &Path, name: &str| std::os::unix::fs::symlink(target, bin.join(name)).unwrap();
-    link(assert_cmd::cargo::cargo_bin!("csi-sanity").as_ref(), "csi-sanity");
+    link(env!("CARGO_BIN_EXE_csi-sanity").as_ref(), "csi-sanity");
     link(concat!(env!("CARGO_MANIFEST_DIR"), "/../ci/gate").as_ref(), "csi-sanity-gate");
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     (directory, path)
@@ -60,8 +60,7 @@ fn the_action_gets_a_release_and_judges_with_it() {
     if !curl() {
         return;
     }
-    let program =
-        format!("#!/bin/sh\nexec '{}' \"$@\"\n", assert_cmd::cargo::cargo_bin!("csi-sanity").display());
+    let program = format!("#!/bin/sh\nexec '{}' \"$@\"\n", env!("CARGO_BIN_EXE_csi-sanity"));
     let releases = Releases::new(&program);
     let (file, driver) = (releases.url(), named_driver_command(DEFECT, "name"));
     let action = yaml("action.yml");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Command;
 
 use csi_suite_e2e::real::kind::access;
 
@@ -11,7 +12,7 @@ const DEFINITION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definit
 
 /// What the program says, with its exit code.
 fn ends(flags: &[&str]) -> (i32, String) {
-    let mut command = assert_cmd::Command::cargo_bin("csi-sanity").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_csi-sanity"));
     command.args(["e2e", "--driver-definition", DEFINITION]).args(flags);
     command.env_remove("CSI_ENDPOINT").env_remove("KUBECONFIG").env("HOME", "/nonexistent");
     command.env_remove("KUBERNETES_SERVICE_HOST").env_remove("KUBERNETES_SERVICE_PORT");

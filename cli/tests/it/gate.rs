@@ -36,7 +36,7 @@ impl Job {
         let directory = tempfile::tempdir().unwrap();
         let mut gate = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../ci/gate"));
         gate.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).current_dir(directory.path());
-        gate.env("CSI_SANITY_BIN", assert_cmd::cargo::cargo_bin!("csi-sanity"));
+        gate.env("CSI_SANITY_BIN", env!("CARGO_BIN_EXE_csi-sanity"));
         gate.env("CSI_SANITY_FLAGS", FEW).envs(environment.iter().copied());
         Job { directory, gate }
     }

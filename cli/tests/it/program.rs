@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 /// The program, without the environment's word on endpoints and colours.
 pub(crate) fn program() -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("csi-sanity"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_csi-sanity"));
     command.env_remove("CSI_ENDPOINT").env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
     command
 }

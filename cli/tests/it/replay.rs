@@ -52,3 +52,20 @@ fn what_failed_before_is_tried_first_and_said_to_be_fixed_or_not() {
 fn what_is_no_case_is_named() {
     check(&["replay", "/no/such/case.yaml"], 2, &["/no/such/case.yaml"]);
 }
+
+#[test]
+fn a_case_in_which_the_driver_was_ended_is_replayed_with_that_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = folder.path().to_str().unwrap();
+    let defect = ["--mock-defect", "restart-forgets-last-write"];
+    let find = ["--filter", "restart/under-load", "--regressions", cases];
+    check(&[&find[..], &defect].concat(), 1, &[]);
+
+    let case = std::fs::read_dir(cases).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&case).unwrap();
+    assert!(text.contains("disruptions:") && text.contains("killed-after-us:"), "{text}");
+    let case = case.to_str().unwrap();
+    check(&[&["replay", case][..], &defect].concat(), 1, &[]);
+    let said = check(&["replay", case], 0, &[]);
+    assert!(said.stdout.contains("not seen again"), "{}", said.stdout);
+}

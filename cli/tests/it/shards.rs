@@ -90,7 +90,7 @@ fn a_fault_that_two_shards_meet_is_one_failure() {
     assert!(whole["summary"]["failed"].as_u64().unwrap() > 0);
     let told = |report: &Value| -> Vec<String> {
         let checks = report["checks"].as_array().unwrap().iter();
-        checks.filter(|check| check["told_in"].is_string()).map(|check| check["id"].to_string()).collect()
+        checks.filter(|check| check["reported_in"].is_string()).map(|check| check["id"].to_string()).collect()
     };
     assert_eq!(told(&merged), told(&whole));
     let failed =

@@ -1,19 +1,18 @@
 //! One call on the wire, and how its end is told apart: done, refused, or nobody knows.
 
 use std::error::Error;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use csi_proto::{Call, MESSAGE_BYTES_MAX, Rpc, StreamingCall, UnaryCall, hidden};
 use http::uri::PathAndQuery;
+use prost::Message;
 use prost::bytes::{Buf as _, BufMut as _};
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
-use tonic_prost::ProstCodec;
 use tower::ServiceExt as _;
 use tower::util::MapResponse;
 
@@ -48,16 +47,10 @@ where
     where
         Q: UnaryCall,
     {
-        let code = OddCode::default();
-        let call = async {
-            let mut grpc = self.grpc(&code).await?;
-            let path = PathAndQuery::from_static(Q::RPC.path);
-            grpc.unary(self.with_limit(), path, ProstCodec::<Q, Q::Response>::default()).await
-        };
-        let ended = self.patience.wait(Q::RPC, self.limit, call).await;
-        self.judge(&code, ended.map(|ended| ended.map(tonic::Response::into_inner)), |heard, message| {
-            heard.message(message);
-        })
+        let wire = self.wire();
+        let ended = self.patience.wait(Q::RPC, self.limit, wire.unary()).await;
+        let ended = ended.map(|ended| ended.and_then(|bytes| decoded(&bytes)));
+        self.judge(&wire.code, ended, |heard, message| heard.message(message))
     }
 
     /// Sends the request and reads so many messages of the stream that answers it. What comes after them is cut off.
@@ -65,51 +58,29 @@ where
     where
         Q: StreamingCall,
     {
-        let code = OddCode::default();
-        let read = AtomicUsize::new(0);
-        let call = async {
-            let mut grpc = self.grpc(&code).await?;
-            let path = PathAndQuery::from_static(Q::RPC.path);
-            let codec = ProstCodec::<Q, Q::Response>::default();
-            let mut stream = grpc.server_streaming(self.with_limit(), path, codec).await?.into_inner();
-            let mut messages = Vec::new();
-            while let Some(message) = stream.message().await? {
-                if messages.len() == messages_max {
-                    return Ok(Streamed { messages, is_whole: false });
-                }
-                messages.push(message);
-                read.store(messages.len(), Ordering::Relaxed);
-            }
-            Ok(Streamed { messages, is_whole: true })
-        };
-        let ended = self.patience.wait(Q::RPC, self.limit, call).await;
-        let answer = self.judge(&code, ended, |heard, streamed: &Streamed<Q::Response>| {
+        let wire = self.wire();
+        let mut read = Streamed { messages: Vec::new(), is_whole: false };
+        let ended = self.patience.wait(Q::RPC, self.limit, wire.streaming(messages_max, &mut read)).await;
+        let mut messages = Vec::with_capacity(read.messages.len());
+        let all_decoded = read.messages.iter().try_for_each(|bytes| {
+            messages.push(decoded(bytes)?);
+            Ok(())
+        });
+        let after_messages = messages.len();
+        let ended = ended
+            .map(|ended| all_decoded.and(ended).map(|()| Streamed { messages, is_whole: read.is_whole }));
+        let answer = self.judge(&wire.code, ended, |heard, streamed: &Streamed<Q::Response>| {
             streamed.messages.iter().take(WATCHED_MAX).for_each(|message| heard.message(message));
         });
         match answer {
-            Answer::Refused(refused) => {
-                Answer::Refused(Refused { after_messages: read.into_inner(), ..refused })
-            }
+            Answer::Refused(refused) => Answer::Refused(Refused { after_messages, ..refused }),
             other => other,
         }
     }
 
-    /// A client whose responses are looked at for codes that are none.
-    async fn grpc(&self, code: &OddCode) -> Result<Grpc<Watched<impl Watch + use<Q>>>, Status> {
-        let code = code.clone();
-        let watched = self.channel.clone().map_response(move |response: http::Response<Body>| {
-            code.look_at(response.headers());
-            response
-        });
-        let mut grpc = Grpc::new(watched).max_decoding_message_size(MESSAGE_BYTES_MAX);
-        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
-        Ok(grpc)
-    }
-
-    fn with_limit(&self) -> Request<Q> {
-        let mut request = Request::new(self.request.clone());
-        request.set_timeout(self.limit);
-        request
+    fn wire(&self) -> Wire {
+        let (channel, bytes) = (self.channel.clone(), self.request.encode_to_vec());
+        Wire { channel, rpc: Q::RPC, bytes, limit: self.limit, code: OddCode::default() }
     }
 
     /// Tells the three ends of a call apart, and shows what came to those who watch every reply.
@@ -147,14 +118,54 @@ pub(crate) async fn raw(
     limit: Duration,
     patience: &Patience,
 ) -> Answer<Vec<u8>> {
-    let call = async {
-        let mut grpc = Grpc::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
-        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
-        let mut request = Request::new(bytes);
-        request.set_timeout(limit);
-        // On the wire, one message is a stream of one.
-        let path = PathAndQuery::from_static(rpc.path);
-        let mut stream = grpc.server_streaming(request, path, RawCodec).await?.into_inner();
+    let wire = Wire { channel, rpc, bytes, limit, code: OddCode::default() };
+    match patience.wait(rpc, limit, wire.first()).await {
+        Ok(Ok(first)) => Answer::Ok(first),
+        Ok(Err(status)) => no_answer(&status, limit).unwrap_or_else(|| refused(&status)),
+        Err(waited) => Answer::Unknown(NoAnswer::Timeout(waited)),
+    }
+}
+
+fn decoded<M: Message + Default>(bytes: &[u8]) -> Result<M, Status> {
+    // As gRPC's libraries say it.
+    M::decode(bytes).map_err(|error| Status::internal(error.to_string()))
+}
+
+/// A call as it goes over the wire. It knows no message, so that one code serves all RPCs.
+struct Wire {
+    channel: Channel,
+    rpc: Rpc,
+    bytes: Vec<u8>,
+    /// Also travels to the driver, as kubelet's deadlines do.
+    limit: Duration,
+    /// What came in place of a code.
+    code: OddCode,
+}
+
+impl Wire {
+    async fn unary(&self) -> Result<Vec<u8>, Status> {
+        let mut grpc = self.grpc().await?;
+        Ok(grpc.unary(self.request(), self.path(), RawCodec).await?.into_inner())
+    }
+
+    /// Reads so many messages.
+    async fn streaming(&self, messages_max: usize, read: &mut Streamed<Vec<u8>>) -> Result<(), Status> {
+        let mut grpc = self.grpc().await?;
+        let mut stream = grpc.server_streaming(self.request(), self.path(), RawCodec).await?.into_inner();
+        while let Some(message) = stream.message().await? {
+            if read.messages.len() == messages_max {
+                return Ok(());
+            }
+            read.messages.push(message);
+        }
+        read.is_whole = true;
+        Ok(())
+    }
+
+    /// Reads to the end, and keeps the first message. A message is a stream of one.
+    async fn first(&self) -> Result<Vec<u8>, Status> {
+        let mut grpc = self.grpc().await?;
+        let mut stream = grpc.server_streaming(self.request(), self.path(), RawCodec).await?.into_inner();
         let first = stream.message().await?.unwrap_or_default();
         for _ in 0..STREAM_MESSAGES_MAX {
             if stream.message().await?.is_none() {
@@ -162,11 +173,28 @@ pub(crate) async fn raw(
             }
         }
         Ok(first)
-    };
-    match patience.wait(rpc, limit, call).await {
-        Ok(Ok(first)) => Answer::Ok(first),
-        Ok(Err(status)) => no_answer(&status, limit).unwrap_or_else(|| refused(&status)),
-        Err(waited) => Answer::Unknown(NoAnswer::Timeout(waited)),
+    }
+
+    /// A client whose responses are looked at for codes that are none.
+    async fn grpc(&self) -> Result<Grpc<Watched<impl Watch + use<>>>, Status> {
+        let code = self.code.clone();
+        let watched = self.channel.clone().map_response(move |response: http::Response<Body>| {
+            code.look_at(response.headers());
+            response
+        });
+        let mut grpc = Grpc::new(watched).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
+        Ok(grpc)
+    }
+
+    fn request(&self) -> Request<Vec<u8>> {
+        let mut request = Request::new(self.bytes.clone());
+        request.set_timeout(self.limit);
+        request
+    }
+
+    fn path(&self) -> PathAndQuery {
+        PathAndQuery::from_static(self.rpc.path)
     }
 }
 

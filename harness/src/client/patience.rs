@@ -163,20 +163,24 @@ impl Patience {
         limit: Duration,
         call: impl Future<Output = T>,
     ) -> Result<T, Duration> {
-        let mut silent = self.silent.subscribe();
-        let in_vain = async {
-            // The sender is ours, so it lives on.
-            let _ = silent.wait_for(|silent| silent.contains(rpc.path)).await;
-        };
-        let short = self.silent_limit.min(limit);
-        let started = tokio::time::Instant::now();
-        tokio::pin!(call);
         tokio::select! {
-            ended = &mut call => return Ok(ended),
-            () = tokio::time::sleep(limit) => return Err(limit),
-            () = in_vain => {}
+            biased;
+            ended = call => Ok(ended),
+            waited = self.in_vain(rpc, limit) => Err(waited),
         }
-        tokio::time::timeout_at(started + short, call).await.map_err(|_| started.elapsed().max(short))
+    }
+
+    /// Ends once a call has been waited for in vain, and says how long.
+    async fn in_vain(&self, rpc: Rpc, limit: Duration) -> Duration {
+        let mut silent = self.silent.subscribe();
+        let (started, short) = (tokio::time::Instant::now(), self.silent_limit.min(limit));
+        tokio::select! {
+            () = tokio::time::sleep(limit) => return limit,
+            // The sender is ours, so it lives on.
+            _ = silent.wait_for(|silent| silent.contains(rpc.path)) => {}
+        }
+        tokio::time::sleep_until(started + short).await;
+        started.elapsed().max(short)
     }
 
     /// Notes that a call of the RPC was done. A refusal proves less: it may come before what hangs.

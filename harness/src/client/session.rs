@@ -52,6 +52,18 @@ pub struct Session {
     probe: Option<Arc<dyn AfterCall>>,
 }
 
+/// A request that was sent.
+struct Sent {
+    rpc: Rpc,
+    ticket: Ticket,
+    at: Instant,
+    /// The time that such calls have, and what the check has left of it.
+    whole: Duration,
+    limit: Duration,
+    /// How often connections were broken by then.
+    breaks: u64,
+}
+
 impl Session {
     pub(crate) fn new(target: Arc<Target>, log: Arc<CallLog>, check: &str, limit: Duration) -> Session {
         let deadline = Instant::now() + limit;
@@ -386,41 +398,62 @@ impl Session {
         keep: impl FnOnce(&T) -> Message,
         send: impl FnOnce(Duration) -> F,
     ) -> Reply<T> {
+        let sent = match self.sent(rpc, request).await {
+            Ok(sent) => sent,
+            Err(why) => return Reply::new(rpc, Answer::Unknown(why), self.log.clone()),
+        };
+        let answer =
+            if sent.limit.is_zero() { Answer::Unknown(NoAnswer::CutOff) } else { send(sent.limit).await };
+        let answer = match answer {
+            Answer::Unknown(NoAnswer::Broken(_)) if self.target.has_broken_since(sent.breaks) => {
+                Answer::Unknown(NoAnswer::Severed)
+            }
+            other => other,
+        };
+        self.ended(&sent, answer.as_ref().map(keep)).await;
+        Reply::new(rpc, answer, self.log.clone())
+    }
+
+    /// Notes that a request is sent now.
+    ///
+    /// # Errors
+    /// Why it is not.
+    async fn sent(&self, rpc: Rpc, request: Message) -> Result<Sent, NoAnswer> {
         if let Some(judge) = self.target.deadly(rpc) {
-            let why = format!("the driver crashes on a plain {rpc}, as {judge} reports");
-            return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
+            return Err(NoAnswer::Withheld(format!(
+                "the driver crashes on a plain {rpc}, as {judge} reports"
+            )));
         }
         if let Some(elsewhere) = &self.config().elsewhere {
             let why = format!("{} is called by others, {}", elsewhere.driver, elsewhere.place);
-            return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
+            return Err(NoAnswer::Withheld(why));
         }
         if let Some(probe) = &self.probe
             && let Some(lost) = probe.lost().await
         {
-            let why = format!("a plain {lost} fails by now");
-            return Reply::new(rpc, Answer::Unknown(NoAnswer::Withheld(why)), self.log.clone());
+            return Err(NoAnswer::Withheld(format!("a plain {lost} fails by now")));
         }
         let whole = self.config().time_limits.call(rpc.method);
         let limit = whole.min(self.remaining());
         let ticket = self.log.sent(rpc, self.node, self.worker, self.cleanup, request);
-        let (sent, breaks) = (Instant::now(), self.target.breaks());
-        let mut answer = if limit.is_zero() { Answer::Unknown(NoAnswer::CutOff) } else { send(limit).await };
-        if matches!(answer, Answer::Unknown(NoAnswer::Broken(_))) && self.target.has_broken_since(breaks) {
-            answer = Answer::Unknown(NoAnswer::Severed);
-        }
-        if matches!(answer, Answer::Unknown(NoAnswer::Timeout(_))) && limit == whole {
+        Ok(Sent { rpc, ticket, at: Instant::now(), whole, limit, breaks: self.target.breaks() })
+    }
+
+    /// Notes how it ended.
+    async fn ended(&self, sent: &Sent, answer: Answer<Message>) {
+        let (rpc, took) = (sent.rpc, sent.at.elapsed());
+        if matches!(answer, Answer::Unknown(NoAnswer::Timeout(_))) && sent.limit == sent.whole {
             self.patience().kept_silent(rpc);
         }
         // How long a driver reads out what it knows says nothing of how long it goes on with what it was asked to change.
         if matches!(answer, Answer::Ok(_)) && effect::changes(rpc) {
-            self.patience().took(sent.elapsed());
+            self.patience().took(took);
         }
-        self.target.tally.add(&self.check, rpc, &answer, sent.elapsed());
-        self.log.ended(ticket, answer.as_ref().map(keep));
+        self.target.tally.add(&self.check, rpc, &answer, took);
+        self.log.ended(sent.ticket, answer);
         if let Some(probe) = &self.probe {
-            probe.after(&self.log, ticket).await;
+            probe.after(&self.log, sent.ticket).await;
         }
-        Reply::new(rpc, answer, self.log.clone())
     }
 
     fn exchange<Q>(&self, service: Service, request: Q, limit: Duration) -> Exchange<'_, Q> {

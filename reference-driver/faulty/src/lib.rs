@@ -1,7 +1,6 @@
 //! The reference driver, doing one thing wrong: each call goes to it directly, or through the defect that its RPC can have.
 //! Tests of suites that look at what is mounted run on it.
 #![expect(clippy::unwrap_used, reason = "a driver of tests; a panic is a failure of the test")]
-#![warn(missing_docs)]
 
 mod contents;
 mod controller;

@@ -45,7 +45,7 @@ pub(super) fn write(html: &mut Html, check: &CheckEntry) {
 
 /// The calls that are told, what happened between them, and how many are left out.
 pub(super) fn items(check: &CheckEntry) -> Vec<Item<'_>> {
-    if check.calls.iter().all(|call| call.told == 0) {
+    if check.calls.iter().all(|call| call.times == 0) {
         return Vec::new();
     }
     let mut incidents = check.incidents.iter().peekable();
@@ -59,7 +59,7 @@ pub(super) fn items(check: &CheckEntry) -> Vec<Item<'_>> {
             push_left_out(&mut items, &mut left_out);
             items.push(Item::Incident(incident));
         }
-        match call.told {
+        match call.times {
             0 if repeats > 0 => repeats -= 1,
             0 => left_out += 1,
             times => {
@@ -117,7 +117,7 @@ fn circumstances(call: &CallEntry) -> String {
         text.push_str(&format!(" at node {}", call.node + 1));
     }
     text.push_str(&format!(" {}", took(call)));
-    match call.told {
+    match call.times {
         0 | 1 => {}
         2 => text.push_str(", and once more with the same answer"),
         more => text.push_str(&format!(", and {} times more with the same answer", more - 1)),
@@ -230,8 +230,8 @@ fn write_also(html: &mut Html, also: &AlsoEntry) {
                 list.element("dd", &[], |item| item.leaf("bdi", &[], &shortened(value)));
             }
         });
-        if !also.told.is_empty() {
-            write_lines(html, &also.told.join("\n"));
+        if !also.explanation.is_empty() {
+            write_lines(html, &also.explanation.join("\n"));
         }
     });
 }
@@ -286,7 +286,7 @@ mod tests {
         let calls = [call(0, 0), call(1, 3), call(2, 0), call(3, 0), call(4, 0), call(9, 1)];
         let check = check(&calls, json!([{"after_ms": 5, "what": "it is killed"}]));
         let words = |item: &Item<'_>| match item {
-            Item::Call(call) => format!("{} times", call.told),
+            Item::Call(call) => format!("{} times", call.times),
             Item::Incident(incident) => incident.what.clone(),
             Item::LeftOut(calls) => format!("{calls} left out"),
         };

@@ -141,7 +141,7 @@ mod tests {
             response: None,
             status: None,
             no_answer: None,
-            told: 0,
+            times: 0,
             accused: false,
         }
     }

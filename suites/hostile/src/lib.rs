@@ -1,5 +1,4 @@
 //! What attackers and accidents send: requests that nobody would send who means well, and what must not come of them.
-#![warn(missing_docs)]
 
 mod alter;
 pub mod canary;

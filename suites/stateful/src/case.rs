@@ -22,11 +22,12 @@ use csi_proto::code_name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::disruption::Disrupted;
+use crate::how::How;
 use crate::model::answer::Answer;
 use crate::model::call::Call;
 use crate::model::expectation::Breach;
 use crate::model::names::Name;
-use crate::sequence::How;
 
 /// The key that says that a file is such a case.
 const KEY: &str = "csi-sanity-case";
@@ -56,6 +57,9 @@ pub struct Case {
     /// What was appended to the names of the run, where that is part of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub names: BTreeMap<Name, String>,
+    /// What was done to the driver meanwhile, where calls were made at the same time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disruptions: Vec<Disrupted>,
     /// The calls, by their beginning.
     pub steps: Vec<Step>,
 }

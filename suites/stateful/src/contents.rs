@@ -18,9 +18,9 @@ use crate::budget::Budget;
 use crate::model::generate::{Op, Verb};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::property::stored;
-use crate::restart;
 use crate::sequence::Item;
 use crate::trial::{Came, Trial};
+use crate::{disruption, restart};
 use script::Ground;
 
 /// How long sequences are played again with calls at random in between, unless the user has given a time.
@@ -66,7 +66,7 @@ pub async fn sizes(cx: &Cx) -> CheckResult {
 /// # Errors
 /// The same.
 pub async fn driver_killed(cx: &Cx) -> CheckResult {
-    let driver = restart::driver(cx)?;
+    let driver = disruption::driver(cx)?;
     needs_memory(driver)?;
     restart::unless_forgotten(driver, play(cx, ended::all).await)
 }

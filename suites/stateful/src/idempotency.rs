@@ -10,10 +10,12 @@ use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
+use crate::disruption::{self, Disruption};
+use crate::how::How;
 use crate::model::call::Call;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::rules::{ALL, GIVEN_UP};
-use crate::sequence::{Doing, How, Item};
+use crate::sequence::{Doing, Item};
 use crate::stock::{self, Stock};
 use crate::trial::{Came, Trial};
 use path::Path;
@@ -125,7 +127,7 @@ check! {
         access: Each,
     }
     async |cx| {
-        made_again(cx, How::GivenUp).await
+        made_again(cx, &disruption::GIVEN_UP).await
     }
 }
 
@@ -142,19 +144,19 @@ check! {
         access: Each,
     }
     async |cx| {
-        made_again(cx, How::Broken).await
+        made_again(cx, &disruption::DISCONNECTED).await
     }
 }
 
 /// Makes each call twice that got no answer within a random time.
-async fn made_again(cx: &Cx, unanswered: fn(Duration) -> How) -> CheckResult {
+async fn made_again(cx: &Cx, unanswered: &'static Disruption) -> CheckResult {
     let probed = ProbedDriver::probe(cx).await?;
     let path = Path::new(&probed);
     let mut rng = cx.rng();
     let mut again = |call: Call| {
         // As often shorter than a tenth of the longest as between that and the longest.
         let limit = UNANSWERED_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()));
-        [unanswered(limit), How::Insisting, How::Once]
+        [unanswered.after(limit).into(), How::Insisting, How::Once]
             .map(|how| Item::Doing(Doing { call: call.clone(), how }))
     };
     let before = Stock::before(cx, &probed).await?;

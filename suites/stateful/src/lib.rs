@@ -1,15 +1,16 @@
 //! What single calls cannot show: a [`model`] of what a driver keeps, and [`history`], the judgement of calls made at the
 //! same time. What they find is written down as a [`case`].
-#![warn(missing_docs)]
 
 pub mod after_error;
 mod budget;
 pub mod case;
 pub mod concurrency;
 pub mod contents;
+pub mod disruption;
 mod facts;
 pub mod growth;
 pub mod history;
+pub mod how;
 pub mod idempotency;
 mod load;
 mod minimal;

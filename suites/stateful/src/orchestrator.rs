@@ -11,6 +11,7 @@ pub mod probed_driver;
 mod snapshot;
 mod workload;
 
+use std::pin::Pin;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -23,12 +24,12 @@ use csi_proto::redact;
 use serde_json::Value;
 
 use crate::case::Came;
+use crate::disruption::{Disrupted, Hits};
 use crate::model::Span;
 use crate::model::answer::{Answer, Response};
 use crate::model::call::{Call, GroupCall, List, VolumeCall};
 use crate::model::call_context::Time;
 use crate::model::names::{Id, Kind, Name};
-use crate::restart;
 use memory::Memory;
 use probed_driver::ProbedDriver;
 
@@ -57,6 +58,9 @@ pub struct Orchestrator {
     run: u64,
     memory: Arc<Mutex<Memory>>,
 }
+
+/// A call under way.
+type Making<'a> = Pin<Box<dyn Future<Output = CheckResult<Option<Made>>> + Send + 'a>>;
 
 /// A call that was made.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,21 +140,24 @@ impl Orchestrator {
     ///
     /// # Errors
     /// Broken if a path cannot be made.
-    pub async fn make(&self, call: &Call) -> CheckResult<Option<Made>> {
-        if !self.can_name(call) {
-            return Ok(None);
-        }
-        match call {
-            Call::Volume(call @ (VolumeCall::Write { .. } | VolumeCall::Read { .. })) => {
-                self.work(call).await.map(Some)
+    pub fn make<'a>(&'a self, call: &'a Call) -> Making<'a> {
+        // In a box, or all that waits for it would have the code of all calls in it.
+        Box::pin(async move {
+            if !self.can_name(call) {
+                return Ok(None);
             }
-            Call::Volume(call) => self.volume(call).await.map(Some),
-            Call::Snapshot(call) => Ok(Some(self.snapshot(call).await)),
-            Call::Group(call) => Ok(Some(self.group(call).await)),
-            Call::List(List::Volumes) => Ok(Some(self.list_volumes().await)),
-            Call::List(List::Snapshots) => Ok(Some(self.list_snapshots().await)),
-            Call::List(List::VolumeHealth) => Ok(Some(self.list_health().await)),
-        }
+            match call {
+                Call::Volume(call @ (VolumeCall::Write { .. } | VolumeCall::Read { .. })) => {
+                    self.work(call).await.map(Some)
+                }
+                Call::Volume(call) => self.volume(call).await.map(Some),
+                Call::Snapshot(call) => Ok(Some(self.snapshot(call).await)),
+                Call::Group(call) => Ok(Some(self.group(call).await)),
+                Call::List(List::Volumes) => Ok(Some(self.list_volumes().await)),
+                Call::List(List::Snapshots) => Ok(Some(self.list_snapshots().await)),
+                Call::List(List::VolumeHealth) => Ok(Some(self.list_health().await)),
+            }
+        })
     }
 
     /// Gives the driver time.
@@ -160,64 +167,52 @@ impl Orchestrator {
         }
     }
 
-    /// Makes a call and gives it up after so long: what it does then nobody knows.
+    /// Makes a call, and disrupts it.
     ///
     /// # Errors
-    /// Broken if a path cannot be made.
-    pub async fn make_within(&self, call: &Call, limit: Duration) -> CheckResult<Option<Made>> {
+    /// Broken if a path cannot be made or the driver cannot be disrupted; a violation if it does not come back.
+    pub async fn make_disrupted(&self, call: &Call, disrupted: Disrupted) -> CheckResult<Option<Made>> {
+        let Disrupted { by, after } = disrupted;
         if !self.can_name(call) {
             return Ok(None);
         }
-        if let Call::Volume(call) = call {
-            self.make_paths(call).await?;
-        }
-        let invoked = self.now();
-        tokio::select! {
-            made = self.make(call) => return made,
-            () = pass(limit) => {}
-        }
-        self.cx.let_go();
-        let span = Span { invoked, returned: self.now() };
-        let came = Came::new(&Answer::<Response>::Unknown, "given up by the caller", Value::Null);
-        let (answer, request) = (Answer::Unknown, Value::Null);
-        Ok(Some(Made { answer, span, request, came, listing: Listing::None }))
-    }
-
-    /// Makes a call and breaks the connection if there is no answer after so long.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made.
-    pub async fn make_and_break(&self, call: &Call, limit: Duration) -> CheckResult<Option<Made>> {
-        let mut made = std::pin::pin!(self.make(call));
-        tokio::select! {
-            made = &mut made => return made,
-            () = pass(limit) => {}
-        }
-        tokio::join!(made, self.cx.break_connections()).0
-    }
-
-    /// Makes a call and kills the driver if there is no answer after so long, which is then started again.
-    ///
-    /// # Errors
-    /// Broken if a path cannot be made or the driver cannot be ended; a violation if it does not come back.
-    pub async fn make_and_kill(&self, call: &Call, limit: Duration) -> CheckResult<Option<Made>> {
-        if self.is_any_served_by_a_process() {
+        if by.hits() == Hits::Driver && self.is_any_served_by_a_process() {
             // It may end with the driver, and the mounts with it.
             return self.make(call).await;
         }
-        let driver = restart::driver(&self.cx)?;
-        let mut made = std::pin::pin!(self.make(call));
+        if let Call::Volume(call) = call {
+            // So that the time is that of the call.
+            self.make_paths(call).await?;
+        }
+        let invoked = self.now();
+        let mut made = self.make(call);
         let answered = tokio::select! {
             made = &mut made => Some(made),
-            () = pass(limit) => None,
+            () = pass(after) => None,
         };
-        restart::kill(driver).await?;
-        let made = match answered {
-            Some(made) => made,
-            None => made.await,
+        let made = match (answered, by.hits()) {
+            (Some(made), Hits::Call | Hits::Connections) => return made,
+            (None, Hits::Call) => {
+                drop(made);
+                by.inject(&self.cx).await?;
+                Ok(Some(self.given_up(invoked)))
+            }
+            (Some(made), Hits::Driver) => by.inject(&self.cx).await.and(made),
+            (None, Hits::Connections | Hits::Driver) => {
+                let (injected, made) = tokio::join!(by.inject(&self.cx), made);
+                injected.and(made)
+            }
         };
-        restart::bring_back(&self.cx, driver, "killed", Vec::new()).await?;
-        made
+        let made = made?;
+        by.heal(&self.cx).await?;
+        Ok(made)
+    }
+
+    /// A call that nobody waits for any more: what it does then nobody knows.
+    fn given_up(&self, invoked: Time) -> Made {
+        let span = Span { invoked, returned: self.now() };
+        let came = Came::new(&Answer::<Response>::Unknown, "given up by the caller", Value::Null);
+        Made { answer: Answer::Unknown, span, request: Value::Null, came, listing: Listing::None }
     }
 
     /// Makes a call until the driver says something other than "not now", or so long.

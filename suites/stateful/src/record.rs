@@ -7,6 +7,7 @@ use csi_harness::prelude::*;
 use csi_proto::lock::Mutex;
 
 use crate::case::{BreachText, Case};
+use crate::disruption::Disruption;
 use crate::history::{Entry, History, Report, Timeline, Unordered, check};
 use crate::model::answer::Answer;
 use crate::model::call::Call;
@@ -34,7 +35,7 @@ pub(crate) struct Recorder {
 /// An end of the driver among the calls.
 #[derive(Clone, Copy, Debug)]
 struct End {
-    how: &'static str,
+    by: &'static Disruption,
     at: Time,
     back: Option<Time>,
 }
@@ -48,7 +49,7 @@ impl End {
         };
         let back =
             self.back.map(|back| format!(", and answered again {} ms later", (back - self.at).as_millis()));
-        format!("  the driver was {} {when}{}", self.how, back.unwrap_or_default())
+        format!("  the driver was {} {when}{}", self.by.participle(), back.unwrap_or_default())
     }
 }
 
@@ -91,8 +92,8 @@ impl Recorder {
     }
 
     /// Notes that the driver is ended now.
-    pub(crate) fn ended(&self, how: &'static str) {
-        self.ends().push(End { how, at: self.orchestrator.now(), back: None });
+    pub(crate) fn disrupted(&self, by: &'static Disruption) {
+        self.ends().push(End { by, at: self.orchestrator.now(), back: None });
     }
 
     /// Notes that it answers again.
@@ -171,8 +172,9 @@ impl Recorder {
         if let Some(folder) = &self.cx.config().effort.regressions {
             let steps = made.iter().cloned();
             let steps = steps.map(|(worker, call, made)| step(worker, call, Vec::new(), made));
-            let case =
-                Case { steps: steps.collect(), ..case(&self.cx, seed, BreachText::from(&unordered.breach)) };
+            let disruptions = self.ends().iter().map(|end| end.by.after(end.at)).collect();
+            let case = case(&self.cx, seed, BreachText::from(&unordered.breach));
+            let case = Case { steps: steps.collect(), disruptions, ..case };
             lines.push(case.store_in(folder));
         }
         Violation::from(unordered.breach.clone()).transcript(lines).timeline(timeline.into_spans())

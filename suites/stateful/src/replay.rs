@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::budget::Budget;
 use crate::case::{Case, Step};
+use crate::disruption::Disrupted;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 use crate::rules::RESTARTED;
@@ -19,6 +20,8 @@ use crate::trial::{Came, Trial};
 
 /// Times that calls at the same time are made again: what they do differs from time to time.
 const AT_ONCE_TIMES: u32 = 50;
+/// The same, where each of them ends the driver.
+const DISRUPTED_TIMES: u32 = 10;
 
 /// The one check that runs a case. It is in no list: only `csi-sanity replay` has it.
 pub const SUITE: Suite = Suite { name: "replay", checks: Checks::Declared(&[&[&CASE]]), retired: &[] };
@@ -40,7 +43,7 @@ check! {
         if let Some(why) = case.unfit_for(&probed.profile, probed.has_workloads) {
             return Err(Stop::skip(why));
         }
-        match case.is_concurrent() {
+        match case.is_concurrent() || !case.disruptions.is_empty() {
             true => at_once(cx, &probed, &case).await,
             false => one_after_another(cx, &probed, &case).await,
         }
@@ -56,31 +59,24 @@ async fn one_after_another(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> 
     trial.end()
 }
 
-/// Each worker makes its calls again, each at the time at which it was made.
+/// Each worker makes its calls again, each at the time at which it was made, and the driver is disrupted as it was.
 async fn at_once(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> CheckResult {
     let mut told = Told::new(cx);
-    for _ in 0..AT_ONCE_TIMES {
+    let times = if case.disruptions.is_empty() { AT_ONCE_TIMES } else { DISRUPTED_TIMES };
+    for _ in 0..times {
         let scope = cx.scope();
         let recorder = Recorder::new(&scope, probed);
-        let mut workers: BTreeMap<u16, Vec<Step>> = BTreeMap::new();
-        for step in &case.steps {
-            workers.entry(step.worker).or_default().push(step.clone());
+        let mut left = case.steps.clone();
+        for disrupted in &case.disruptions {
+            let due = disrupted.after.as_micros();
+            let (before, after) = left.into_iter().partition(|step| u128::from(step.from_us) < due);
+            left = after;
+            let (made, ended) = tokio::join!(make(&recorder, before), disrupt(&scope, &recorder, disrupted));
+            made.and(ended)?;
+            disrupted.by.heal(&scope).await?;
+            recorder.is_back();
         }
-        let mut running = JoinSet::new();
-        for (worker, steps) in workers {
-            let recorder = recorder.clone();
-            running.spawn(async move {
-                for step in steps {
-                    let due = Duration::from_micros(step.from_us);
-                    tokio::time::sleep(due.saturating_sub(recorder.orchestrator().now())).await;
-                    recorder.make(worker, step.call).await?;
-                }
-                CheckResult::Ok(())
-            });
-        }
-        while let Some(ended) = running.join_next().await {
-            ended.map_err(|panic| Stop::broken(format!("a caller failed: {panic}")))??;
-        }
+        make(&recorder, left).await?;
         if recorder.judge(case.seed, &mut told) {
             return told.end();
         }
@@ -88,7 +84,38 @@ async fn at_once(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> CheckResul
     }
     told.end()?;
     cx.note(format!(
-        "not seen again in {AT_ONCE_TIMES} attempts, which is no proof that calls at the same time are right now"
+        "not seen again in {times} attempts, which is no proof that calls at the same time are right now"
     ));
     Ok(())
+}
+
+/// Lets each worker make its calls at their times.
+async fn make(recorder: &Recorder, steps: Vec<Step>) -> CheckResult {
+    let mut workers: BTreeMap<u16, Vec<Step>> = BTreeMap::new();
+    steps.into_iter().for_each(|step| workers.entry(step.worker).or_default().push(step));
+    let mut running = JoinSet::new();
+    for (worker, steps) in workers {
+        let recorder = recorder.clone();
+        running.spawn(async move {
+            for step in steps {
+                until(&recorder, Duration::from_micros(step.from_us)).await;
+                recorder.make(worker, step.call).await?;
+            }
+            CheckResult::Ok(())
+        });
+    }
+    while let Some(ended) = running.join_next().await {
+        ended.map_err(|panic| Stop::broken(format!("a caller failed: {panic}")))??;
+    }
+    Ok(())
+}
+
+async fn disrupt(cx: &Cx, recorder: &Recorder, disrupted: &Disrupted) -> CheckResult {
+    until(recorder, disrupted.after).await;
+    recorder.disrupted(disrupted.by);
+    disrupted.by.inject(cx).await
+}
+
+async fn until(recorder: &Recorder, due: Duration) {
+    tokio::time::sleep(due.saturating_sub(recorder.orchestrator().now())).await;
 }

@@ -15,11 +15,11 @@ mod used;
 use std::time::{Duration, Instant};
 
 use csi_harness::checks::registry::{Checks, Suite};
-use csi_harness::driver::{Away, Driver, DriverError, End};
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
+use crate::disruption::{Disruption, driver};
 use crate::load::Load;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
@@ -33,8 +33,8 @@ use used::Used;
 const WORKERS: u16 = 6;
 /// Longest time under load before the end.
 const LOAD_MAX: Duration = Duration::from_millis(60);
-/// How long a driver may take to stop.
-const STOP_GRACE: Duration = Duration::from_secs(10);
+/// How much longer callers go on while the driver takes its time to end.
+const LOAD_GRACE: Duration = Duration::from_secs(10);
 
 /// The restart suite.
 pub const SUITE: Suite = Suite { name: "restart", checks: Checks::Declared(&[CHECKS]), retired: &[] };
@@ -43,7 +43,7 @@ const CHECKS: &[&Check] = &[
     &memory::REMEMBERS,
     &told_again::TOLD_AGAIN,
     &UNDER_LOAD,
-    &in_use::KILLED,
+    &in_use::IN_USE,
     &in_use::REBOOT,
     &second::STARTED_TWICE,
     &started::STARTING,
@@ -65,11 +65,10 @@ check! {
         access: Each,
     }
     async |cx| {
-        let driver = driver(cx)?;
-        needs_memory(driver)?;
+        needs_memory(driver(cx)?)?;
         let probed = ProbedDriver::probe(cx).await?;
         let budget = Budget::new(cx, cx.config().effort.kills);
-        let mut rng = cx.rng();
+        let (mut rng, ends) = (cx.rng(), Disruption::under_load());
         let (mut told, mut longest) = (Told::new(cx), Duration::ZERO);
         let before = Stock::before(cx, &probed).await?;
         let mut rounds = 0;
@@ -77,9 +76,10 @@ check! {
             budget.tell_stage(cx, "end of the driver", rounds);
             let scope = cx.scope();
             let seed = rng.u64(..);
+            let end = ends[rounds as usize % ends.len()];
             rounds += 1;
             let is_first = told.is_all_right();
-            let round = Round { cx: &scope, probed: &probed, driver, seed, kills: rounds % 4 != 0 };
+            let round = Round { cx: &scope, probed: &probed, seed, end };
             match round.run(LOAD_MAX.mul_f64(rng.f64()), &mut told).await {
                 Ok(away) => longest = longest.max(away),
                 Err(stop) => {
@@ -103,59 +103,12 @@ check! {
     }
 }
 
-/// The driver, which a check may end.
-pub(crate) fn driver(cx: &Cx) -> CheckResult<&Driver> {
-    cx.target().driver().ok_or_else(|| Stop::skip("nobody may end the driver"))
-}
-
-pub(crate) async fn kill(driver: &Driver) -> CheckResult {
-    ended(driver.kill().await)
-}
-
-fn ended(end: Result<End, DriverError>) -> CheckResult {
-    end.map(drop).map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))
-}
-
-/// Starts the driver that was ended: how long it took until it answered.
-pub(crate) async fn bring_back(
-    cx: &Cx,
-    driver: &Driver,
-    how: &str,
-    unanswered: Vec<String>,
-) -> CheckResult<Duration> {
-    let away = match cx.target().bring_back().await {
-        Ok(took) => return Ok(took),
-        Err(away) => away,
-    };
-    let printed = driver.last_lines();
-    if !away.is_fault() {
-        return Err(too_slow(how, &away, &printed));
-    }
-    Err(Violation::new(format!("the driver does not answer after it was {how} and started again"))
-        .of(&req::GEN_ERR_001)
-        .expected("a driver that starts from any state that a kill can leave")
-        .actual(away)
-        .printed(printed)
-        .transcript(unanswered)
-        .into())
-}
-
-/// A driver that may only need longer than it was given.
-fn too_slow(how: &str, away: &Away, printed: &[String]) -> Stop {
-    let last = printed.last().map(|line| format!("; it printed last: {line}")).unwrap_or_default();
-    Stop::broken(format!(
-        "after the driver was {how} and started again: {away}; --restart-timeout (time-limits: restart-ms) gives it longer{last}"
-    ))
-}
-
 /// One life of the driver.
 struct Round<'a> {
     cx: &'a Cx,
     probed: &'a std::sync::Arc<ProbedDriver>,
-    driver: &'a Driver,
     seed: u64,
-    /// Whether it is killed, and not told to stop.
-    kills: bool,
+    end: &'static Disruption,
 }
 
 impl Round<'_> {
@@ -164,18 +117,17 @@ impl Round<'_> {
         let recorder = Recorder::new(self.cx, self.probed);
         let used = Used::begin(self.probed, &recorder).await?;
         let load = Load::new(&self.probed.profile, self.probed.usage);
-        let how = if self.kills { "killed" } else { "told to stop" };
         let (loaded, ended) = tokio::join!(
-            load.run(&recorder, WORKERS, u32::MAX, self.seed, Instant::now() + load_time + STOP_GRACE),
+            load.run(&recorder, WORKERS, u32::MAX, self.seed, Instant::now() + load_time + LOAD_GRACE),
             async {
                 tokio::time::sleep(load_time).await;
-                recorder.ended(how);
-                self.end().await
+                recorder.disrupted(self.end);
+                self.end.inject(self.cx).await
             }
         );
         loaded?;
         ended?;
-        let away = bring_back(self.cx, self.driver, how, recorder.unanswered()).await?;
+        let away = self.end.heal(self.cx).await.map_err(|stop| stop.transcript(recorder.unanswered()))?;
         recorder.is_back();
         load.look(&recorder).await?;
         if let Some(used) = used {
@@ -184,12 +136,5 @@ impl Round<'_> {
         }
         recorder.judge(self.seed, told);
         Ok(away)
-    }
-
-    async fn end(&self) -> CheckResult {
-        match self.kills {
-            true => kill(self.driver).await,
-            false => ended(self.driver.stop(STOP_GRACE).await),
-        }
     }
 }

@@ -1,14 +1,13 @@
 //! Calls one after another, each judged before the next one is made.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 
 use csi_proto::code_name;
-use serde::{Deserialize, Serialize};
 
 use crate::case::{BreachText, Case, Driver, FORM, Step};
+use crate::how::How;
 use crate::model::Model;
 use crate::model::answer::Answer;
 use crate::model::call::{Call, GroupCall, List, SnapshotCall, VolumeCall};
@@ -75,60 +74,6 @@ pub struct Doing {
     pub how: How,
 }
 
-/// How a call is made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum How {
-    /// And its answer waited for.
-    #[default]
-    Once,
-    /// And given up by the caller after so long.
-    #[serde(with = "micros", rename = "given-up-after-us")]
-    GivenUp(Duration),
-    /// And its connection broken after so long.
-    #[serde(with = "micros", rename = "broken-after-us")]
-    Broken(Duration),
-    /// And the driver killed and started again after so long.
-    #[serde(with = "micros", rename = "killed-after-us")]
-    Killed(Duration),
-    /// Until the driver says something other than "not now".
-    Insisting,
-}
-
-impl How {
-    /// Whether there is nothing special about it.
-    pub(crate) fn is_once(&self) -> bool {
-        *self == How::Once
-    }
-}
-
-/// What is worth a word, behind the answer.
-impl fmt::Display for How {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            How::Once | How::Insisting => Ok(()),
-            How::GivenUp(time) => write!(f, ", to be given up after {time:?}"),
-            How::Broken(time) => write!(f, ", its connection to be broken after {time:?}"),
-            How::Killed(time) => write!(f, ", the driver killed and started after {time:?}"),
-        }
-    }
-}
-
-/// Times in files.
-mod micros {
-    use std::time::Duration;
-
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        u64::deserialize(deserializer).map(Duration::from_micros)
-    }
-}
-
 impl Doing {
     /// The call made once, and its answer waited for.
     pub fn once(call: Call) -> Doing {
@@ -193,10 +138,8 @@ pub async fn play(
             if orchestrator.keeps_wire() { model.expected(call, orchestrator.now()) } else { Vec::new() };
         let made = match *how {
             How::Once => orchestrator.make(call).await?,
-            How::GivenUp(limit) => orchestrator.make_within(call, limit).await?,
-            How::Broken(limit) => orchestrator.make_and_break(call, limit).await?,
-            How::Killed(limit) => orchestrator.make_and_kill(call, limit).await?,
             How::Insisting => orchestrator.insist(call, pace.insists).await?,
+            How::Disrupted(disrupted) => orchestrator.make_disrupted(call, disrupted).await?,
         };
         let Some(made) = made else { continue };
         let taken = model.take(call, &made.answer, made.span);
@@ -325,6 +268,7 @@ pub(crate) fn case(cx: &Cx, seed: u64, breach: BreachText) -> Case {
             capabilities,
         },
         names: Default::default(),
+        disruptions: Vec::new(),
         steps: Vec::new(),
     }
 }

@@ -246,9 +246,9 @@ mod tests {
     use csi_harness::protocol::capability::Capability;
 
     use super::*;
+    use crate::how::How;
     use crate::model::call::{List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
     use crate::model::names::{Node, Target};
-    use crate::sequence::How;
 
     const USAGE: Usage = Usage { access: AccessType::Mount, mode: Mode::SingleNodeWriter };
     const SIZE: i64 = 1 << 30;

@@ -18,19 +18,26 @@ use super::toy::{Toy, Trait};
 /// How a history is made up.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// What all dice follow from.
     pub seed: u64,
+    /// Calls in all.
     pub calls: usize,
+    /// Callers at the same time.
     pub workers: u16,
+    /// Volumes at the most.
     pub volumes: u16,
     /// Of a hundred calls, those that are done and whose answer is lost, and as many that are not done.
     pub lost_percent: u64,
     /// Of a hundred calls, those that are turned away with ABORTED.
     pub aborted_percent: u64,
+    /// What the driver is like.
     pub traits: BTreeSet<Trait>,
+    /// What goes wrong between calls at the same time.
     pub races: BTreeSet<Race>,
 }
 
 impl Plan {
+    /// A plan that follows from the seed alone.
     pub fn new(seed: u64) -> Plan {
         Plan {
             seed,
@@ -61,6 +68,7 @@ pub enum Race {
 pub struct Dice(u64);
 
 impl Dice {
+    /// Dice that fall as the seed says.
     pub fn new(seed: u64) -> Dice {
         Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }

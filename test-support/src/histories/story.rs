@@ -17,12 +17,19 @@ use csi_suite_stateful::model::state_set::Stop;
 use csi_suite_stateful::model::{Model, Span, Taken};
 use tonic::Code;
 
+/// Bytes.
 pub const GIB: i64 = 1 << 30;
+/// One node writes.
 pub const WRITER: Usage = Usage { access: AccessType::Mount, mode: Mode::SingleNodeWriter };
+/// Many nodes write.
 pub const MANY: Usage = Usage { access: AccessType::Mount, mode: Mode::MultiNodeMultiWriter };
+/// The first node.
 pub const N1: Node = Node(0);
+/// The second node.
 pub const N2: Node = Node(1);
+/// The first path of a node.
 pub const T1: Target = Target(0);
+/// The second path of a node.
 pub const T2: Target = Target(1);
 
 /// A driver with every capability.
@@ -48,66 +55,82 @@ pub fn v(number: u16) -> Id {
     Name::volume(number - 1).id(0)
 }
 
+/// A snapshot.
 pub fn s(number: u16) -> Id {
     Name::snapshot(number - 1).id(0)
 }
 
+/// A group snapshot.
 pub fn g(number: u16) -> Id {
     Name::group(number - 1).id(0)
 }
 
+/// A volume of the usual size.
 pub fn wanted() -> Wanted {
     Wanted::of(Size::at_least(GIB), WRITER)
 }
 
+/// CreateVolume.
 pub fn create(volume: Id, wanted: Wanted) -> VolumeCall {
     VolumeCall::CreateVolume { name: volume.name, wanted }
 }
 
+/// DeleteVolume.
 pub fn delete(volume: Id) -> VolumeCall {
     VolumeCall::DeleteVolume { volume }
 }
 
+/// ControllerPublishVolume.
 pub fn attach(volume: Id, node: Node) -> VolumeCall {
     VolumeCall::ControllerPublishVolume { volume, node, usage: WRITER, readonly: false }
 }
 
+/// ControllerUnpublishVolume.
 pub fn detach(volume: Id, node: Node) -> VolumeCall {
     VolumeCall::ControllerUnpublishVolume { volume, node: Some(node) }
 }
 
+/// NodeStageVolume.
 pub fn stage(volume: Id, node: Node) -> VolumeCall {
     VolumeCall::NodeStageVolume { volume, node, usage: WRITER }
 }
 
+/// NodeUnstageVolume.
 pub fn unstage(volume: Id, node: Node) -> VolumeCall {
     VolumeCall::NodeUnstageVolume { volume, node }
 }
 
+/// NodePublishVolume.
 pub fn publish(volume: Id, node: Node, target: Target) -> VolumeCall {
     VolumeCall::NodePublishVolume { volume, node, target, usage: WRITER, readonly: false }
 }
 
+/// NodeUnpublishVolume.
 pub fn unpublish(volume: Id, node: Node, target: Target) -> VolumeCall {
     VolumeCall::NodeUnpublishVolume { volume, node, target }
 }
 
+/// ControllerExpandVolume.
 pub fn expand(volume: Id, bytes: i64) -> VolumeCall {
     VolumeCall::ControllerExpandVolume { volume, size: Size::at_least(bytes) }
 }
 
+/// ControllerGetVolume.
 pub fn look_up(volume: Id) -> VolumeCall {
     VolumeCall::ControllerGetVolume { volume }
 }
 
+/// CreateSnapshot.
 pub fn cut(snapshot: Id, volume: Id) -> SnapshotCall {
     SnapshotCall::CreateSnapshot { name: snapshot.name, volume }
 }
 
+/// DeleteSnapshot.
 pub fn drop_snapshot(snapshot: Id) -> SnapshotCall {
     SnapshotCall::DeleteSnapshot { snapshot }
 }
 
+/// CreateVolumeGroupSnapshot.
 pub fn cut_group(group: Id, volumes: &[Id]) -> GroupCall {
     GroupCall::CreateVolumeGroupSnapshot { name: group.name, volumes: volumes.to_vec() }
 }
@@ -123,6 +146,7 @@ pub fn facts(id: Id) -> VolumeFacts {
     }
 }
 
+/// What a right driver tells of a snapshot.
 pub fn snapshot_facts(snapshot: Id, volume: Id) -> SnapshotFacts {
     SnapshotFacts {
         id: Some(snapshot),
@@ -134,6 +158,7 @@ pub fn snapshot_facts(snapshot: Id, volume: Id) -> SnapshotFacts {
     }
 }
 
+/// What a right driver tells of a group snapshot.
 pub fn group_facts(group: Id, volumes: &[Id]) -> GroupFacts {
     let member = |(nth, volume): (u16, &Id)| {
         let id = group.name.members().id(nth);
@@ -147,30 +172,37 @@ pub fn group_facts(group: Id, volumes: &[Id]) -> GroupFacts {
     }
 }
 
+/// OK, with nothing in it.
 pub fn ok() -> Answer<Response> {
     Answer::Done(Response::Volume(VolumeResponse::Nothing))
 }
 
+/// OK of a call that made a volume.
 pub fn made(facts: VolumeFacts) -> Answer<Response> {
     Answer::Done(Response::Volume(VolumeResponse::Made(facts)))
 }
 
+/// OK of a call that looked at a volume.
 pub fn seen(facts: VolumeFacts) -> Answer<Response> {
     Answer::Done(Response::Volume(VolumeResponse::Seen(facts, Some([N1, N2].into()))))
 }
 
+/// OK of a call about a volume.
 pub fn said(said: VolumeResponse) -> Answer<Response> {
     Answer::Done(Response::Volume(said))
 }
 
+/// OK of a call that made a snapshot.
 pub fn cut_ok(facts: SnapshotFacts) -> Answer<Response> {
     Answer::Done(Response::Snapshot(SnapshotResponse::Seen(facts)))
 }
 
+/// OK of a call that made a group snapshot.
 pub fn group_ok(facts: GroupFacts) -> Answer<Response> {
     Answer::Done(Response::Group(GroupResponse::Seen(facts)))
 }
 
+/// A refusal.
 pub fn no(code: Code) -> Answer<Response> {
     Answer::Refused(code)
 }
@@ -178,6 +210,7 @@ pub fn no(code: Code) -> Answer<Response> {
 /// A model that hears of one call after another, a millisecond apart.
 #[derive(Clone, Debug)]
 pub struct Story {
+    /// What the driver is thought to keep.
     pub model: Model,
     now: Duration,
 }
@@ -189,14 +222,17 @@ impl Default for Story {
 }
 
 impl Story {
+    /// A story on a driver that can do everything.
     pub fn new() -> Story {
         Story::with(profile())
     }
 
+    /// A story on a driver of this profile.
     pub fn with(profile: DriverProfile) -> Story {
         Story { model: Model::new(profile), now: Duration::ZERO }
     }
 
+    /// A story on a driver that lacks capabilities.
     pub fn without(capabilities: &[Capability]) -> Story {
         let mut profile = profile();
         profile.capabilities.retain(|capability| !capabilities.contains(capability));
@@ -215,6 +251,7 @@ impl Story {
         self.now += Duration::from_secs(6);
     }
 
+    /// Takes in a call and its answer.
     pub fn take(&mut self, call: impl Into<Call>, answer: Answer<Response>) -> Taken {
         let invoked = self.now;
         self.now += Duration::from_millis(1);

@@ -15,29 +15,49 @@ use super::story::*;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trait {
     // Legal.
+    /// An id comes again with its name.
     IdsReturnWithNames,
+    /// A volume that has snapshots is not deleted.
     SnapshotsBlockDeletion,
+    /// A snapshot that has copies is not deleted.
     CopiesPinSnapshots,
+    /// A volume is deleted although it is in use.
     VolumesInUseAreDeleted,
+    /// A volume may be at two paths of a node.
     SecondPathsAllowed,
+    /// A volume serves many nodes, whatever it was asked for.
     ForManyNodesByNature,
+    /// Sizes are not told.
     SizesUnknown,
+    /// Lists come in small pages.
     SmallPages,
+    /// A call that undoes says NOT_FOUND of what is not there.
     UnknownIsNotFound,
     // Mistakes.
+    /// A name makes a second volume.
     ForgetsNames,
+    /// DeleteVolume says OK and does nothing.
     DeletesNothing,
+    /// A deleted volume is attached.
     AttachesWhatIsGone,
+    /// Whether a path was published to be read only is forgotten.
     ForgetsReadonly,
+    /// What was written is not there.
     LosesWrites,
+    /// A copy has nothing of its source.
     CopiesAreEmpty,
+    /// A volume that is taken from one node is taken from all.
     DetachesEverywhere,
+    /// The last entry of a list is missing.
     ListsWithoutTheLast,
+    /// A repeated CreateVolume tells another context.
     ChangesContext,
+    /// A name of a snapshot serves for every volume.
     SnapshotsOfAnyVolumeShareAName,
 }
 
 impl Trait {
+    /// Those that the specification allows.
     pub const LEGAL: [Trait; 9] = [
         Trait::IdsReturnWithNames,
         Trait::SnapshotsBlockDeletion,
@@ -49,6 +69,7 @@ impl Trait {
         Trait::SmallPages,
         Trait::UnknownIsNotFound,
     ];
+    /// Those that it does not.
     pub const MISTAKES: [Trait; 10] = [
         Trait::ForgetsNames,
         Trait::DeletesNothing,
@@ -106,6 +127,7 @@ fn nothing() -> Reply {
 }
 
 impl Toy {
+    /// A driver of these traits.
     pub fn with(traits: impl IntoIterator<Item = Trait>) -> Toy {
         Toy { traits: traits.into_iter().collect(), ..Toy::default() }
     }
@@ -123,6 +145,7 @@ impl Toy {
         id
     }
 
+    /// What it answers.
     pub fn call(&mut self, call: &Call) -> Answer<Response> {
         self.answers += 1;
         let reply = match call {
@@ -429,10 +452,12 @@ impl Toy {
 
 /// What races do to it.
 impl Toy {
+    /// Whether it has anything of that name.
     pub fn has(&self, name: Name) -> bool {
         self.disks.contains_key(&name)
     }
 
+    /// Loses what it has of that name.
     pub fn forget(&mut self, name: Name) {
         self.disks.remove(&name);
     }

@@ -5,9 +5,11 @@ use std::time::Duration;
 use csi_harness::prelude::*;
 
 use super::script::{Ground, Script, s, v};
+use crate::disruption::{DISCONNECTED, GIVEN_UP};
+use crate::how::How;
 use crate::model::generate::Room;
 use crate::model::names::Name;
-use crate::sequence::{How, Item};
+use crate::sequence::Item;
 
 /// Longest time after which a copy is given up; some are given up much sooner.
 const GIVEN_UP_MAX: Duration = Duration::from_millis(60);
@@ -91,12 +93,12 @@ fn name_again(script: Script<'_>) -> Script<'_> {
 
 fn given_up_restore(script: Script<'_>, after: Duration) -> Script<'_> {
     let cut = script.written(v(0)).unused(v(0)).snapshot(s(0), v(0));
-    cut.copy_twice(v(1), s(0), How::GivenUp, after).looked_at(v(1)).looked_at(v(0))
+    cut.copy_twice(v(1), s(0), GIVEN_UP.after(after)).looked_at(v(1)).looked_at(v(0))
 }
 
 fn given_up_clone(script: Script<'_>, after: Duration) -> Script<'_> {
     let source = script.written(v(0)).unused(v(0));
-    source.copy_twice(v(1), v(0), How::Broken, after).looked_at(v(1)).looked_at(v(0))
+    source.copy_twice(v(1), v(0), DISCONNECTED.after(after)).looked_at(v(1)).looked_at(v(0))
 }
 
 /// The source is used, written and deleted after it was cloned, and the clone as well.

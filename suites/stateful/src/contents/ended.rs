@@ -6,8 +6,10 @@ use csi_harness::prelude::*;
 
 use super::copies::soon;
 use super::script::{Ground, NODE, Script, TARGET, s, v};
+use crate::disruption::KILLED;
+use crate::how::How;
 use crate::model::call::{SnapshotCall, VolumeCall};
-use crate::sequence::{How, Item};
+use crate::sequence::Item;
 
 pub(super) fn all(ground: &Ground<'_>, rng: &mut fastrand::Rng) -> Vec<Vec<Item>> {
     let mut all = vec![in_use(ground), given_back(ground)];
@@ -23,7 +25,7 @@ pub(super) fn all(ground: &Ground<'_>, rng: &mut fastrand::Rng) -> Vec<Vec<Item>
 /// The driver is killed while it has nothing to do, and a workload has just read.
 fn killed(script: Script<'_>) -> Script<'_> {
     let read = VolumeCall::Read { volume: v(0), node: NODE, target: TARGET };
-    script.how(read, How::Killed(Duration::from_secs(1)))
+    script.how(read, KILLED.after(Duration::from_secs(1)))
 }
 
 /// What is mounted stays, and is the same when all is done again.
@@ -43,18 +45,18 @@ fn given_back<'a>(ground: &'a Ground<'a>) -> Script<'a> {
 
 fn restored<'a>(ground: &'a Ground<'a>, after: Duration) -> Script<'a> {
     let cut = ground.script().written(v(0)).unused(v(0)).snapshot(s(0), v(0));
-    cut.copy_twice(v(1), s(0), How::Killed, after).looked_at(v(1)).looked_at(v(0))
+    cut.copy_twice(v(1), s(0), KILLED.after(after)).looked_at(v(1)).looked_at(v(0))
 }
 
 fn cloned<'a>(ground: &'a Ground<'a>, after: Duration) -> Script<'a> {
     let source = ground.script().written(v(0)).unused(v(0));
-    source.copy_twice(v(1), v(0), How::Killed, after).looked_at(v(1)).looked_at(v(0))
+    source.copy_twice(v(1), v(0), KILLED.after(after)).looked_at(v(1)).looked_at(v(0))
 }
 
 /// A snapshot that was being taken is asked for again after its source was written.
 fn cut<'a>(ground: &'a Ground<'a>, after: Duration) -> Script<'a> {
     let snapshot = SnapshotCall::CreateSnapshot { name: s(0).name, volume: v(0) };
-    let taken = ground.script().written(v(0)).unused(v(0)).how(snapshot.clone(), How::Killed(after));
+    let taken = ground.script().written(v(0)).unused(v(0)).how(snapshot.clone(), KILLED.after(after));
     let again = taken.how(snapshot, How::Insisting).used(v(0)).writes(v(0)).unused(v(0));
     again.copy(v(1), s(0)).looked_at(v(1)).looked_at(v(0))
 }

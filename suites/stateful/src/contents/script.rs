@@ -1,15 +1,15 @@
 //! A sequence, written down as an orchestrator and its workloads go about it. What the driver does not advertise is left out.
 
-use std::time::Duration;
-
 use csi_harness::prelude::*;
 
+use crate::disruption::Disrupted;
+use crate::how::How;
 use crate::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use crate::model::call_context::DriverProfile;
 use crate::model::generate::{Room, SLOTS};
 use crate::model::names::{Id, Name, Node, Slot, Target};
 use crate::orchestrator::probed_driver::ProbedDriver;
-use crate::sequence::{Doing, How, Item};
+use crate::sequence::{Doing, Item};
 
 pub(super) const NODE: Node = Node(0);
 /// The place at which a volume is published.
@@ -67,8 +67,8 @@ impl Script<'_> {
         self
     }
 
-    pub(super) fn how(mut self, call: impl Into<Call>, how: How) -> Self {
-        self.items.push(Item::Doing(Doing { call: call.into(), how }));
+    pub(super) fn how(mut self, call: impl Into<Call>, how: impl Into<How>) -> Self {
+        self.items.push(Item::Doing(Doing { call: call.into(), how: how.into() }));
         self
     }
 
@@ -103,14 +103,8 @@ impl Script<'_> {
     }
 
     /// A copy that its caller does not wait for, and asks for again.
-    pub(super) fn copy_twice(
-        self,
-        volume: Id,
-        source: Id,
-        how: fn(Duration) -> How,
-        after: Duration,
-    ) -> Self {
-        let given_up = self.copy_with(volume, source, Room::AsSource, how(after));
+    pub(super) fn copy_twice(self, volume: Id, source: Id, given_up: Disrupted) -> Self {
+        let given_up = self.copy_with(volume, source, Room::AsSource, given_up.into());
         given_up.copy_with(volume, source, Room::AsSource, How::Insisting)
     }
 

@@ -9,7 +9,7 @@ use csi_harness::resources::workload::{self, Place, whereabouts};
 use csi_harness::spec::requirements::Requirement;
 
 use super::unless_forgotten;
-use super::{bring_back, driver, kill};
+use crate::disruption::{self, driver};
 
 /// Where the workload has written.
 const PLACE: Place = Place::near(0);
@@ -17,7 +17,7 @@ const PLACE: Place = Place::near(0);
 check! {
     /// Plugins are updated while pods run. kubelet publishes again for pods that stay, and gives back the volumes of those
     /// that went meanwhile without publishing them before.
-    pub(super) KILLED {
+    pub(super) IN_USE {
         id: "restart/in-use",
         title: "volumes that were in use when the driver was killed can be used further, and given back",
         spec: [req::NODE_STAGE_007, req::NODE_PUBLISH_005, req::NODE_UNPUBLISH_007, req::NODE_UNSTAGE_007, req::GEN_ERR_001],
@@ -88,9 +88,8 @@ impl Volumes<'_> {
 
     /// Kills the driver and starts it, on request without the mounts that there were: how many were taken away.
     async fn end_driver(&self, takes_mounts: bool) -> CheckResult<usize> {
-        let driver = driver(self.cx)?;
         let takes_mounts = takes_mounts && self.cx.shares_files_with_driver().await;
-        kill(driver).await?;
+        disruption::KILLED.inject(self.cx).await?;
         let taken = match takes_mounts {
             true => self.cx.unmount_below(self.paths())?,
             false => 0,
@@ -98,7 +97,7 @@ impl Volumes<'_> {
         if taken > 0 {
             self.cx.happened("the mounts of both volumes are taken away, as by a reboot");
         }
-        bring_back(self.cx, driver, "killed", Vec::new()).await?;
+        disruption::KILLED.heal(self.cx).await?;
         Ok(taken)
     }
 

@@ -6,7 +6,7 @@ use csi_harness::driver::Driver;
 use csi_harness::lifecycle::memory::FORGETFUL;
 use csi_harness::prelude::*;
 
-use super::{bring_back, driver, kill};
+use crate::disruption::{KILLED, driver};
 
 /// A driver that saves a while after its answer has saved by then.
 const SAVED: Duration = Duration::from_millis(1_500);
@@ -32,8 +32,7 @@ check! {
                 make(cx, &mut made, &mut story).await?;
                 cx.wait(Settles::Everything, time, time).await;
             }
-            kill(driver).await?;
-            let away = bring_back(cx, driver, "killed", Vec::new()).await?;
+            let away = KILLED.inject_and_heal(cx).await?;
             let told = format!("it answers after {} ms", away.as_millis());
             story.tell("the driver is killed and started".to_owned(), told);
             for (_, volume) in &made {

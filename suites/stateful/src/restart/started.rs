@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 
-use super::{bring_back, driver, kill};
+use crate::disruption::{KILLED, driver};
 
 /// Pause between two calls while the driver starts.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -22,7 +22,7 @@ check! {
     }
     async |cx| {
         let driver = driver(cx)?;
-        kill(driver).await?;
+        KILLED.inject(cx).await?;
         driver.start().await.map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))?;
         let until = Instant::now() + cx.target().restart_limit().min(cx.remaining() / 2);
         let mut remarked = false;
@@ -44,7 +44,7 @@ check! {
             }
             tokio::time::sleep(PAUSE).await;
         }
-        bring_back(cx, driver, "killed", Vec::new()).await.map(drop)
+        KILLED.heal(cx).await.map(drop)
     }
 }
 
@@ -59,12 +59,10 @@ check! {
         duplicate_of: "restart/under-load",
     }
     async |cx| {
-        let driver = driver(cx)?;
-        needs_memory(driver)?;
+        needs_memory(driver(cx)?)?;
         let request = cx.create_volume_request();
         let made = cx.create_volume(request.clone()).setup("a volume").await?;
-        kill(driver).await?;
-        bring_back(cx, driver, "killed", Vec::new()).await?;
+        KILLED.inject_and_heal(cx).await?;
         let again = cx.create_volume(request).await.must("give the volume that was made before it was killed")?;
         ensure!(
             again.volume_id == made.volume_id,
@@ -87,8 +85,7 @@ check! {
     }
     async |cx| {
         let driver = driver(cx)?;
-        kill(driver).await?;
-        bring_back(cx, driver, "killed", Vec::new()).await?;
+        KILLED.inject_and_heal(cx).await?;
         cx.break_connections().await;
         if cx.target().is_alive().await {
             return Ok(());
@@ -97,8 +94,7 @@ check! {
             .expected("an answer to whoever connects next")
             .actual("no answer")
             .printed(driver.last_lines());
-        kill(driver).await?;
-        bring_back(cx, driver, "killed", Vec::new()).await?;
+        KILLED.inject_and_heal(cx).await?;
         Err(ended.into())
     }
 }

@@ -5,7 +5,7 @@ use csi_harness::prelude::*;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
 use super::rules::RESTART_001;
-use super::{bring_back, driver, kill};
+use crate::disruption::{KILLED, driver};
 use crate::facts::{Change, Facts, Objects};
 
 check! {
@@ -27,14 +27,12 @@ check! {
         duplicate_of: "restart/remembers",
     }
     async |cx| {
-        let driver = driver(cx)?;
-        needs_memory(driver)?;
+        needs_memory(driver(cx)?)?;
         let objects = objects(cx).await?;
         let [of_driver, of_objects] = told(cx, &objects).await?;
         let [driver_again, objects_again] = told(cx, &objects).await?;
         let before = [of_driver.that_stay(&driver_again), of_objects.that_stay(&objects_again)];
-        kill(driver).await?;
-        bring_back(cx, driver, "killed", Vec::new()).await?;
+        KILLED.inject_and_heal(cx).await?;
         // What a driver reads again in the background is there after a while.
         let same = cx.eventually(Settles::Everything, || async {
             let changes = changed(cx, &objects, &before).await?;

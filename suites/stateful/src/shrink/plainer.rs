@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::how::How;
 use crate::model::call::{Call, GroupCall, Size, VolumeCall, Wanted};
 use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Kind, Name, Node, Target};
-use crate::sequence::{Doing, How};
+use crate::sequence::Doing;
 
 /// The ways in which a call can ask for less, or be made more simply: the plainest first.
 pub(super) fn ways(doing: &Doing, profile: &DriverProfile) -> Vec<Doing> {
@@ -14,7 +15,7 @@ pub(super) fn ways(doing: &Doing, profile: &DriverProfile) -> Vec<Doing> {
         How::Once => {
             calls(call, profile).into_iter().filter(|plainer| plainer != call).map(Doing::once).collect()
         }
-        How::GivenUp(_) | How::Broken(_) | How::Killed(_) | How::Insisting => vec![Doing::once(call.clone())],
+        How::Disrupted(_) | How::Insisting => vec![Doing::once(call.clone())],
     }
 }
 

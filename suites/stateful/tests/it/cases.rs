@@ -10,11 +10,12 @@ use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener, redact, v1};
 use csi_suite_stateful::case::{BreachText, CASE_BYTES_MAX, Came, Case, Driver, FORM, Format, Step};
+use csi_suite_stateful::disruption;
+use csi_suite_stateful::how::How;
 use csi_suite_stateful::model::answer::Answer;
 use csi_suite_stateful::model::call::{Call, List, Size, VolumeCall, Wanted};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::names::Name;
-use csi_suite_stateful::sequence::How;
 use serde_json::json;
 use tonic::Code;
 
@@ -82,6 +83,7 @@ fn case() -> Case {
             capabilities: vec![Capability::CreateDeleteVolume, Capability::NodeExpandVolume],
         },
         names: [(Name::volume(0), "\"it's\" 50% é".to_owned())].into(),
+        disruptions: Vec::new(),
         steps: vec![
             step(
                 create(v(1), Wanted { size, ..wanted() }).into(),
@@ -209,11 +211,13 @@ fn how_a_call_was_made_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let mut case = case();
     let (step, time) = (case.steps[0].clone(), Duration::from_micros(1500));
-    let hows = [How::Once, How::GivenUp(time), How::Broken(time), How::Killed(time), How::Insisting];
-    case.steps = hows.map(|how| Step { how, ..step.clone() }).into();
+    let disrupted = disruption::ALL.iter().map(|one| one.after(time).into());
+    let hows = [How::Once, How::Insisting].into_iter().chain(disrupted);
+    case.steps = hows.map(|how| Step { how, ..step.clone() }).collect();
+    case.disruptions = disruption::ALL.iter().map(|one| one.after(time)).collect();
     assert_eq!(Case::load(&case.store(folder.path()).unwrap()).unwrap(), case);
     let yaml = case.to_yaml().unwrap();
-    assert!(yaml.contains("killed-after-us: 1500") && yaml.matches("how:").count() == 4, "{yaml}");
+    assert!(yaml.contains("killed-after-us: 1500") && yaml.matches("how:").count() == 6, "{yaml}");
 }
 
 #[test]

@@ -1,0 +1,143 @@
+//! What a suite does to a driver, or to a call under way: a file for each kind, and one list of them. Sequences, the load of
+//! `restart`, stored cases and `csi-sanity replay` go by it.
+
+mod disconnected;
+mod ending;
+mod given_up;
+mod killed;
+mod started_twice;
+mod stopped;
+mod stored;
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+
+use csi_harness::prelude::*;
+
+pub use disconnected::DISCONNECTED;
+pub(crate) use ending::driver;
+pub use given_up::GIVEN_UP;
+pub use killed::KILLED;
+pub use started_twice::STARTED_TWICE;
+pub(crate) use started_twice::{look_for_one, start_twice};
+pub use stopped::STOPPED;
+pub(crate) use stored::of_entries;
+
+/// Every kind there is.
+pub static ALL: [&Disruption; 5] = [&GIVEN_UP, &DISCONNECTED, &KILLED, &STOPPED, &STARTED_TWICE];
+
+/// Something that is being done.
+pub(crate) type Doing<'a, T> = Pin<Box<dyn Future<Output = CheckResult<T>> + Send + 'a>>;
+
+/// A kind of disruption.
+pub struct Disruption {
+    /// What became of the driver, its connections or the call; `killed-after-us` in stored cases.
+    pub name: &'static str,
+    /// What is said of it behind the answer of a call.
+    description: &'static str,
+    /// What was done to the driver, in a sentence; of no use where it goes on.
+    participle: &'static str,
+    hits: Hits,
+    /// How many of the ends of a driver under load are of this kind, beside those of the others.
+    share_under_load: usize,
+    inject: for<'a> fn(&'a Cx) -> Doing<'a, ()>,
+    heal: for<'a> fn(&'a Cx) -> Doing<'a, Duration>,
+}
+
+/// What a disruption comes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hits {
+    /// The call, unless it was answered before: nobody waits for its answer.
+    Call,
+    /// The connections, unless the call was answered before.
+    Connections,
+    /// The driver, whether the call was answered or not.
+    Driver,
+}
+
+/// A disruption so long after the beginning of a call, or of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Disrupted {
+    /// What is done.
+    pub by: &'static Disruption,
+    /// When.
+    pub after: Duration,
+}
+
+impl Disruption {
+    /// The kind of that name.
+    pub fn named(name: &str) -> Option<&'static Disruption> {
+        ALL.iter().copied().find(|one| one.name == name)
+    }
+
+    /// Those that end a driver under load, each as often as it is to come.
+    pub(crate) fn under_load() -> Vec<&'static Disruption> {
+        ALL.iter().flat_map(|one| std::iter::repeat_n(*one, one.share_under_load)).collect()
+    }
+
+    /// This one, after so long.
+    pub fn after(&'static self, after: Duration) -> Disrupted {
+        Disrupted { by: self, after }
+    }
+
+    pub(crate) fn hits(&self) -> Hits {
+        self.hits
+    }
+
+    /// What was done to the driver, in a sentence.
+    pub(crate) fn participle(&self) -> &'static str {
+        self.participle
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// It cannot be done here, or failed.
+    pub(crate) async fn inject(&self, cx: &Cx) -> CheckResult {
+        (self.inject)(cx).await
+    }
+
+    /// Undoes it: how long it took until the driver answered again.
+    ///
+    /// # Errors
+    /// A violation if it does not come back.
+    pub(crate) async fn heal(&self, cx: &Cx) -> CheckResult<Duration> {
+        (self.heal)(cx).await
+    }
+
+    /// Does it, and undoes it at once.
+    ///
+    /// # Errors
+    /// As for [`Disruption::inject`] and [`Disruption::heal`].
+    pub(crate) async fn inject_and_heal(&self, cx: &Cx) -> CheckResult<Duration> {
+        self.inject(cx).await?;
+        self.heal(cx).await
+    }
+}
+
+impl PartialEq for Disruption {
+    fn eq(&self, other: &Disruption) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Disruption {}
+
+impl fmt::Debug for Disruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// As it stands behind the answer of a call.
+impl fmt::Display for Disrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} after {:?}", self.by.description, self.after)
+    }
+}
+
+/// Nothing is left of it that could be undone.
+fn nothing(_: &Cx) -> Doing<'_, Duration> {
+    Box::pin(async { Ok(Duration::ZERO) })
+}
