@@ -97,7 +97,7 @@ check! {
         let path = PathBuf::from(cx.staging_path().await?).join(UNUSUAL);
         let path = path.to_string_lossy();
         let published = cx.node_publish(cx.publish_request(&staged, &path)).once().await;
-        published.or_skip("such a path may be refused")?;
+        published.or_skip("such a path may be rejected")?;
         let point = Point { cx, path: &path, told: "target" };
         point.is_seen().await?;
         let undone = cx.node_unpublish(&staged.attached.volume.id, &path).await.any_answer()?;

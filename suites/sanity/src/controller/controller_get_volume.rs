@@ -12,7 +12,7 @@ check! {
     /// There is nothing to look up.
     NO_VOLUME_ID {
         id: "controller/controller-get-volume/no-volume-id",
-        title: "ControllerGetVolume without volume_id is refused",
+        title: "ControllerGetVolume without volume_id is rejected",
         spec: [req::CTRL_GETVOL_006, req::GEN_ERR_004],
         needs: [GET_VOLUME],
         refuted_by: ["controller-get-volume-empty-id-as-not-found", "invalid-argument-as-ok"],

@@ -129,7 +129,7 @@ async fn undone(cx: &Cx, unusual: &[Undo]) -> CheckResult {
                 "a volume is mounted still when everything was undone, after an unusual order of calls",
             )
             .expected(
-                "no mount: DeleteVolume of a volume in use is refused, or what is left of it can be undone",
+                "no mount: DeleteVolume of a volume in use is rejected, or what is left of it can be undone",
             )
             .actual(format!("{}, and then the right order", story.join(", "))),
         );

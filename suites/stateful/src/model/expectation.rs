@@ -169,7 +169,7 @@ impl fmt::Display for Expectation {
                 because => format!("{code} ({because})"),
             }
         });
-        let any = self.any_refusal.then(|| "any refusal".to_owned());
+        let any = self.any_refusal.then(|| "any rejection".to_owned());
         f.write_str(&done.into_iter().chain(refusals).chain(any).collect::<Vec<_>>().join(", or "))
     }
 }
@@ -388,7 +388,7 @@ mod tests {
         let expectation =
             must_be_refused(&req::CTRL_DELETEVOL_011, Code::FailedPrecondition, "of a volume in use")
                 .or_remark(Code::Internal, "FAILED_PRECONDITION says more")
-                .or_done_remark("nothing says that a driver able to must refuse");
+                .or_done_remark("nothing says that a driver able to must reject");
         assert_eq!(found(&expectation, Answer::Refused(Code::FailedPrecondition)), "fits");
         assert_eq!(found(&expectation, Answer::Refused(Code::Internal)), "odd");
         assert_eq!(found(&expectation, Answer::Done(())), "odd");
@@ -403,7 +403,7 @@ mod tests {
             .or_any_refusal();
         assert_eq!(
             expectation.to_string(),
-            "OK, or FAILED_PRECONDITION (the source may be in use), or any refusal"
+            "OK, or FAILED_PRECONDITION (the source may be in use), or any rejection"
         );
     }
 }

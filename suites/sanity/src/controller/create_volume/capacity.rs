@@ -139,7 +139,7 @@ check! {
             Ok(volume) => volume,
             Err(refused) => {
                 cx.warn(
-                    Violation::new("CreateVolume without capacity_range is refused")
+                    Violation::new("CreateVolume without capacity_range is rejected")
                         .expected("a volume of a size that the driver chooses")
                         .actual(refused),
                 );
@@ -154,7 +154,7 @@ check! {
     /// The caller has to learn that no retry will help.
     TOO_LARGE {
         id: "controller/create-volume/too-large",
-        title: "CreateVolume of an exbibyte is refused with OUT_OF_RANGE, unless it can be had",
+        title: "CreateVolume of an exbibyte is rejected with OUT_OF_RANGE, unless it can be had",
         spec: [req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],
@@ -173,7 +173,7 @@ check! {
     /// A file system does not fit into a byte.
     TOO_SMALL {
         id: "controller/create-volume/too-small",
-        title: "CreateVolume with limit_bytes 1 is refused with OUT_OF_RANGE, unless it can be had",
+        title: "CreateVolume with limit_bytes 1 is rejected with OUT_OF_RANGE, unless it can be had",
         spec: [req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_008],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],

@@ -52,7 +52,7 @@ check! {
         {
             // Parameters and secrets are between the driver and its user, so the request may lack one, or have a wrong one.
             let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
-            return Err(Stop::broken(format!("CreateVolume refuses a plain request: {refused}; {why}")));
+            return Err(Stop::broken(format!("CreateVolume rejects a plain request: {refused}; {why}")));
         }
         let volume = reply.must("make a volume")?;
         ensure!(

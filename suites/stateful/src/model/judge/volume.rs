@@ -309,11 +309,11 @@ fn delete(held: Held<'_, VolumeLife>, around: &CallContext) -> Expectation {
             Code::FailedPrecondition,
             "of a volume that is attached",
         )
-        .or_done_remark("nothing says that a driver able to delete it has to refuse");
+        .or_done_remark("nothing says that a driver able to delete it has to reject");
     }
     if life.is_in_use() {
         // A controller without attachments sees nothing of it.
-        return must(&req::CTRL_DELETEVOL_011, "delete the volume or refuse")
+        return must(&req::CTRL_DELETEVOL_011, "delete the volume or reject")
             .or(Code::FailedPrecondition, "a node uses it");
     }
     let expectation = must(&req::CTRL_DELETEVOL_001, "delete a volume that nobody uses");
@@ -349,7 +349,7 @@ fn attach(
                 .or_any_refusal()
         }
         None if usage != life.wanted.usage => {
-            must(&req::CTRL_PUBLISH_010, "publish the volume, or to refuse a use that it was not made for")
+            must(&req::CTRL_PUBLISH_010, "publish the volume, or to reject a use that it was not made for")
                 .or_any_refusal()
         }
         None if life.attached.is_empty() => must(&req::CTRL_PUBLISH_001, "publish a volume that no node has"),
