@@ -797,7 +797,7 @@ named! {
 }
 
 impl Defect {
-    /// Defects that show only in histories: after calls that overlap, are refused or are given up, and across restarts. The stateful
+    /// Defects that show only in histories: after calls that overlap, are rejected or are given up, and across restarts. The stateful
     /// suite has to find them; the checks of single RPCs need not.
     pub const IN_HISTORIES: &[Defect] = {
         use Defect::*;

@@ -211,7 +211,7 @@ pub struct RpcEntry {
     pub rpc: String,
     /// Calls that the driver did.
     pub done: u64,
-    /// Calls that it refused.
+    /// Calls that it rejected.
     pub refused: u64,
     /// Calls that nobody knows the end of.
     pub unanswered: u64,
@@ -493,7 +493,7 @@ pub struct CallEntry {
     /// What was answered, where the driver did it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
-    /// The status, where the driver refused.
+    /// The status, where the driver rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// Why there is no answer.

@@ -10,6 +10,7 @@ use csi_harness::protocol::capability::Capability;
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::outcome::Halt;
 use csi_harness::run::runner::{RunOptions, Runner};
+use csi_harness::text::size::sized;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 
 use super::trial::{self, Findings, Tried};
@@ -188,7 +189,7 @@ impl Survey {
             lines.push(format!("file systems that can be asked for: {}", self.fs_types.join(", ")));
         }
         if self.works() {
-            lines.push(format!("volumes were made with {} MiB", self.size_bytes >> 20));
+            lines.push(format!("volumes were made with {}", sized(self.size_bytes).short()));
         }
         lines
     }

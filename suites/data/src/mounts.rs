@@ -83,7 +83,7 @@ check! {
 
 check! {
     /// The kernel's table of mounts has spaces and backslashes of a path as numbers. A driver that looks its path up there, and
-    /// does not find it, has nothing to do. It may refuse such paths, which are legal but no kubelet has.
+    /// does not find it, has nothing to do. It may reject such paths, which are legal but no kubelet has.
     UNUSUAL_PATH {
         id: "data/mounts/unusual-path",
         title: "what was published at a path with spaces and backslashes is gone when it was unpublished",

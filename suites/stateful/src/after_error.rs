@@ -70,7 +70,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// Makes a volume. `None` if the driver refuses the right call even so, which other checks judge.
+    /// Makes a volume. `None` if the driver rejects the right call even so, which other checks judge.
     async fn of(cx: &Cx, kind: Kind) -> CheckResult<Option<Ground>> {
         let cx = cx.scope();
         let ground = Ground { volume: cx.node_volume().await?, cx };

@@ -220,7 +220,7 @@ check! {
 }
 
 check! {
-    /// A refused modification that is half done is worse than one that is done.
+    /// A rejected modification that is half done is worse than one that is done.
     REFUSED_CHANGES_NOTHING {
         id: "controller/controller-modify-volume/refused-changes-nothing",
         title: "a modification that was rejected leaves the volume as it was",

@@ -141,7 +141,7 @@ check! {
 }
 
 check! {
-    /// What differs between two volumes is nearly everything, and no backup of either. That it is refused is only inferred, and
+    /// What differs between two volumes is nearly everything, and no backup of either. That it is rejected is only inferred, and
     /// no code is named.
     OTHER_VOLUME {
         id: "metadata/get-metadata-delta/other-volume",

@@ -207,7 +207,7 @@ check! {
 }
 
 check! {
-    /// A driver may stage anything and refuse when it publishes. Where it does neither, the volume may be of use that way all
+    /// A driver may stage anything and reject when it publishes. Where it does neither, the volume may be of use that way all
     /// the same, so that it is only remarked on.
     BEYOND_VOLUME {
         id: "node/node-stage-volume/unsupported-access-type",

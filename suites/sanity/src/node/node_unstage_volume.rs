@@ -191,7 +191,7 @@ check! {
 }
 
 check! {
-    /// Whoever was refused, or heard nothing, gives the volume back before it tries anew.
+    /// Whoever was rejected, or heard nothing, gives the volume back before it tries anew.
     AFTER_REFUSAL {
         id: "node/node-unstage-volume/after-refused-staging",
         title: "NodeUnstageVolume after a NodeStageVolume that was rejected is OK",

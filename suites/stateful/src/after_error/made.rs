@@ -15,7 +15,7 @@ use crate::facts::{Change, Facts, Objects};
 const TIMES: usize = 3;
 
 check! {
-    /// Nobody knows of what a refused call has made, so that nobody deletes it.
+    /// Nobody knows of what a rejected call has made, so that nobody deletes it.
     pub(super) NOTHING_MADE {
         id: "after-error/nothing-made",
         title: "a call that is rejected with a definite no makes and changes nothing",

@@ -30,8 +30,8 @@ const UNUSUAL: [&[Undo]; 7] = [
 ];
 
 check! {
-    /// Nodes are drained by force, finalizers removed by hand, and controllers started anew in the middle of it. What is refused
-    /// then must not be refused for ever.
+    /// Nodes are drained by force, finalizers removed by hand, and controllers started anew in the middle of it. What is rejected
+    /// then must not be rejected for ever.
     pub(super) UNUSUAL_ORDER {
         id: "after-error/unusual-order",
         title: "what was undone or deleted too early is undone by the right order of calls afterwards",

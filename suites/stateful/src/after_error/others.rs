@@ -15,7 +15,7 @@ use crate::facts::{Change, Facts, Objects};
 const GIVEN_UP_MAX: Duration = Duration::from_millis(4);
 
 check! {
-    /// What is cleaned up behind a refusal must be its own: a workload that has done nothing wrong loses its volume otherwise.
+    /// What is cleaned up behind a rejection must be its own: a workload that has done nothing wrong loses its volume otherwise.
     pub(super) UNTOUCHED {
         id: "after-error/others-untouched",
         title: "calls that are rejected or given up leave other volumes and snapshots as they are",

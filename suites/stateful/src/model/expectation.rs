@@ -16,7 +16,7 @@ use super::answer::Answer;
 #[derive(Clone, Debug)]
 pub struct Expectation {
     rule: &'static Requirement,
-    /// Reads after "must", or after the name of the call where it has to be refused.
+    /// Reads after "must", or after the name of the call where it has to be rejected.
     what: &'static str,
     done: Done,
     refusals: Vec<Refusal>,
@@ -71,7 +71,7 @@ impl Expectation {
         self
     }
 
-    /// Permits any refusal.
+    /// Permits any rejection.
     #[must_use]
     pub fn or_any_refusal(mut self) -> Expectation {
         self.any_refusal = true;
@@ -272,7 +272,7 @@ pub struct Breach {
     pub expected: String,
     /// What this driver said.
     pub actual: String,
-    /// The code, where a refusal is what is wrong.
+    /// The code, where a rejection is what is wrong.
     pub code: Option<Code>,
     /// Whether nobody knows after it what the driver keeps.
     pub leaves_doubt: bool,
@@ -284,7 +284,7 @@ impl Breach {
         if self.rule.is_binding() { Finding::Wrong(vec![self]) } else { Finding::Odd(self) }
     }
 
-    /// The refusal that is wrong, if one is: what is said of it begins with the RPC.
+    /// The rejection that is wrong, if one is: what is said of it begins with the RPC.
     fn refused(&self) -> Option<(Rpc, Code)> {
         let method = self.message.split(' ').next()?;
         let rpc = RPCS.iter().find(|rpc| rpc.method == method)?;

@@ -25,7 +25,7 @@ async fn sized_volume(cx: &Cx, bytes: i64) -> CheckResult<(v1::CreateVolumeReque
 }
 
 check! {
-    /// A range that the volume fulfils is no reason to refuse it.
+    /// A range that the volume fulfils is no reason to reject it.
     COMPATIBLE_SIZE {
         id: "controller/create-volume/compatible-size",
         title: "CreateVolume with a name used before and a range that the volume fulfils answers with the volume",
@@ -126,7 +126,9 @@ fn larger_size(cx: &Cx, bytes: i64) -> CheckResult<i64> {
         Ok(large)
     } else {
         Err(Stop::skip(format!(
-            "--expand-size-bytes {large} is not above the {bytes} bytes of a small volume"
+            "--expand-size-bytes {} is not above the {} of a small volume",
+            sized(large).short(),
+            sized(bytes)
         )))
     }
 }
