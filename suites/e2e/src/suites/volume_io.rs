@@ -63,7 +63,7 @@ test! {
             let written = pod.sh(&format!("({repeated}) | sha256sum")).await?;
             let found = pod.sh(&format!("sha256sum < {file}")).await?;
             if found != written {
-                return Err(failed(format!("a file of {} has other data than was written", sized(*size)), written, found));
+                return Err(failed(format!("a file of {} has other data than was written", sized(size)), written, found));
             }
             pod.sh(&format!("rm {file}")).await?;
         }
