@@ -36,6 +36,7 @@ use crate::next::Next;
 use crate::provenance;
 use crate::repeat::Repeat;
 use crate::settings;
+use crate::standing::Standing;
 use crate::stop::{Stopper, say};
 use crate::suites::known_failing;
 
@@ -365,7 +366,10 @@ pub(crate) async fn connect(config: Config, driver: Option<Driver>) -> Result<Ar
         Ok(target) => Ok(target?),
         Err(_) => {
             say(&waiting);
-            Ok(connecting.await?)
+            let mut standing = Standing::begin();
+            let target = standing.during(&waiting, &mut connecting).await;
+            standing.clear();
+            Ok(target?)
         }
     }
 }

@@ -57,7 +57,7 @@ impl Standing {
     }
 
     /// Takes away what stands on a terminal.
-    pub(crate) fn end(self) {
+    pub(crate) fn clear(&self) {
         if self.is_terminal {
             // As above.
             let _ = std::io::stderr().write_all(ANEW.as_bytes());

@@ -16,6 +16,7 @@ use csi_proto::v1::volume_capability::access_mode::Mode;
 use super::trial::{self, Findings, Tried};
 use crate::error::Error;
 use crate::run;
+use crate::standing::Standing;
 use crate::stop::{Stopper, say};
 
 /// File systems that are asked for by name.
@@ -115,7 +116,10 @@ impl Survey {
         let mut leftovers = Leftovers;
         let mut runner = Runner::new(target.clone(), options, stopper.watch());
         runner.report_to(&mut leftovers);
-        runner.run(plan).await;
+        let what = fs_type.map_or_else(|| format!("{access} volumes"), str::to_owned);
+        let mut standing = Standing::begin();
+        standing.during(&format!("trying {what}"), runner.run(plan)).await;
+        standing.clear();
         Ok(target)
     }
 

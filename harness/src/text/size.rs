@@ -23,6 +23,11 @@ impl Bytes {
         unit.map(|(unit, bits)| format!("{}{unit}", self.0 >> bits))
     }
 
+    /// As the value of a field that names its unit itself, such as capacity_bytes: `1073741824 (1Gi)`.
+    pub fn of_field(self) -> String {
+        self.in_unit().map_or_else(|| self.0.to_string(), |unit| format!("{} ({unit})", self.0))
+    }
+
     /// No longer than it has to be, for lists of calls: `1Gi`, or the bytes where there is no such unit.
     pub fn short(self) -> String {
         self.in_unit().unwrap_or_else(|| self.to_string())
@@ -61,6 +66,8 @@ mod tests {
             "-1048576 bytes (-1Mi)",
         ];
         assert_eq!(told, expected);
+        assert_eq!(sized(1 << 30).of_field(), "1073741824 (1Gi)");
+        assert_eq!(sized(1023).of_field(), "1023");
         let short = [1 << 30, 320 << 20, (1 << 30) + 1].map(|number: i64| sized(number).short());
         assert_eq!(short, ["1Gi", "320Mi", "1073741825 bytes"]);
     }

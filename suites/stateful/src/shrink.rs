@@ -416,10 +416,7 @@ mod tests {
 
     #[test]
     fn one_call_stays_one() {
-        assert_eq!(
-            shrunk(vec![create(0)], |calls| !calls.is_empty()),
-            "CreateVolume v1 1Gi"
-        );
+        assert_eq!(shrunk(vec![create(0)], |calls| !calls.is_empty()), "CreateVolume v1 1Gi");
         let profile = profile();
         let insisting = Doing { call: create(0), how: How::Insisting };
         let mut shrinker = Shrinker::new(made(vec![insisting]), &profile);

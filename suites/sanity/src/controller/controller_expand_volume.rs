@@ -126,8 +126,8 @@ check! {
             capacity >= wanted,
             "the volume is smaller than what it was expanded to";
             of: &req::CTRL_EXPAND_011,
-            expected: format!("capacity_bytes of at least {wanted}"),
-            actual: format!("capacity_bytes {capacity}")
+            expected: format!("capacity_bytes of at least {}", sized(wanted).of_field()),
+            actual: format!("capacity_bytes {}", sized(capacity).of_field())
         );
         Ok(())
     }
@@ -155,8 +155,8 @@ check! {
         ensure!(
             response.capacity_bytes == wanted,
             "the volume does not have the only size that was allowed";
-            expected: format!("capacity_bytes {wanted}, or OUT_OF_RANGE"),
-            actual: format!("capacity_bytes {}", response.capacity_bytes)
+            expected: format!("capacity_bytes {}, or OUT_OF_RANGE", sized(wanted).of_field()),
+            actual: format!("capacity_bytes {}", sized(response.capacity_bytes).of_field())
         );
         Ok(())
     }
@@ -179,8 +179,8 @@ check! {
         ensure!(
             first.capacity_bytes == again.capacity_bytes,
             "the same expansion has two outcomes";
-            expected: format!("capacity_bytes {}", first.capacity_bytes),
-            actual: format!("capacity_bytes {}", again.capacity_bytes)
+            expected: format!("capacity_bytes {}", sized(first.capacity_bytes).of_field()),
+            actual: format!("capacity_bytes {}", sized(again.capacity_bytes).of_field())
         );
         Ok(())
     }
@@ -203,8 +203,8 @@ check! {
         ensure!(
             now.capacity_bytes >= large.capacity_bytes,
             "the volume is said to be smaller than before";
-            expected: format!("capacity_bytes of at least {}", large.capacity_bytes),
-            actual: format!("capacity_bytes {}", now.capacity_bytes)
+            expected: format!("capacity_bytes of at least {}", sized(large.capacity_bytes).of_field()),
+            actual: format!("capacity_bytes {}", sized(now.capacity_bytes).of_field())
         );
         Ok(())
     }
@@ -319,8 +319,8 @@ check! {
             ensure!(
                 response.capacity_bytes >= HUGE_BYTES,
                 "the expansion was not rejected, and not done";
-                expected: format!("OUT_OF_RANGE, or capacity_bytes of at least {HUGE_BYTES}"),
-                actual: format!("OK with capacity_bytes {}", response.capacity_bytes)
+                expected: format!("OUT_OF_RANGE, or capacity_bytes of at least {}", sized(HUGE_BYTES).of_field()),
+                actual: format!("OK with capacity_bytes {}", sized(response.capacity_bytes).of_field())
             );
         }
         Ok(())

@@ -171,8 +171,8 @@ check! {
         ensure!(
             size == 0 || size == grown.capacity_bytes,
             "ControllerGetVolume does not tell the size that ControllerExpandVolume answered";
-            expected: format!("capacity_bytes {}, or 0 for unknown", grown.capacity_bytes),
-            actual: format!("capacity_bytes {size}")
+            expected: format!("capacity_bytes {}, or 0 for unknown", sized(grown.capacity_bytes).of_field()),
+            actual: format!("capacity_bytes {}", sized(size).of_field())
         );
         Ok(())
     }

@@ -358,8 +358,8 @@ check! {
             restored.capacity_bytes == 0 || restored.capacity_bytes >= snapshot.size_bytes,
             "the volume is smaller than the snapshot that it was made from";
             of: &req::MSG_SNAPSHOT_001,
-            expected: format!("capacity_bytes of at least {}", snapshot.size_bytes),
-            actual: format!("capacity_bytes {}", restored.capacity_bytes)
+            expected: format!("capacity_bytes of at least {}", sized(snapshot.size_bytes).of_field()),
+            actual: format!("capacity_bytes {}", sized(restored.capacity_bytes).of_field())
         );
         Ok(())
     }

@@ -237,7 +237,7 @@ check! {
             cx.warn(
                 Violation::new("a volume above maximum_volume_size can be made")
                     .expected(format!("OUT_OF_RANGE for {} bytes", maximum + 1))
-                    .actual(format!("OK with capacity_bytes {}", volume.capacity_bytes)),
+                    .actual(format!("OK with capacity_bytes {}", sized(volume.capacity_bytes).of_field())),
             );
         }
         Ok(())

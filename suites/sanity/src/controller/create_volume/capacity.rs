@@ -31,8 +31,8 @@ fn ensure_at_least(volume: &v1::Volume, required_bytes: i64) -> CheckResult {
         volume.capacity_bytes == 0 || volume.capacity_bytes >= required_bytes,
         "the volume is smaller than required_bytes";
         of: &req::MSG_CAPRANGE_005,
-        expected: format!("capacity_bytes of at least {required_bytes}, or 0 for unknown"),
-        actual: volume.capacity_bytes
+        expected: format!("capacity_bytes of at least {}, or 0 for unknown", sized(required_bytes).of_field()),
+        actual: sized(volume.capacity_bytes).of_field()
     );
     Ok(())
 }
@@ -42,8 +42,8 @@ fn ensure_at_most(volume: &v1::Volume, limit_bytes: i64) -> CheckResult {
         volume.capacity_bytes <= limit_bytes,
         "the volume is larger than limit_bytes";
         of: &req::MSG_CAPRANGE_008,
-        expected: format!("capacity_bytes of at most {limit_bytes}, or OUT_OF_RANGE"),
-        actual: volume.capacity_bytes
+        expected: format!("capacity_bytes of at most {}, or OUT_OF_RANGE", sized(limit_bytes).of_field()),
+        actual: sized(volume.capacity_bytes).of_field()
     );
     Ok(())
 }

@@ -182,7 +182,7 @@ check! {
         let made = Violation::new("CreateVolume with required_bytes above limit_bytes must be rejected, but succeeded")
             .of(&req::CTRL_CREATEVOL_018)
             .expected(refusal)
-            .actual(format!("OK with capacity_bytes {}", volume.capacity_bytes));
+            .actual(format!("OK with capacity_bytes {}", sized(volume.capacity_bytes).of_field()));
         // Where nobody knows the size (0), nobody knows that it lies outside of the range: storage without quotas says so.
         if volume.capacity_bytes == 0 { cx.warn(made) } else { return Err(made.into()) }
         Ok(())

@@ -237,8 +237,8 @@ check! {
             ensure!(
                 copy.capacity_bytes == 0 || copy.capacity_bytes >= larger,
                 "the copy is not as large as asked for";
-                expected: format!("capacity_bytes of at least {larger}, or 0 for unknown"),
-                actual: copy.capacity_bytes
+                expected: format!("capacity_bytes of at least {}, or 0 for unknown", sized(larger).of_field()),
+                actual: sized(copy.capacity_bytes).of_field()
             );
         }
         Ok(())
@@ -283,7 +283,7 @@ check! {
         cx.warn(
             Violation::new("a copy is smaller than its source")
                 .expected(format!("OUT_OF_RANGE, since the source has {} and the limit is {}", sized(size), sized(limit)))
-                .actual(format!("OK with capacity_bytes {}", copy.capacity_bytes)),
+                .actual(format!("OK with capacity_bytes {}", sized(copy.capacity_bytes).of_field())),
         );
         Ok(())
     }
