@@ -316,7 +316,8 @@ pub(crate) struct E2eArgs {
     /// and how to fix it
     #[arg(long, conflicts_with_all = ["plan", "cleanup", "dry_run", "shard"])]
     pub(crate) preflight: bool,
-    /// Make every warning about the definition an error: keys that Kubernetes ignores, and files that are missing
+    /// Make every warning about the definition an error: keys that Kubernetes ignores, files that are missing, and values that
+    /// look like a template that nobody filled in
     #[arg(long)]
     pub(crate) strict_definition: bool,
     /// Directory that kubelet has its paths in [default: a new temporary one; with --node-access /var/lib/kubelet]
@@ -591,7 +592,7 @@ pub(crate) struct VolumeArgs {
     /// A mount flag of mount volumes; repeatable
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub(crate) mount_flag: Vec<String>,
-    /// Size of the volumes made [default: 320 MiB, or more where the driver refuses that]
+    /// Size of the volumes made [default: 320Mi, or more where the driver rejects that]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) volume_size_bytes: Option<i64>,
     /// Size that volumes are expanded to [default: twice the volume size]

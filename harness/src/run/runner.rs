@@ -653,7 +653,7 @@ impl<'a> Runner<'a> {
             }
             Found::Invalid(refused) => {
                 let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
-                format!("CreateVolume refuses a plain request: {refused}; {why}")
+                format!("CreateVolume rejects a plain request: {refused}; {why}")
             }
         };
         self.emit(&Event::Remark(&remark));

@@ -81,14 +81,14 @@ check! {
     /// Sends a request that is refused.
     IS_REFUSED {
         id: "inventory/is-refused",
-        title: "a volume without a name is refused",
+        title: "a volume without a name is rejected",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
         runs: Serial,
     }
     async |cx| {
         let request = v1::CreateVolumeRequest { name: String::new(), ..cx.create_volume_request() };
-        cx.create_volume(request).await.any_answer()?.err().ok_or_else(|| Stop::broken("it was not refused"))?;
+        cx.create_volume(request).await.any_answer()?.err().ok_or_else(|| Stop::broken("it was not rejected"))?;
         Ok(())
     }
 }

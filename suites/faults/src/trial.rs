@@ -292,7 +292,7 @@ impl Trial<'_> {
         );
         if misleads {
             let wrong = Violation::new(format!(
-                "{} is refused with a code that does not say that the driver cannot do it now",
+                "{} is rejected with a code that does not say that the driver cannot do it now",
                 self.fault.step.rpc()
             ));
             let expected = "INTERNAL, UNAVAILABLE, ABORTED or the like, on which the call is made again";

@@ -175,14 +175,14 @@ pub static SAID_AGAIN: &[(&Requirement, &[&Requirement])] = &[
 pub static ONLY_WARNED: &[(&Requirement, &str)] = &[
     (
         &req::CTRL_CAPACITY_002,
-        "storage is shared and moves, and may be told as 0 or refused where nothing can be made",
+        "storage is shared and moves, and may be told as 0 or rejected where nothing can be made",
     ),
     (
         &req::CTRL_CAPACITY_003,
         "storage is shared and moves, and what a parameter changes the driver alone knows",
     ),
     (&req::CTRL_EXPAND_014, "the field is optional, and a driver may leave it unread"),
-    (&req::CTRL_PUBLISH_010, "a controller may leave it to the node to refuse"),
+    (&req::CTRL_PUBLISH_010, "a controller may leave it to the node to reject"),
     (
         &req::ID_PROBE_007,
         "what a driver that starts still waits for does not show, and a missing dependency is an error by ID-PROBE-014",

@@ -114,7 +114,7 @@ grows! {
     REFUSED_ATTACHMENTS = "growth/refused-attachments", "a driver takes up no more with each volume that it refuses to attach", RefusedAttachments by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, NODE], refuted_by ["controller-publish-refusal-keeps-socket"],
         duplicate_of "growth/looks";
-    /// Kubelet repeats what is refused for as long as the pod is there.
+    /// Kubelet repeats what is rejected for as long as the pod is there.
     REFUSED_STAGINGS = "growth/refused-stagings", "a driver takes up no more with each volume that it refuses to stage", RefusedStagings by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, NODE, STAGE_UNSTAGE_VOLUME], refuted_by ["node-stage-refusal-leaves-zombie"],
         duplicate_of "growth/looks";

@@ -75,10 +75,10 @@ check! {
 }
 
 check! {
-    /// A request that is refused leaves things as they are, so that the right one is answered as before.
+    /// A request that is rejected leaves things as they are, so that the right one is answered as before.
     AFTER_ERRORS {
         id: "idempotency/after-an-error",
-        title: "a call is answered as before after one that contradicts it was refused",
+        title: "a call is answered as before after one that contradicts it was rejected",
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [

@@ -27,7 +27,7 @@ pub(crate) enum Smallest {
     Shows(Sequence),
     /// The driver only needed time.
     NeedsTime,
-    /// The refusal did not come again.
+    /// The rejection did not come again.
     Once,
     /// Another check has come to tell it meanwhile.
     ToldElsewhere,

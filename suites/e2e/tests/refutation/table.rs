@@ -193,7 +193,7 @@ pub(crate) static ROWS: &[Row] = &[
         Defect::TakesAnyAttributes,
         "answers ControllerModifyVolume without looking at the parameters",
         "volume-modify/dynamic-pv-default-fs:should-recover-from-invalid-target-vac-by-updating-pvc-to-new-valid-vac",
-        "the driver refuses the attributes",
+        "the driver rejects the attributes",
     ),
     row(
         Defect::NegativeCapacity,
@@ -245,7 +245,7 @@ pub(crate) static ROWS: &[Row] = &[
     ),
     mock(
         MockDefect::NodeGetVolumeHealthRefusesStagingPath,
-        "refuses NodeGetVolumeHealth with a staging path, as kubelet always has one",
+        "rejects NodeGetVolumeHealth with a staging path, as kubelet always has one",
         "volume-health/dynamic-pv-block-volmode:return-normal-volume-health",
         "cannot be found out",
     ),

@@ -21,7 +21,7 @@ check! {
     /// There is nothing to attach.
     NO_VOLUME_ID {
         id: "controller/controller-publish-volume/no-volume-id",
-        title: "ControllerPublishVolume without volume_id is refused",
+        title: "ControllerPublishVolume without volume_id is rejected",
         spec: [req::CTRL_PUBLISH_007, req::GEN_ERR_004],
         needs: [PUBLISH_UNPUBLISH_VOLUME, NODE],
         refuted_by: ["controller-publish-empty-volume-id-as-not-found", "invalid-argument-as-ok"],
@@ -41,7 +41,7 @@ check! {
     /// There is nothing to attach to.
     NO_NODE_ID {
         id: "controller/controller-publish-volume/no-node-id",
-        title: "ControllerPublishVolume without node_id is refused",
+        title: "ControllerPublishVolume without node_id is rejected",
         spec: [req::CTRL_PUBLISH_008, req::GEN_ERR_004],
         needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME],
         refuted_by: ["controller-publish-empty-node-id-as-not-found", "invalid-argument-as-ok"],
@@ -61,7 +61,7 @@ check! {
     /// How a volume is attached depends on how it will be used.
     NO_VOLUME_CAPABILITY {
         id: "controller/controller-publish-volume/no-volume-capability",
-        title: "ControllerPublishVolume without volume_capability is refused",
+        title: "ControllerPublishVolume without volume_capability is rejected",
         spec: [req::CTRL_PUBLISH_011, req::GEN_ERR_004, req::GEN_ERR_001],
         needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME, NODE],
         refuted_by: [
@@ -258,7 +258,7 @@ check! {
     /// What neither the driver nor its storage can do has to be said before the volume reaches the node.
     UNSUPPORTED_CAPABILITY {
         id: "controller/controller-publish-volume/unsupported-capability",
-        title: "ControllerPublishVolume with a capability that CreateVolume refuses is refused",
+        title: "ControllerPublishVolume with a capability that CreateVolume rejects is rejected",
         spec: [req::CTRL_PUBLISH_010],
         needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE],
         refuted_by: ["controller-publish-accepts-any-capability"],
@@ -266,7 +266,7 @@ check! {
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
         let Some(capability) = super::common::refused_capability(cx).await? else {
-            return Err(Stop::skip("the driver refuses none of the capabilities tried"));
+            return Err(Stop::skip("the driver rejects none of the capabilities tried"));
         };
         let request = v1::ControllerPublishVolumeRequest {
             volume_capability: Some(capability),
@@ -275,7 +275,7 @@ check! {
         if cx.controller_publish(request).await.any_answer()?.is_ok() {
             // A controller without insight may leave the verdict to the node.
             cx.warn(
-                Violation::new("a volume can be published with a capability that CreateVolume refuses")
+                Violation::new("a volume can be published with a capability that CreateVolume rejects")
                     .expected("an error that fits, such as INVALID_ARGUMENT")
                     .actual("OK"),
             );

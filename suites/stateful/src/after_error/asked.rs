@@ -174,7 +174,7 @@ impl Asked {
         }
     }
 
-    /// The calls that a driver has reason to refuse, one wrong thing in each.
+    /// The calls that a driver has reason to reject, one wrong thing in each.
     pub(super) fn wrong(&self, cx: &Cx) -> Vec<Wrong> {
         match self {
             Asked::CreateVolume(request) => wrong_volumes(cx, request),

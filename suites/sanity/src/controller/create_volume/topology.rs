@@ -151,7 +151,7 @@ check! {
     /// It requires nothing and prefers nothing; callers in the field send it all the same.
     EMPTY {
         id: "controller/create-volume/empty-topology-requirement",
-        title: "CreateVolume with empty accessibility_requirements is refused",
+        title: "CreateVolume with empty accessibility_requirements is rejected",
         spec: [req::MSG_TOPOREQ_002],
         needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["create-volume-accepts-empty-topology-requirement"],
