@@ -3,6 +3,7 @@
 
 mod mistake;
 mod state;
+pub mod storage;
 mod tools;
 
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use tonic::{Request, Response, Status, async_trait};
 use crate::Reply;
 pub use mistake::Mistake;
 use state::{Kind, State, Thing};
+use storage::Storage;
 use tools::{Told as _, beside, is_blank, loop_devices, mounts_at, mounts_of, must, run, text};
 
 /// The name of its only node.
@@ -47,6 +49,8 @@ struct Inner {
     noted: Mutex<BTreeSet<String>>,
     /// Whether the storage could not be reached once.
     was_offline: AtomicBool,
+    /// A server that keeps the list of volumes, if there is one.
+    storage: Option<Storage>,
 }
 
 /// Holds a volume until it is dropped.
@@ -62,11 +66,15 @@ impl Drop for Held<'_> {
 }
 
 impl PlainDriver {
-    /// A driver with its files in a directory.
+    /// A driver with its files in a directory, and its list of volumes at the server of that address, if there is one.
     ///
     /// # Errors
     /// Its state cannot be trusted, in words.
-    pub fn new(directory: &Path, mistake: Option<Mistake>) -> Result<PlainDriver, String> {
+    pub fn new(
+        directory: &Path,
+        mistake: Option<Mistake>,
+        storage: Option<String>,
+    ) -> Result<PlainDriver, String> {
         for place in ["volumes", "snapshots"] {
             fs::create_dir_all(directory.join(place)).map_err(|error| error.to_string())?;
         }
@@ -78,6 +86,7 @@ impl PlainDriver {
             everything: Mutex::default(),
             noted: Mutex::default(),
             was_offline: AtomicBool::new(false),
+            storage: storage.map(|address| Storage::new(address, mistake)),
         })))
     }
 
@@ -99,6 +108,7 @@ impl PlainDriver {
             let _everything = inner.has(Mistake::LocksEverything).then(|| inner.everything.lock().unwrap());
             inner.reach_storage()?;
             let held = inner.hold(&id)?;
+            inner.ask_storage("list")?;
             let done = work(&inner);
             if done.is_err() && inner.has(Mistake::KeepsLockAfterError) {
                 std::mem::forget(held);
@@ -122,6 +132,11 @@ impl Inner {
             return Ok(());
         }
         Err(Status::unavailable("the storage cannot be reached"))
+    }
+
+    /// The names that the storage has; none where there is no server.
+    fn ask_storage(&self, request: &str) -> Result<Option<Vec<String>>, Status> {
+        self.storage.as_ref().map(|storage| storage.ask(request)).transpose()
     }
 
     fn hold(&self, id: &str) -> Result<Held<'_>, Status> {
@@ -161,6 +176,7 @@ impl Inner {
     fn create(&self, request: &CreateVolumeRequest) -> Result<Volume, Status> {
         let bytes = request.capacity_range.map_or(64 << 20, |range| range.required_bytes.max(1 << 20));
         if let Some(made) = self.state().named(Kind::Volume, &request.name) {
+            self.ask_storage(&format!("put {}", made.id))?;
             return match made.bytes == bytes {
                 true => Ok(told(made, request)),
                 false => Err(Status::already_exists("it has another size")),
@@ -185,6 +201,7 @@ impl Inner {
         let (kind, name, source) = (Kind::Volume, request.name.clone(), String::new());
         let made = Thing { kind, id, name, bytes, source };
         self.state().put(made.clone())?;
+        self.ask_storage(&format!("put {}", made.id))?;
         Ok(told(made, request))
     }
 
@@ -206,13 +223,16 @@ impl Inner {
         } else {
             copied?;
         }
-        fs::File::open(&unfinished).and_then(|copy| copy.sync_all()).told()?;
+        if !self.has(Mistake::SyncsNoCopy) {
+            fs::File::open(&unfinished).and_then(|copy| copy.sync_all()).told()?;
+        }
         fs::rename(&unfinished, to).told()?;
         tools::sync(to.parent().unwrap())
     }
 
     fn delete(&self, id: &str) -> Result<(), Status> {
         let image = self.image(id);
+        self.ask_storage(&format!("remove {id}"))?;
         if self.state().find(Kind::Volume, id).is_none() {
             return Ok(());
         }
@@ -511,7 +531,14 @@ impl PlainDriver {
     }
 
     async fn list_volumes(&self, _: Request<ListVolumesRequest>) -> Reply<ListVolumesResponse> {
-        let all = self.0.state().all(Kind::Volume).cloned().collect::<Vec<_>>();
+        let inner = self.0.clone();
+        let stored = tokio::task::spawn_blocking(move || inner.ask_storage("list")).await.unwrap();
+        let stored = match stored {
+            Err(_) if self.0.has(Mistake::ListsNothingUnreached) => Some(Vec::new()),
+            stored => stored?,
+        };
+        let mut all = self.0.state().all(Kind::Volume).cloned().collect::<Vec<_>>();
+        all.retain(|volume| stored.as_ref().is_none_or(|stored| stored.contains(&volume.id)));
         let entry = |volume: Thing| {
             let told = told(volume, &CreateVolumeRequest::default());
             list_volumes_response::Entry { volume: Some(told), status: None }

@@ -102,6 +102,19 @@ impl Step {
         }
     }
 
+    /// What an orchestrator does again after a loss of power in this step, before it goes on: what was on the node is there no more.
+    pub(crate) fn had_on_node(self, is_answered: bool) -> &'static [Step] {
+        match (self, is_answered) {
+            (Step::Stage, true) | (Step::Publish, false) => &[Step::Stage],
+            (Step::Publish, true) | (Step::ExpandController | Step::ExpandNode, _) => {
+                &[Step::Stage, Step::Publish]
+            }
+            (Step::StageAgain, true) | (Step::PublishAgain, false) => &[Step::StageAgain],
+            (Step::PublishAgain, true) => &[Step::StageAgain, Step::PublishAgain],
+            _ => &[],
+        }
+    }
+
     /// Whether a life without it shows as much of the others.
     pub(crate) fn is_optional(self) -> bool {
         matches!(

@@ -60,6 +60,15 @@ const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/answers-before-writing", "crash-points/create-volume/answer/killed"),
     ("plain/stays-offline", "hooks/node-stage/storage/broken"),
     ("plain/takes-offline-for-gone", "hooks/delete-volume/storage/broken"),
+    ("plain/syncs-nothing", "power/create-volume/answer/keeps-none"),
+    ("plain/syncs-no-contents", "power/create-volume/answer/keeps-names"),
+    ("plain/syncs-no-directory", "power/create-volume/answer/keeps-none"),
+    ("plain/syncs-no-copy", "power/create-snapshot/answer/keeps-names"),
+    ("plain/keeps-dead-connection", "backend-network/node-stage/backend:1/reset"),
+    ("plain/waits-without-limit", "backend-network/node-stage/backend:1/half-open"),
+    ("plain/never-forgets-timeout", "backend-network/node-stage/backend:1/black-hole"),
+    ("plain/lists-nothing-unreached", "backend-network/node-stage/backend:1/reset"),
+    ("plain/believes-half-an-answer", "backend-network/node-stage/backend:1/cut-in-answer"),
     ("plain/ignores-failed-write", "system-calls/create-volume/rename:1/EIO"),
 ];
 
