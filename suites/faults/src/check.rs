@@ -86,6 +86,10 @@ check! {
             "plain/ends-on-error",
             "plain/says-unknown",
             "plain/says-not-found",
+            "plain/takes-unreadable-for-unmounted",
+            "plain/gives-up-on-mount",
+            "plain/notes-grown-too-early",
+            "plain/takes-corrected-for-broken",
         ],
         runs: Erases,
         access: Each,
@@ -104,7 +108,7 @@ check! {
         title: "a driver that is killed before any change it makes, or right after its answer, knows what it has answered for and can be asked again",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
-        refuted_by: ["plain/writes-in-place", "plain/answers-before-writing"],
+        refuted_by: ["plain/writes-in-place", "plain/answers-before-writing", "plain/cleans-at-start"],
         runs: EndsAtWork,
         access: Each,
     }
@@ -138,11 +142,11 @@ check! {
 }
 
 check! {
-    /// A node without memory stops a process for minutes, a disk is full, a file system with errors is mounted again for reading. Callers give
-    /// up meanwhile, and come again.
+    /// A node without memory stops a process for minutes, a disk is full, a file system with errors is mounted again for reading, a leak has
+    /// used up what a process may open. Callers give up meanwhile, and come again.
     RESOURCES {
         id: "faults/resources",
-        title: "a driver that is frozen, or finds every disk full or for reading only, loses nothing, and goes on when that is over",
+        title: "a driver that is frozen, finds every disk full or for reading only, or can open nothing, loses nothing, and goes on when that is over",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["plain/ends-on-error", "plain/keeps-lock-after-error"],
@@ -186,6 +190,7 @@ check! {
             "plain/syncs-no-contents",
             "plain/syncs-no-directory",
             "plain/syncs-no-copy",
+            "plain/remembers-mounts",
         ],
         runs: EndsAtWork,
         access: Each,

@@ -127,10 +127,12 @@ impl Look {
                 there.insert(format!("mount {}", point.display()));
             }
         }
-        for (device, file) in mounts::loops() {
-            if below(Path::new(&file), &places.images) {
-                there.insert(format!("loop device {device} of {file}"));
-            }
+        // The device of a volume that was given back and is had again may be another one.
+        let mut devices_of = BTreeMap::<String, u32>::new();
+        for file in mounts::loops().into_values().filter(|file| below(Path::new(file), &places.images)) {
+            let devices = devices_of.entry(file.clone()).or_default();
+            *devices += 1;
+            there.insert(format!("loop device {devices} of {file}"));
         }
         for dir in &places.directories {
             let entries = fs::read_dir(dir).into_iter().flatten().flatten().take(ENTRIES_MAX);

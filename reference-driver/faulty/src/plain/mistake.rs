@@ -80,6 +80,18 @@ defects! {
     ListsNothingUnreached = "plain/lists-nothing-unreached";
     /// An answer of the storage that was broken off is taken for a whole one.
     BelievesHalfAnAnswer = "plain/believes-half-an-answer";
+    /// A mountpoint(1) that fails is taken for no mount.
+    TakesUnreadableForUnmounted = "plain/takes-unreadable-for-unmounted";
+    /// A mount that could not be taken away once is never tried again.
+    GivesUpOnMount = "plain/gives-up-on-mount";
+    /// That a volume is staged is noted on the disk, and believed after a reboot.
+    RemembersMounts = "plain/remembers-mounts";
+    /// What is staged is emptied when the driver starts.
+    CleansAtStart = "plain/cleans-at-start";
+    /// A file system is noted as grown before it is.
+    NotesGrownTooEarly = "plain/notes-grown-too-early";
+    /// An e2fsck that has corrected something is taken for one that cannot, and the volume is refused for ever.
+    TakesCorrectedForBroken = "plain/takes-corrected-for-broken";
     /// A state that cannot be written is kept in memory alone, with OK for an answer.
     IgnoresFailedWrite = "plain/ignores-failed-write";
 }

@@ -53,7 +53,10 @@ const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/formats-again-each-time", "commands/node-stage/mkfs.ext4:1/code-1"),
     ("plain/forgets-before-removing", "commands/delete-volume/rm:1/code-1"),
     ("plain/makes-another-each-time", "commands/create-volume/truncate:1/dies-at-the-end"),
-    ("plain/ends-on-error", "commands/node-publish/mount:1/code-32 resources/node-publish/files/read-only"),
+    (
+        "plain/ends-on-error",
+        "commands/node-publish/mount:1/code-32 resources/node-publish/driver/no-descriptors",
+    ),
     ("plain/says-unknown", "commands/node-publish/mount:1/code-32"),
     ("plain/says-not-found", "commands/node-publish/mount:1/code-32"),
     ("plain/writes-in-place", "crash-points/create-volume/call:4/killed"),
@@ -69,6 +72,12 @@ const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/never-forgets-timeout", "backend-network/node-stage/backend:1/black-hole"),
     ("plain/lists-nothing-unreached", "backend-network/node-stage/backend:1/reset"),
     ("plain/believes-half-an-answer", "backend-network/node-stage/backend:1/cut-in-answer"),
+    ("plain/takes-unreadable-for-unmounted", "commands/node-unpublish/mountpoint:1/code-1"),
+    ("plain/gives-up-on-mount", "commands/node-unpublish/umount:1/code-32"),
+    ("plain/remembers-mounts", "power/node-publish/answer/keeps-none"),
+    ("plain/cleans-at-start", "crash-points/node-publish/answer/killed"),
+    ("plain/notes-grown-too-early", "commands/node-stage-with-data/resize2fs:1/code-1"),
+    ("plain/takes-corrected-for-broken", "commands/node-stage-with-data/e2fsck:1/code-1"),
     ("plain/ignores-failed-write", "system-calls/create-volume/rename:1/EIO"),
 ];
 

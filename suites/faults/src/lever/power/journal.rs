@@ -5,7 +5,7 @@
 //! came before any fsync; contents survive an fsync of their file, and without one in any order or not at all. What is written back
 //! early, for want of memory, is durable, as on a true machine.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -83,6 +83,14 @@ impl Change {
         matches!(self, Change::Write { .. })
     }
 
+    /// The length of the file is durable, and the write to it before is not: undone, it leaves zeros where there was nothing.
+    fn lies_within(&mut self, last: u64, shortest: u64) {
+        let Change::Write { at, new, old, old_len, .. } = self else { return };
+        new.truncate(usize::try_from(shortest.saturating_sub(*at)).unwrap_or(usize::MAX));
+        old.resize(new.len(), 0);
+        *old_len = last;
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Change::Write { new, old, .. } => new.len() + old.len(),
@@ -91,11 +99,13 @@ impl Change {
         }
     }
 
-    /// Undoes it. Of contents that nobody can find any more, nothing has to be undone.
+    /// Whether it is of contents that nobody can find any more.
+    fn is_nowhere(&self, tree: &Tree) -> bool {
+        matches!(self, Change::Write { .. } | Change::Truncate { .. }) && tree.path(self.node()).is_err()
+    }
+
     fn undo(self, tree: &mut Tree) -> io::Result<Change> {
-        let is_found = tree.path(self.node()).is_ok();
         match &self {
-            Change::Write { .. } | Change::Truncate { .. } if !is_found => {}
             Change::Write { node, at, old, old_len, .. } => {
                 let file = tree.file(*node, true)?;
                 file.write_all_at(old, *at)?;
@@ -236,13 +246,18 @@ impl Journal {
         *last == node && at + new.len() as u64 == to && new.len() < CHANGE_BYTES_MAX && is_in_order
     }
 
-    /// A file was made durable, and with it all names and lengths. What was written before a length that is durable may be so, too.
+    /// A file was made durable, and with it all names and lengths.
     pub(super) fn sync(&mut self, node: Node) {
-        let mut durable = BTreeSet::from([node]);
-        for change in std::mem::take(&mut self.changes).into_iter().rev() {
-            if let Change::Truncate { node, .. } = change {
-                durable.insert(node);
-            } else if change.is_write() && !durable.contains(&change.node()) {
+        // Of each file the last length, and the shortest.
+        let mut lengths = BTreeMap::<Node, (u64, u64)>::new();
+        for mut change in std::mem::take(&mut self.changes).into_iter().rev() {
+            if let Change::Truncate { node, len, .. } = change {
+                let known = lengths.entry(node).or_insert((len, len));
+                known.1 = known.1.min(len);
+            } else if change.is_write() && change.node() != node {
+                if let Some((last, shortest)) = lengths.get(&change.node()) {
+                    change.lies_within(*last, *shortest);
+                }
                 self.changes.push_front(change);
             }
         }
@@ -290,15 +305,18 @@ impl Journal {
     ) -> io::Result<Lost> {
         let mut all = VecDeque::new();
         while let Some(change) = self.changes.pop_back() {
-            all.push_front(change.undo(tree)?);
+            if !change.is_nowhere(tree) {
+                all.push_front((self.changes.len(), change.undo(tree)?));
+            }
         }
         self.bytes = 0;
-        let torn = all.iter().rposition(Change::is_write).filter(|_| tears);
+        let writes = all.iter().rev().filter(|(_, change)| change.is_write());
+        let torn = writes.map(|(number, _)| *number).next().filter(|_| tears);
         let share = |number| if torn == Some(number) { Share::Half } else { Share::All };
-        let again = all.iter().enumerate().filter(|(number, _)| keeps(*number));
+        let again = all.iter().filter(|(number, _)| keeps(*number));
         // What a change is about may be lost.
-        let kept = again.filter_map(|(number, change)| change.redo(tree, share(number)).ok()).collect();
-        Ok(Lost { all, kept })
+        let kept = again.filter_map(|(number, change)| change.redo(tree, share(*number)).ok()).collect();
+        Ok(Lost { all: all.into_iter().map(|(_, change)| change).collect(), kept })
     }
 }
 
@@ -384,6 +402,20 @@ mod tests {
         assert_eq!(journal.kinds(), []);
         journal.lose(&mut tree, |_| false, false).unwrap();
         assert_eq!(state(dir.path()), "new text");
+    }
+
+    #[test]
+    fn a_length_is_durable_before_what_was_written() {
+        let dir = tempdir().unwrap();
+        fs::write(dir.path().join("state"), "old").unwrap();
+        let (mut tree, mut journal) = (Tree::open(dir.path()).unwrap(), Journal::default());
+        let node = tree.look(ROOT, "state".as_ref()).unwrap();
+        journal.push(write(&tree, node, 0, b"longer text").unwrap());
+        journal.push(truncate(&tree, node, 6).unwrap());
+        journal.sync(ROOT);
+        assert_eq!(journal.kinds(), [Kind::Contents { names: 0 }]);
+        journal.lose(&mut tree, |_| false, false).unwrap();
+        assert_eq!(state(dir.path()), "old\0\0\0");
     }
 
     #[test]
