@@ -306,7 +306,7 @@ async fn try_each(bench: &Bench<'_>, lever: &dyn Lever, tries: &[Try]) -> CheckR
         if Instant::now() >= until || told.len() >= cx.config().effort.faults as usize * 2 {
             break;
         }
-        cx.stage("fault", tried as u64 + 1, Some(tries.len() as u64));
+        cx.stage(fault.step.told(), tried as u64 + 1, Some(tries.len() as u64));
         let told_before = told.times();
         let went = bench.try_one(lever, fault, &mut told).await?;
         if let Some(path) = stored_in {

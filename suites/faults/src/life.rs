@@ -32,6 +32,11 @@ macro_rules! steps {
                 match self { $(Step::$variant => $id,)+ }
             }
 
+            /// What is tried in it, for who waits.
+            pub(crate) fn told(self) -> &'static str {
+                match self { $(Step::$variant => concat!($id, ", fault"),)+ }
+            }
+
             /// The call that it is.
             pub(crate) fn rpc(self) -> &'static str {
                 match self { $(Step::$variant => $rpc,)+ }

@@ -10,6 +10,8 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
+use rustix::fs::{FallocateFlags, SeekFrom};
+
 use super::tree::{Entry, Made, Node, Tree};
 
 /// Bytes that are kept of changes that are not durable.
@@ -170,6 +172,45 @@ pub(super) fn truncate(tree: &Tree, node: Node, len: u64) -> io::Result<Change> 
     let tail = read(&file, len, usize::try_from(old_len.saturating_sub(len)).unwrap_or_default())?;
     file.set_len(len)?;
     Ok(Change::Truncate { node, len, old_len, tail })
+}
+
+/// What an allocation has changed.
+#[derive(Debug)]
+pub(super) enum Allocated {
+    /// Nothing that anybody could read.
+    Nothing,
+    Change(Change),
+    /// More than can be kept, or what cannot be told: a file system may make it durable at once.
+    Unknown,
+}
+
+/// Allocates room in a file, or gives it back.
+pub(super) fn allocate(
+    file: &File,
+    node: Node,
+    flags: FallocateFlags,
+    at: u64,
+    len: u64,
+) -> io::Result<Allocated> {
+    let old_len = file.metadata()?.len();
+    let blanks = FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE;
+    let is_blank = rustix::fs::seek(file, SeekFrom::Data(at)).map_or(true, |data| data >= at + len);
+    let bytes = usize::try_from(len.min(old_len.saturating_sub(at))).unwrap_or(usize::MAX);
+    let is_kept = flags.intersects(blanks) && !is_blank && bytes <= CHANGE_BYTES_MAX;
+    let old = if is_kept { read(file, at, bytes)? } else { Vec::new() };
+    rustix::fs::fallocate(file, flags, at, len)?;
+    let len = file.metadata()?.len();
+    let is_known = flags.difference(blanks | FallocateFlags::KEEP_SIZE).is_empty();
+    Ok(match flags.intersects(blanks) {
+        _ if !is_known => Allocated::Unknown,
+        true if is_kept => {
+            let new = vec![0; old.len()];
+            Allocated::Change(Change::Write { node, at, new, old, old_len })
+        }
+        true if !is_blank => Allocated::Unknown,
+        _ if len != old_len => Allocated::Change(Change::Truncate { node, len, old_len, tail: Vec::new() }),
+        _ => Allocated::Nothing,
+    })
 }
 
 /// Removes a name.

@@ -11,7 +11,7 @@ use rustix::fs::{FallocateFlags, Timestamps};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::journal::{self, CHANGE_BYTES_MAX, Change, Journal, Kind, Lost};
+use super::journal::{self, Allocated, CHANGE_BYTES_MAX, Change, Journal, Kind, Lost};
 use super::tree::{Entry, Made, MadeKind, Node, Tree, set_times};
 use super::way::Way;
 
@@ -306,9 +306,15 @@ impl Store {
             return Err(Errno::IO.into());
         }
         let (node, file) = self.open.get(&handle).ok_or(Errno::BADF)?;
-        rustix::fs::fallocate(file, FallocateFlags::from_bits_retain(mode), at, len)?;
-        // What it did to the contents can't be undone, and a file system may write that at once.
-        self.journal.sync_contents(*node);
+        let flags = FallocateFlags::from_bits_retain(mode);
+        if self.is_dead || self.tree.path(*node).is_err() {
+            return Ok(rustix::fs::fallocate(file, flags, at, len)?);
+        }
+        match journal::allocate(file, *node, flags, at, len)? {
+            Allocated::Nothing => {}
+            Allocated::Change(change) => self.journal.push(change),
+            Allocated::Unknown => self.journal.sync_contents(*node),
+        }
         Ok(())
     }
 
