@@ -208,8 +208,7 @@ check! {
         };
         let mut power = Power::begin(seen.into_seen(), &places).await?;
         let ended = try_all(cx, power::NAME, &mut power, Power::nothing).await;
-        power.end().await?;
-        ended
+        ended.and(power.end().await)
     }
 }
 

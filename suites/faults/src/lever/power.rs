@@ -66,6 +66,49 @@ pub(crate) fn try_it() -> CheckResult {
     })
 }
 
+/// The directory that the driver keeps its files in.
+fn directory_of(seen: &Supervised<'_>, places: &Places, mounts: &[PathBuf]) -> CheckResult<PathBuf> {
+    let named = seen.cx.config().state_dir.as_ref().and_then(|dir| dir.canonicalize().ok());
+    let directory = named.or_else(|| places.own_directory(seen.written())).ok_or_else(|| {
+        let unseen =
+            "the driver was seen to write no file into a directory of its own, and --state-dir names none";
+        lacks(unseen.to_owned())
+    })?;
+    let told = directory.display();
+    if mounts.iter().any(|own| own.starts_with(&directory)) {
+        return Err(lacks(format!("the tests have their paths in {told}, where the driver keeps its files")));
+    }
+    let is_below = |path: &Path| path != directory && path.starts_with(&directory);
+    let is_in_use = mounts::points().iter().any(|point| is_below(point))
+        || mounts::loops().values().any(|file| is_below(Path::new(file)));
+    match is_in_use {
+        true => Err(lacks(format!("volumes in {told}, where the driver keeps its files, are in use"))),
+        false => Ok(directory),
+    }
+}
+
+/// Lays a disk over a directory, and starts the driver on it.
+async fn lay_over(seen: &Supervised<'_>, directory: &Path) -> CheckResult<Disk> {
+    let (cx, told) = (seen.cx, directory.display());
+    let killed = seen.driver().kill().await;
+    killed.map_err(|error| Stop::broken(format!("failed to end the driver: {error}")))?;
+    cx.will_mount(directory);
+    let failed = |why: String| {
+        cx.has_unmounted(directory);
+        lacks(why)
+    };
+    let disk = Disk::over(directory).map_err(|error| {
+        failed(format!("no file system of our own (FUSE) can be mounted over {told}: {error}"))
+    })?;
+    match cx.target().bring_back().await {
+        Ok(_) => Ok(disk),
+        Err(away) => {
+            drop(disk);
+            Err(failed(format!("the driver does not start with a file system of ours over {told}: {away}")))
+        }
+    }
+}
+
 fn lacks(why: String) -> Stop {
     Stop::skip(format!("{why}. Without it, nothing is known of {COSTS}"))
 }
@@ -76,46 +119,23 @@ impl<'a> Power<'a> {
     /// # Errors
     /// Skip where it cannot be had, with the reason.
     pub(crate) async fn begin(seen: Supervised<'a>, places: &Places) -> CheckResult<Power<'a>> {
-        let cx = seen.cx;
         let mounts: Vec<PathBuf> = places.mounts().map(Path::to_owned).collect();
-        let named = cx.config().state_dir.as_ref().and_then(|dir| dir.canonicalize().ok());
-        let directory = named.or_else(|| places.own_directory(seen.written())).ok_or_else(|| {
-            lacks(
-                "the driver was seen to write no file into a directory of its own, and --state-dir names none".to_owned(),
-            )
-        })?;
-        let told = directory.display();
-        if mounts.iter().any(|own| own.starts_with(&directory)) {
-            return Err(lacks(format!(
-                "the tests have their paths in {told}, where the driver keeps its files"
-            )));
-        }
-        let in_use =
-            mounts::points().into_iter().any(|point| point != directory && point.starts_with(&directory))
-                || mounts::loops().values().any(|file| Path::new(file).starts_with(&directory));
-        if in_use {
-            return Err(lacks(format!("volumes in {told}, where the driver keeps its files, are in use")));
-        }
-        let driver = seen.driver();
-        driver.kill().await.map_err(|error| Stop::broken(format!("failed to end the driver: {error}")))?;
-        cx.will_mount(&directory);
-        let disk = Disk::over(&directory);
-        let back = cx.target().bring_back().await;
-        let disk = disk.map_err(|error| {
-            cx.has_unmounted(&directory);
-            lacks(format!("no file system of our own (FUSE) can be mounted over {told}: {error}"))
-        })?;
-        if let Err(away) = back {
-            // The directory is as it was when the disk is gone.
-            return Err(lacks(format!(
-                "the driver does not start with a file system of ours over {told}: {away}"
-            )));
-        }
-        let store = disk.shared();
-        seen.calls.when_synced(move || store.lock().sync_all());
-        cx.note(format!("what is lost with the power was written to {told}"));
+        let laid = match directory_of(&seen, places, &mounts) {
+            Ok(directory) => lay_over(&seen, &directory).await.map(|disk| (directory, disk)),
+            Err(stop) => Err(stop),
+        };
+        let (directory, disk) = match laid {
+            Ok(laid) => laid,
+            Err(stop) => {
+                seen.end().await?;
+                return Err(stop);
+            }
+        };
+        seen.cx.note(format!("what is lost with the power was written to {}", directory.display()));
         let (points, at_answer) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Power { seen, mounts, directory, disk: Mutex::new(disk), points, at_answer })
+        let power = Power { seen, mounts, directory, disk: Mutex::new(disk), points, at_answer };
+        power.look_for_sync();
+        Ok(power)
     }
 
     /// Takes the disk away.
