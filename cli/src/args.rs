@@ -10,7 +10,7 @@ use csi_driver_definitions::Quantity;
 use csi_go_flags::parse_duration;
 use csi_harness::checks::shard::Shard;
 use csi_harness::config::profile::Profile;
-use csi_harness::config::{AccessType, PathLayout};
+use csi_harness::config::{AccessType, BackendProxy, PathLayout};
 use csi_harness::protocol::capability::Capability;
 use csi_harness::protocol::version::{CsiVersion, Version};
 use csi_mock_driver::Defect;
@@ -564,9 +564,13 @@ pub(crate) struct TargetArgs {
     /// Process of the driver on this machine, to see what it takes up [default: who listens at its socket]
     #[arg(long, value_name = "PID")]
     pub(crate) driver_pid: Option<u32>,
-    /// Directory in which the driver keeps what it knows and has, to see whether it grows
+    /// Directory in which the driver keeps what it knows and has, to see whether it grows, and to lose with the power what is not durable
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state_dir: Option<PathBuf>,
+    /// Proxy that the run breaks connections with: it listens at one address, and connects to the back end at the other. Tell the driver
+    /// that its back end is at LISTEN; repeatable
+    #[arg(long, value_name = "LISTEN=TARGET")]
+    pub(crate) backend_proxy: Vec<BackendProxy>,
     /// Nobody else uses the driver and its back end, so that the run fails for whatever stays there; so it does where it has started
     /// a driver that had nothing
     #[arg(long)]

@@ -11,6 +11,7 @@ pub(crate) mod ledger;
 mod list;
 pub mod memory;
 pub mod node;
+pub mod own_mounts;
 pub(crate) mod size;
 mod snapshot;
 mod undo;

@@ -8,7 +8,7 @@ use csi_proto::{Rpc, UnaryCall, v1};
 use tonic::Code;
 
 use super::ledger::driver_is_gone;
-use super::{group, hooks};
+use super::{group, hooks, own_mounts};
 use crate::client::answer::{Answer, Exists, NoAnswer, Refused};
 use crate::client::patience::{Pauses, Settles};
 use crate::client::session::Session;
@@ -88,6 +88,7 @@ impl Thing {
                 }
                 _ => Ok(()),
             },
+            Thing::Mount(path) => own_mounts::take_away(path).map_err(|error| error.to_string()),
             Thing::Broken { hook, what } => hooks::heal(session.config(), hook, what).await,
         }
     }
