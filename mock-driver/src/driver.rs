@@ -30,6 +30,7 @@ use crate::capability::{Capabilities, Capability};
 use crate::config::{Config, ConfigError, CrashMode, Failure, NodeConfig};
 use crate::defect::Defect;
 use crate::defects::{Kept, SAVING, forget_at_restart};
+use crate::inspect::Files;
 use crate::quirk::Quirk;
 use crate::state::{Access, Content, Map, State, StateFile, Store, Usage, Volume};
 use crate::validate::{self, invalid};
@@ -74,6 +75,8 @@ pub struct Shared {
     pub(crate) busy: Mutex<BTreeMap<String, Option<ConnectionNumber>>>,
     /// Ids of volumes whose health goes on being told of although that is over; for defects.
     pub(crate) haunted: Mutex<BTreeMap<String, VolumeHealth>>,
+    /// What was last written of volumes and snapshots.
+    pub(crate) inspected: Mutex<Files>,
     /// Snapshots that a stream was cut off of; for a defect.
     pub(crate) cut_off: Mutex<BTreeSet<String>>,
     /// Whether a name has spoilt what every request reads; for a defect.
@@ -182,6 +185,7 @@ impl MockDriver {
             calls: AtomicU32::new(0),
             put_off: Mutex::default(),
             haunted: Mutex::default(),
+            inspected: Mutex::default(),
             cut_off: Mutex::default(),
             is_spoilt: AtomicBool::new(false),
             busy: Mutex::default(),

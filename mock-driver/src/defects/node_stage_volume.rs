@@ -8,7 +8,10 @@ use super::{check_lengths, forgive, host, is_incomplete, recode, volume_not_foun
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
-use crate::state::Usage;
+use crate::state::{Usage, Volume};
+
+/// What a file system needs, as a defect has it.
+const FILE_SYSTEM_BYTES_MIN: i64 = 4 << 20;
 
 pub(crate) async fn node_stage_volume(
     driver: &MockDriver,
@@ -30,6 +33,9 @@ pub(crate) async fn node_stage_volume(
         || (has(Defect::NodeStageAcceptsIncompleteCapability) && is_incomplete(capability))
     {
         return Ok(NodeStageVolumeResponse {});
+    }
+    if has(Defect::NodeStageFailsOnSmallVolumes) && is_too_small(driver, asked) {
+        return Err(Status::internal("mkfs: the device is too small for a file system"));
     }
     let mut request = asked.clone();
     if let Some(present) = staged(driver, asked) {
@@ -61,4 +67,11 @@ fn staged(driver: &MockDriver, asked: &NodeStageVolumeRequest) -> Option<Usage> 
     let state = driver.state();
     let volume = state.volumes.get(&asked.volume_id)?;
     volume.on(driver.this_node()).staged.get(&asked.staging_target_path).cloned()
+}
+
+/// Whether the volume has less room than some file systems need.
+fn is_too_small(driver: &MockDriver, asked: &NodeStageVolumeRequest) -> bool {
+    let state = driver.state();
+    let is_small = |volume: &Volume| volume.capacity_bytes < FILE_SYSTEM_BYTES_MIN && !volume.is_block();
+    state.volumes.get(&asked.volume_id).is_some_and(is_small)
 }

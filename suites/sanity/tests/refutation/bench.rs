@@ -101,6 +101,8 @@ async fn run(
     config.health =
         HealthHooks { make_ill: Some(make_ill), make_well: Some(make_well), ..Default::default() };
     mock.health_dir = Some(dir.path().to_owned());
+    config.inspect_command = Some(csi_mock_driver::inspect::command(dir.path()));
+    mock.inspect_dir = Some(dir.path().to_owned());
     let driver = MockDriver::new(mock)?;
     let (stop_driver, stopped) = watch::channel(());
     let mut serving = JoinSet::new();

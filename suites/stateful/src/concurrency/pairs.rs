@@ -211,8 +211,8 @@ impl Lane {
             calls.push(SnapshotCall::CreateSnapshot { name, volume }.into());
         }
         if self.profile.has(Capability::ExpandVolume) {
-            let size = Size::at_least(self.profile.larger_bytes);
-            calls.push(VolumeCall::ControllerExpandVolume { volume, size }.into());
+            let expand = |size| VolumeCall::ControllerExpandVolume { volume, size };
+            calls.extend(self.profile.expansions().map(expand).map(Call::from));
         }
         if self.profile.has(Capability::ListVolumes) {
             calls.push(Call::List(List::Volumes));
