@@ -75,6 +75,8 @@ pub struct Shared {
     pub(crate) busy: Mutex<BTreeMap<String, Option<ConnectionNumber>>>,
     /// Ids of volumes whose health goes on being told of although that is over; for defects.
     pub(crate) haunted: Mutex<BTreeMap<String, VolumeHealth>>,
+    /// Staging paths at which an unstaging goes on that was given up; for a defect.
+    pub(crate) going_on: Mutex<BTreeSet<String>>,
     /// What was last written of volumes and snapshots.
     pub(crate) inspected: Mutex<Files>,
     /// Snapshots that a stream was cut off of; for a defect.
@@ -185,6 +187,7 @@ impl MockDriver {
             calls: AtomicU32::new(0),
             put_off: Mutex::default(),
             haunted: Mutex::default(),
+            going_on: Mutex::default(),
             inspected: Mutex::default(),
             cut_off: Mutex::default(),
             is_spoilt: AtomicBool::new(false),

@@ -26,9 +26,8 @@ pub(crate) fn write(driver: &MockDriver) -> Result<(), Status> {
     // Held while files are written, so that they are of one moment.
     let mut written = driver.inspected.lock();
     let now = files(&driver.state());
-    let failed = |error: io::Error| {
-        Status::internal(format!("failed to write to {}: {error}", directory.display()))
-    };
+    let failed =
+        |error: io::Error| Status::internal(format!("failed to write to {}: {error}", directory.display()));
     for entry in std::fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -39,7 +38,9 @@ pub(crate) fn write(driver: &MockDriver) -> Result<(), Status> {
     }
     for (name, text) in now.iter().filter(|(name, text)| written.get(*name) != Some(text)) {
         let beside = directory.join(".written");
-        std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, directory.join(name))).map_err(failed)?;
+        std::fs::write(&beside, text)
+            .and_then(|()| std::fs::rename(&beside, directory.join(name)))
+            .map_err(failed)?;
     }
     *written = now;
     Ok(())
@@ -51,9 +52,10 @@ fn is_ours(name: &str) -> bool {
 
 fn files(state: &State) -> Files {
     let volumes = state.volumes.values().map(|volume| (format!("volume-{}.json", volume.id), facts(volume)));
-    let snapshots = state.snapshots.values().map(|snapshot| {
-        (format!("snapshot-{}.json", snapshot.id), json!({"exists": true}))
-    });
+    let snapshots = state
+        .snapshots
+        .values()
+        .map(|snapshot| (format!("snapshot-{}.json", snapshot.id), json!({"exists": true})));
     // Ids of wrong drivers may be no names of files.
     let files = volumes.chain(snapshots).filter(|(name, _)| !name.contains('/') && name.len() <= 255);
     files.map(|(name, facts)| (name, facts.to_string())).collect()

@@ -4,6 +4,7 @@ use csi_proto::v1::{NodeStageVolumeRequest, NodeStageVolumeResponse};
 use tonic::{Code, Status};
 
 use super::aftermath::node_stage_refused;
+use super::overlap::end_unstaging;
 use super::{check_lengths, forgive, host, is_incomplete, recode, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -50,8 +51,9 @@ pub(crate) async fn node_stage_volume(
         }
     }
     let mut answer = node::node_stage_volume(driver, &request).await;
-    if answer.is_err() {
-        node_stage_refused(driver, asked);
+    match answer {
+        Ok(_) => end_unstaging(driver, asked),
+        Err(_) => node_stage_refused(driver, asked),
     }
     if has(Defect::NodeStageUnknownVolumeOk) {
         forgive(&mut answer, Code::NotFound);

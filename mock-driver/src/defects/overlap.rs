@@ -1,9 +1,7 @@
 //! What goes wrong when calls overlap or are given up, or when another caller connects.
 
-use std::time::Duration;
-
 use csi_proto::ConnectionNumber;
-use csi_proto::v1::{CreateVolumeRequest, NodeUnstageVolumeRequest};
+use csi_proto::v1::{CreateVolumeRequest, NodeStageVolumeRequest, NodeUnstageVolumeRequest};
 
 use super::GIB;
 use super::create_volume::leave_behind;
@@ -11,9 +9,6 @@ use crate::call::Call;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::{State, Volume};
-
-/// How long a call goes on that was given up, where that is the defect.
-const GOES_ON: Duration = Duration::from_millis(10);
 
 /// What a driver with a race saw before a call was held, and goes by when the call goes on.
 #[derive(Default)]
@@ -32,7 +27,8 @@ impl Glance {
         match (R::METHOD, request.locks()) {
             ("CreateVolume", Some((_, name))) => Self::before_creation(driver, name),
             ("ControllerExpandVolume", Some((_, id))) if driver.has(Defect::ControllerExpandOverlaps) => {
-                let size = driver.state().volumes.get(id).map(|volume| (id.to_owned(), volume.capacity_bytes));
+                let size =
+                    driver.state().volumes.get(id).map(|volume| (id.to_owned(), volume.capacity_bytes));
                 Self { size, ..Self::default() }
             }
             _ => Self::default(),
@@ -159,13 +155,16 @@ impl Drop for Unstaging<'_> {
         if self.answered || !self.driver.has(Defect::NodeUnstageGoesOn) {
             return;
         }
-        let (shared, node, request) =
-            (self.driver.shared(), self.driver.this_node().clone(), self.request.clone());
-        tokio::spawn(async move {
-            tokio::time::sleep(GOES_ON).await;
-            if let Some(volume) = shared.state().volumes.get_mut(&request.volume_id) {
-                volume.on_mut(&node).staged.remove(&request.staging_target_path);
-            }
-        });
+        self.driver.going_on.lock().insert(self.request.staging_target_path.clone());
+    }
+}
+
+/// Ends an unstaging that goes on, now that the volume was staged again.
+pub(super) fn end_unstaging(driver: &MockDriver, asked: &NodeStageVolumeRequest) {
+    let path = &asked.staging_target_path;
+    if driver.going_on.lock().remove(path)
+        && let Some(volume) = driver.state().volumes.get_mut(&asked.volume_id)
+    {
+        volume.on_mut(driver.this_node()).staged.remove(path);
     }
 }

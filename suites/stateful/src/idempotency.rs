@@ -26,8 +26,14 @@ const UNANSWERED_TIMES: usize = 3;
 /// The idempotency suite.
 pub const SUITE: Suite = Suite { name: "idempotency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
-const CHECKS: &[&Check] =
-    &[&EACH_CALL, &EVERY_POINT, &AFTER_ERRORS, &GIVEN_UP_AND_REPEATED, &GIVEN_UP_AND_DONE_AGAIN, &BROKEN_AND_REPEATED];
+const CHECKS: &[&Check] = &[
+    &EACH_CALL,
+    &EVERY_POINT,
+    &AFTER_ERRORS,
+    &GIVEN_UP_AND_REPEATED,
+    &GIVEN_UP_AND_DONE_AGAIN,
+    &BROKEN_AND_REPEATED,
+];
 
 check! {
     /// Whoever does not hear the answer asks again, and so does each part of Kubernetes that is started anew.

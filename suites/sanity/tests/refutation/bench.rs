@@ -49,6 +49,7 @@ pub(crate) fn everything_set() -> Config {
         size_max_bytes: Some(16 << 40),
         mutable_parameters: pairs(&[("iops", "3000"), ("tier", "gold")]),
         attach_limit: true,
+        exclusive: true,
         allow_harm: false,
         secrets: [("CreateVolume", "user"), ("ControllerPublishVolume", "token")]
             .map(|(rpc, key)| (rpc.to_owned(), Secret(pairs(&[(key, "mock-7f3a91c2d45e")]))))

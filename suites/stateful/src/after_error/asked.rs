@@ -68,9 +68,7 @@ impl Kind {
         let is_there = |kind: &Kind| match kind {
             Kind::CreateVolume => true,
             Kind::Expand => has(Capability::ExpandVolume),
-            Kind::Modify => {
-                has(Capability::ModifyVolume) && !cx.config().mutable_parameters.is_empty()
-            }
+            Kind::Modify => has(Capability::ModifyVolume) && !cx.config().mutable_parameters.is_empty(),
             Kind::Attach | Kind::Detach => has_node && has(Capability::PublishUnpublishVolume),
             Kind::Stage | Kind::Unstage => has_node && has(Capability::StageUnstageVolume),
             Kind::Publish | Kind::Unpublish => has_node,
@@ -419,8 +417,7 @@ fn wrong_modifications(request: &v1::ControllerModifyVolumeRequest) -> Vec<Wrong
 }
 
 fn wrong_node_expansions(request: &v1::NodeExpandVolumeRequest) -> Vec<Wrong> {
-    let at =
-        |volume_path| Asked::NodeExpand(v1::NodeExpandVolumeRequest { volume_path, ..request.clone() });
+    let at = |volume_path| Asked::NodeExpand(v1::NodeExpandVolumeRequest { volume_path, ..request.clone() });
     let to = |range| {
         Asked::NodeExpand(v1::NodeExpandVolumeRequest { capacity_range: Some(range), ..request.clone() })
     };

@@ -115,9 +115,8 @@ impl Holdings {
     /// What there is beyond this, once the driver has had its time to delete; in words.
     async fn left(&self, cx: &Cx, counts: bool) -> CheckResult<Option<String>> {
         let now = || async { Ok(self.compared(&Holdings::take(cx, counts).await?)) };
-        let settled = cx.eventually(Settles::VolumeUnlisted, || async {
-            Ok(now().await?.is_none().then_some(()))
-        });
+        let settled =
+            cx.eventually(Settles::VolumeUnlisted, || async { Ok(now().await?.is_none().then_some(())) });
         if settled.await?.is_some() { Ok(None) } else { now().await }
     }
 

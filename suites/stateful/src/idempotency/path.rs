@@ -83,7 +83,8 @@ impl<'a> Path<'a> {
     pub(super) fn steps_with_their_places(&self) -> Vec<(Vec<Call>, Call, Call, Vec<Call>)> {
         let steps = self.steps();
         let place = |at: usize| {
-            let before = std::iter::once(self.create()).chain(steps[..at].iter().map(|(forth, _)| forth.clone()));
+            let before =
+                std::iter::once(self.create()).chain(steps[..at].iter().map(|(forth, _)| forth.clone()));
             let beyond = steps[at + 1..].iter().map(|(forth, _)| forth.clone());
             let back = steps.iter().rev().map(|(_, back)| back.clone()).chain([self.delete()]);
             let (forth, undo) = steps[at].clone();
