@@ -27,13 +27,15 @@ pub(crate) fn driver(
     let [make_ill, make_well] = csi_mock_driver::health::commands(directory.path());
     config.health =
         HealthHooks { make_ill: Some(make_ill), make_well: Some(make_well), ..Default::default() };
-    let health_dir = Some(directory.path().to_owned());
+    config.inspect_command = Some(csi_mock_driver::inspect::command(directory.path()));
+    let told_here = Some(directory.path().to_owned());
     let mock = csi_mock_driver::Config {
         defects,
         without,
         volumes: volumes(),
         nodes: nodes(),
-        health_dir,
+        health_dir: told_here.clone(),
+        inspect_dir: told_here,
         ..Default::default()
     };
     let latest = Mutex::new(MockDriver::new(mock)?);

@@ -110,6 +110,8 @@ pub struct Config {
     pub profile: Profile,
     /// Commands that make volumes and the back end ill, and well again.
     pub health: HealthHooks,
+    /// Shell command that prints what the back end knows of an object, as YAML or JSON: `$1` is `volume` or `snapshot`, `$2` its id.
+    pub inspect_command: Option<String>,
     /// Faults that only the user can make and undo, by commands.
     pub faults: Vec<FaultHook>,
     /// Proxies between the driver and its back end, which the run breaks.
@@ -180,6 +182,7 @@ impl Default for Config {
             allow_harm: false,
             profile: Profile::default(),
             health: HealthHooks::default(),
+            inspect_command: None,
             faults: Vec::new(),
             backend_proxies: Vec::new(),
             csi_version: CsiVersion::Auto,
@@ -318,7 +321,7 @@ pub fn read_yaml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Confi
     parse_yaml(path, &text)
 }
 
-fn parse_yaml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
+pub(crate) fn parse_yaml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
     // No excerpt of the file with an error: the lines around it may hold secrets.
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
     serde_saphyr::from_str_with_options(text, options)
@@ -805,6 +808,8 @@ pub enum Setting {
     Volumes,
     /// `health` of `--config`
     Health,
+    /// `inspect-command` of `--config`
+    Inspect,
     /// `faults` of `--config`
     Faults,
     /// `--backend-proxy`
@@ -822,6 +827,7 @@ impl Setting {
             Setting::SizeMax => "--size-max-bytes",
             Setting::Volumes => "volumes of --config",
             Setting::Health => "health of --config",
+            Setting::Inspect => "inspect-command of --config",
             Setting::Faults => "faults of --config",
             Setting::BackendProxy => "--backend-proxy",
         }
@@ -836,6 +842,7 @@ impl Setting {
             Setting::SizeMax => config.size_max_bytes.is_some(),
             Setting::Volumes => !config.volumes.is_empty(),
             Setting::Health => config.health.make_ill.is_some(),
+            Setting::Inspect => config.inspect_command.is_some(),
             Setting::Faults => !config.faults.is_empty(),
             Setting::BackendProxy => !config.backend_proxies.is_empty(),
         }

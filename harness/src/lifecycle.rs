@@ -7,6 +7,7 @@ pub mod cx;
 mod device;
 mod group;
 pub mod hooks;
+pub mod inspect;
 pub(crate) mod ledger;
 mod list;
 pub mod memory;

@@ -19,6 +19,7 @@ named! {
     NotFoundAsInternal, "not-found-as-internal", "what should be NOT_FOUND is INTERNAL";
     PrintsSecrets, "prints-secrets", "the secrets of each request are printed";
     MountFlagsInErrors, "mount-flags-in-errors", "errors quote the mount_flags of the request";
+    EndsOfSecretsInErrors, "ends-of-secrets-in-errors", "error messages show the last 12 bytes of the secrets of the request";
     SecretsInErrors, "secrets-in-errors", "error messages show the secrets of the request";
     StatusCodeNotCanonical, "status-code-not-canonical", "errors have the code 42, which gRPC does not define";
     StatusDetailsSet, "status-details-set", "errors carry status details";
@@ -26,6 +27,7 @@ named! {
     UnsupportedAsInternal, "unsupported-as-internal", "RPCs that are not supported answer INTERNAL";
 
     // Calls that overlap, are given up, or meet the end of the driver.
+    ControllerExpandOverlaps, "controller-expand-overlaps", "of two expansions of one volume at the same time the one that ends last decides, also if it is the smaller one";
     ControllerPublishForgetsReadonly, "controller-publish-forgets-readonly", "a repeated request makes a readonly attachment one for writing";
     CreateVolumeCountsOverlapsTwice, "create-volume-counts-overlaps-twice", "the storage of a volume counts twice if another one was made at the same time";
     CreateVolumeDoublesAfterTimeout, "create-volume-doubles-after-timeout", "a call that is given up leaves a volume without a name, and its repeat makes another one";
@@ -34,8 +36,10 @@ named! {
     CreateVolumeRevivesDeleted, "create-volume-revives-deleted", "a repeated request lets the volume show in the list for ever if it is deleted at the same time";
     EndsWithFirstConnection, "ends-with-first-connection", "the driver serves whoever connects first, and nobody after";
     KeepsNothing, "keeps-nothing", "whatever the driver has done is forgotten when it ends, as all of it is in memory";
+    ListVolumesCrashesOnOverlap, "list-volumes-crashes-on-overlap", "the driver ends when volumes are listed while one is made";
     LockKeptAfterCancel, "lock-kept-after-cancel", "a call that is given up keeps its object busy for ever";
     LockOwnedByConnection, "lock-owned-by-connection", "when a call is given up or its connection breaks, its object stays busy for all other connections";
+    NodeUnstageGoesOn, "node-unstage-goes-on", "NodeUnstageVolume goes on when it is given up, and takes away what is staged meanwhile";
     NodePublishForgetsReadonly, "node-publish-forgets-readonly", "a repeated request makes a readonly publication one for writing";
     ProbeFailsAfterStart, "probe-fails-after-start", "the first times after a start Probe is INTERNAL";
     RestartForgetsLastWrite, "restart-forgets-last-write", "after a restart the last change is gone, although it was answered for";
@@ -58,6 +62,7 @@ named! {
     // What a call does that is refused, and what comes of an unusual order.
     ControllerExpandRefusalBlocks, "controller-expand-refusal-blocks", "after a rejected expansion the volume counts as busy for ever";
     ControllerExpandRefusalGrows, "controller-expand-refusal-grows", "an expansion that is rejected counts as done";
+    ControllerModifyRefusalBlocks, "controller-modify-refusal-blocks", "after a rejected modification the volume counts as busy for ever";
     ControllerPublishRefusalAttaches, "controller-publish-refusal-attaches", "a volume whose attachment was rejected is attached";
     ControllerPublishRefusalDetachesOthers, "controller-publish-refusal-detaches-others", "when the attachment of a volume is rejected, all others are detached";
     CreateGroupSnapshotRefusalTakesName, "create-group-snapshot-refusal-takes-name", "the name of a rejected group snapshot counts as busy for ever";
@@ -68,6 +73,7 @@ named! {
     DeleteVolumeRefusalBlocks, "delete-volume-refusal-blocks", "a volume whose deletion was rejected counts as busy for ever";
     ListSnapshotsFailsBehindDeleted, "list-snapshots-fails-behind-deleted", "a token is INTERNAL once all that it leads to is deleted";
     ListVolumesFailsBehindDeleted, "list-volumes-fails-behind-deleted", "a token is INTERNAL once all that it leads to is deleted";
+    NodeExpandRefusalBlocks, "node-expand-refusal-blocks", "after a rejected expansion the volume counts as busy on the node for ever";
     NodePublishRefusalPublishes, "node-publish-refusal-publishes", "a publication that was rejected is kept in the books";
     NodePublishRefusalUnpublishesOthers, "node-publish-refusal-unpublishes-others", "when a publication is rejected, the other volumes of the node are forgotten";
     NodeStageRefusalStages, "node-stage-refusal-stages", "a staging that was rejected is kept in the books";
@@ -181,6 +187,7 @@ named! {
     CreateVolumeInternalOnRepeats, "create-volume-internal-on-repeats", "a repeated request is INTERNAL";
     CreateVolumeKeepsFirstCapability, "create-volume-keeps-first-capability", "a volume made for several capabilities can be used with the first one only";
     CreateVolumeKeepsParametersInPart, "create-volume-keeps-parameters-in-part", "unknown parameters are accepted, and a repeat with more than 1 KiB of parameters is ALREADY_EXISTS";
+    CreateVolumeLeavesSnapshotOfSource, "create-volume-leaves-snapshot-of-source", "a clone is made through a snapshot of its source, which stays";
     CreateVolumeLeaksOnError, "create-volume-leaks-on-error", "a failed request leaves a volume behind";
     CreateVolumeMakesDirectoryOfName, "create-volume-makes-directory-of-name", "a directory is made with the name for a path, wherever it leads";
     CreateVolumeMissingSourceAsInternal, "create-volume-missing-source-as-internal", "a source that does not exist is INTERNAL";
@@ -207,6 +214,7 @@ named! {
     CreateVolumeRepeatChangesId, "create-volume-repeat-changes-id", "a repeated request is answered with another volume_id";
     CreateVolumeRepeatDropsCapacity, "create-volume-repeat-drops-capacity", "a repeated request is answered without capacity_bytes";
     CreateVolumeRepeatDropsContext, "create-volume-repeat-drops-context", "a repeated request is answered without volume_context";
+    CreateVolumeRepeatDropsSource, "create-volume-repeat-drops-source", "a repeated request for a copy is answered without content_source";
     CreateVolumeRepeatDropsTopology, "create-volume-repeat-drops-topology", "a repeated request is answered without accessible_topology";
     CreateVolumeRepeatIgnoresLimit, "create-volume-repeat-ignores-limit", "a repeat with limit_bytes below the size of the volume is OK";
     CreateVolumeRepeatTakesContextFromRequest, "create-volume-repeat-takes-context-from-request", "a repeat with other parameters is OK, and volume_context is made of those";
@@ -253,6 +261,7 @@ named! {
     DeleteVolumeIgnoresLastLetters, "delete-volume-ignores-last-letters", "ids that differ in their last letter only are taken for the same";
     DeleteVolumeInUseAsInternal, "delete-volume-in-use-as-internal", "a volume in use is INTERNAL";
     DeleteVolumeKeepsName, "delete-volume-keeps-name", "the name of a deleted volume stays taken";
+    DeleteVolumeKeepsStorage, "delete-volume-keeps-storage", "the storage of a deleted volume stays taken";
     DeleteVolumeKeepsVolume, "delete-volume-keeps-volume", "OK is answered but the volume stays";
     DeleteVolumeMatchesBeginnings, "delete-volume-matches-beginnings", "an id that begins with that of a volume deletes it";
     DeleteVolumeRefusesOddNames, "delete-volume-refuses-odd-names", "a volume with a name that a shell would not take for one word cannot be deleted";
@@ -277,6 +286,7 @@ named! {
     ControllerPublishIgnoresLimit, "controller-publish-ignores-limit", "more volumes are published to a node than it can hold";
     ControllerPublishIgnoresReadonlyConflict, "controller-publish-ignores-readonly-conflict", "a repeat with another readonly flag is OK";
     ControllerPublishLimitAsInternal, "controller-publish-limit-as-internal", "a node at its limit is INTERNAL";
+    ControllerPublishLimitComesEarly, "controller-publish-limit-comes-early", "a node is full with one volume less than its limit";
     ControllerPublishNotFoundAsInternal, "controller-publish-not-found-as-internal", "an unknown volume or node is INTERNAL";
     ControllerPublishNotRecorded, "controller-publish-not-recorded", "OK is answered but nothing is attached";
     ControllerPublishOtherNodeNotNamed, "controller-publish-other-node-not-named", "the message does not name the node that holds the volume";
@@ -381,6 +391,7 @@ named! {
     CreateSnapshotIgnoresMissingSource, "create-snapshot-ignores-missing-source", "a source that does not exist is snapshotted";
     CreateSnapshotIgnoresSourceConflict, "create-snapshot-ignores-source-conflict", "a repeat with another source is OK";
     CreateSnapshotIgnoresTopology, "create-snapshot-ignores-topology", "accessibility_requirements are not read";
+    CreateSnapshotPanicsOnUnknownVolume, "create-snapshot-panics-on-unknown-volume", "a volume that does not exist panics";
     CreateSnapshotRefusesLongNames, "create-snapshot-refuses-long-names", "names of 64 to 128 bytes are rejected";
     CreateSnapshotRefusesRepeats, "create-snapshot-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     CreateSnapshotRefusesUnicodeNames, "create-snapshot-refuses-unicode-names", "names beyond ASCII are rejected";
@@ -479,6 +490,7 @@ named! {
     ControllerExpandRefusesOnline, "controller-expand-refuses-online", "a volume in use is rejected although ONLINE is advertised";
     ControllerExpandRefusesRepeats, "controller-expand-refuses-repeats", "a volume that is large enough is OUT_OF_RANGE";
     ControllerExpandShrinks, "controller-expand-shrinks", "a smaller size shrinks the volume";
+    ControllerExpandWaitsForExactSize, "controller-expand-waits-for-exact-size", "a size that is no multiple of a MiB is INTERNAL, although the volume has grown";
     ControllerExpandUnknownOk, "controller-expand-unknown-ok", "an unknown volume is OK";
 
     // ControllerGetVolume.
@@ -502,6 +514,7 @@ named! {
     ControllerModifyChangesNothing, "controller-modify-changes-nothing", "OK is answered but nothing is modified";
     ControllerModifyChangesRefusedVolume, "controller-modify-changes-refused-volume", "parameters that are rejected end up in the volume_context";
     ControllerModifyEmptyIdAsNotFound, "controller-modify-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
+    ControllerModifyForgetsOtherKeys, "controller-modify-forgets-other-keys", "parameters that a modification does not name lose their values";
     ControllerModifyRefusesRepeats, "controller-modify-refuses-repeats", "a repeated modification is FAILED_PRECONDITION";
     ControllerModifyRefusesUpdates, "controller-modify-refuses-updates", "a second, different modification is ALREADY_EXISTS";
     ControllerModifyUnknownOk, "controller-modify-unknown-ok", "an unknown volume is OK";
@@ -636,6 +649,7 @@ named! {
     NodeStageConflictAsInternal, "node-stage-conflict-as-internal", "a repeat with another capability is INTERNAL";
     NodeStageEmptyIdAsNotFound, "node-stage-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     NodeStageFollowsContext, "node-stage-follows-context", "subDir in volume_context is taken for a path, wherever it leads";
+    NodeStageFailsOnSmallVolumes, "node-stage-fails-on-small-volumes", "volumes of less than 4 MiB are made, and cannot be formatted";
     NodeStageIgnoresCapabilityConflict, "node-stage-ignores-capability-conflict", "a repeat with another capability is OK";
     NodeStageNotRecorded, "node-stage-not-recorded", "OK is answered but nothing is staged";
     NodeStagePanicsWithoutCapability, "node-stage-panics-without-capability", "a request without volume_capability panics";
@@ -705,6 +719,7 @@ named! {
 
     // NodeGetVolumeStats.
     NodeGetVolumeStatsUnimplemented, "node-get-volume-stats-unimplemented", "NodeGetVolumeStats answers UNIMPLEMENTED although it is mandatory or advertised";
+    NodeGetVolumeStatsAvailableExceedsTotal, "node-get-volume-stats-available-exceeds-total", "more is available than there is in all";
     NodeGetVolumeStatsAvailableNegative, "node-get-volume-stats-available-negative", "available is negative";
     NodeGetVolumeStatsDemandsStagingPath, "node-get-volume-stats-demands-staging-path", "a missing staging_target_path is rejected";
     NodeGetVolumeStatsEmpty, "node-get-volume-stats-empty", "the answer is empty although GET_VOLUME_STATS is advertised";
@@ -713,6 +728,8 @@ named! {
     NodeGetVolumeStatsIgnoresPath, "node-get-volume-stats-ignores-path", "statistics are told for paths where the volume is not";
     NodeGetVolumeStatsMissingPathAsNotFound, "node-get-volume-stats-missing-path-as-not-found", "a missing volume_path is NOT_FOUND";
     NodeGetVolumeStatsOmitsCondition, "node-get-volume-stats-omits-condition", "volume_condition is missing";
+    NodeGetVolumeStatsPanicsOnInlineIds, "node-get-volume-stats-panics-on-inline-ids", "an id as kubelet makes them for inline volumes panics";
+    NodeGetVolumeStatsPanicsOnUnknownVolume, "node-get-volume-stats-panics-on-unknown-volume", "a volume that does not exist panics";
     NodeGetVolumeStatsRefusesLongPaths, "node-get-volume-stats-refuses-long-paths", "NodeGetVolumeStats takes paths of up to 128 bytes only";
     NodeGetVolumeStatsRefusesPathsOf128Bytes, "node-get-volume-stats-refuses-paths-of-128-bytes", "NodeGetVolumeStats takes paths of up to 127 bytes only";
     NodeGetVolumeStatsRefusesStagingPath, "node-get-volume-stats-refuses-staging-path", "the staging path is NOT_FOUND";
@@ -729,6 +746,7 @@ named! {
     NodeExpandAnswersWrongSize, "node-expand-answers-wrong-size", "the reply tells half the size";
     NodeExpandDemandsStagingPath, "node-expand-demands-staging-path", "a missing staging_target_path is rejected";
     NodeExpandEmptyIdAsNotFound, "node-expand-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
+    NodeExpandFailsOnDevices, "node-expand-fails-on-devices", "a volume that is a device is taken for a file system";
     NodeExpandIgnoresCapability, "node-expand-ignores-capability", "a volume_capability that the volume lacks is accepted";
     NodeExpandIgnoresPath, "node-expand-ignores-path", "a volume is expanded at paths where it is not";
     NodeExpandMissingPathAsNotFound, "node-expand-missing-path-as-not-found", "a missing volume_path is NOT_FOUND";
@@ -933,10 +951,17 @@ impl Defect {
                 | CreateVolumeLosesUpdates
                 | CreateVolumeRacesOnName
                 | CreateVolumeRevivesDeleted
+                | ListVolumesCrashesOnOverlap
                 | LockKeptAfterCancel
                 | LockOwnedByConnection
         );
-        held.then_some(HoldPoint { rpc: RpcName("CreateVolume"), step: Step::BeforeCommit })
+        let rpc = match self {
+            ControllerExpandOverlaps => "ControllerExpandVolume",
+            NodeUnstageGoesOn => "NodeUnstageVolume",
+            _ if held => "CreateVolume",
+            _ => return None,
+        };
+        Some(HoldPoint { rpc: RpcName(rpc), step: Step::BeforeCommit })
     }
 
     /// The defect that makes an RPC answer UNIMPLEMENTED.

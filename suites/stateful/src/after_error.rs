@@ -39,6 +39,8 @@ check! {
             "create-snapshot-refusal-takes-name",
             "create-group-snapshot-refusal-takes-name",
             "controller-expand-refusal-blocks",
+            "controller-modify-refusal-blocks",
+            "node-expand-refusal-blocks",
             "node-stage-refusal-stages",
             "node-publish-refusal-publishes",
             "lock-never-released-after-error",

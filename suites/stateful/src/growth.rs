@@ -1,6 +1,7 @@
 //! The growth suite: what can be done and undone, refused or given up is, again and again, and what the driver takes up must not
 //! grow with it: memory, open files, threads, child processes, mounts, loop devices, and files in its directory.
 
+mod back_end;
 mod cycle;
 pub mod rules;
 mod trend;
@@ -34,6 +35,7 @@ const CHECKS: &[&Check] = &[
     &REFUSED_PUBLICATIONS,
     &GIVEN_UP,
     &CONNECTIONS,
+    &back_end::BACK_END,
 ];
 
 /// Part of the time of a check of these suites that one of this suite looks, and again for each look at what it suspects.

@@ -28,8 +28,14 @@ const UNANSWERED_TIMES: usize = 3;
 /// The idempotency suite.
 pub const SUITE: Suite = Suite { name: "idempotency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
-const CHECKS: &[&Check] =
-    &[&EACH_CALL, &EVERY_POINT, &AFTER_ERRORS, &GIVEN_UP_AND_REPEATED, &BROKEN_AND_REPEATED];
+const CHECKS: &[&Check] = &[
+    &EACH_CALL,
+    &EVERY_POINT,
+    &AFTER_ERRORS,
+    &GIVEN_UP_AND_REPEATED,
+    &GIVEN_UP_AND_DONE_AGAIN,
+    &BROKEN_AND_REPEATED,
+];
 
 check! {
     /// Whoever does not hear the answer asks again, and so does each part of Kubernetes that is started anew.
@@ -128,6 +134,40 @@ check! {
     }
     async |cx| {
         made_again(cx, &disruption::GIVEN_UP).await
+    }
+}
+
+check! {
+    /// Kubelet stops waiting for an unstaging, the next pod wants the volume, and what still goes on takes it away from under that.
+    GIVEN_UP_AND_DONE_AGAIN {
+        id: "idempotency/given-up-and-done-again",
+        title: "what was undone by a call that its caller gave up, and done again, stays done",
+        spec: GIVEN_UP,
+        needs: [CREATE_DELETE_VOLUME, NODE],
+        refuted_by: ["node-unstage-goes-on"],
+        duplicate_of: "*",
+        runs: Serial,
+        access: Each,
+    }
+    async |cx| {
+        let probed = ProbedDriver::probe(cx).await?;
+        let path = Path::new(&probed);
+        let mut rng = cx.rng();
+        let mut undone = |call: Call| {
+            let limit = UNANSWERED_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()));
+            Item::Doing(Doing { call, how: How::GivenUp(limit) })
+        };
+        let insisted = |call: Call| Item::Doing(Doing { call, how: How::Insisting });
+        let mut sequences = Vec::new();
+        for _ in 0..UNANSWERED_TIMES * repeat(cx) {
+            for (before, forth, back, after) in path.steps_with_their_places() {
+                let mut items: Vec<Item> = before.into_iter().map(Item::from).collect();
+                items.extend([Item::from(forth.clone()), undone(back), insisted(forth)]);
+                items.extend(after.into_iter().map(Item::from));
+                sequences.push(items);
+            }
+        }
+        try_all(cx, &probed, sequences).await
     }
 }
 

@@ -106,6 +106,12 @@ pub(crate) static ROWS: &[Row] = &[
         "find the same data",
     ),
     row(
+        Defect::RemembersLastInline,
+        "forgets where an inline volume is when it publishes another one",
+        "ephemeral/csi-ephemeral-volume-default-fs:should-support-two-pods-which-have-the-same-volume-definition",
+        "the target path is not that of the volume",
+    ),
+    row(
         Defect::WipesAtRestage,
         "loses the files of a volume when it is staged again",
         "volumes/dynamic-pv-default-fs:should-store-data",

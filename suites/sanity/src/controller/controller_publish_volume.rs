@@ -341,10 +341,14 @@ check! {
     /// A scheduler that believes in the limit must not be proved wrong by a node that hangs.
     ATTACH_LIMIT {
         id: "controller/controller-publish-volume/attach-limit",
-        title: "ControllerPublishVolume beyond max_volumes_per_node is RESOURCE_EXHAUSTED",
+        title: "ControllerPublishVolume beyond max_volumes_per_node is RESOURCE_EXHAUSTED, and works up to it",
         spec: [req::CTRL_PUBLISH_029],
         needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE, Need::Configured(Setting::AttachLimit)],
-        refuted_by: ["controller-publish-ignores-limit", "controller-publish-limit-as-internal"],
+        refuted_by: [
+            "controller-publish-ignores-limit",
+            "controller-publish-limit-as-internal",
+            "controller-publish-limit-comes-early",
+        ],
         replaces: [
             "Controller Service [Controller Server] ControllerPublishVolume should fail when publishing more volumes than the node max attach limit",
         ],
@@ -359,6 +363,7 @@ check! {
         if limit > i64::from(cx.config().attach_limit_max) {
             return Err(Stop::skip(format!("the node takes {limit} volumes, more than attach-limit-max")));
         }
+        let is_empty = is_empty(cx, &node.node_id).await?;
         let refusal = || refused_with(Code::ResourceExhausted);
         for number in 1..=limit {
             let volume = cx.node_volume().await?;
@@ -366,6 +371,12 @@ check! {
             if reply.may_be_refused("up to the limit of the node", refusal())?.is_some() {
                 continue;
             }
+            ensure!(
+                !is_empty,
+                "a node is full before it has max_volumes_per_node volumes, although nobody else uses it";
+                expected: format!("OK for {limit} volumes"),
+                actual: format!("RESOURCE_EXHAUSTED for volume {number}")
+            );
             // Volumes of others on the node use up the limit earlier, but one that takes none at all shows no limit.
             return match number {
                 1 => Err(Stop::broken("needs a node that has room for a volume, and this one is full")),
@@ -377,6 +388,16 @@ check! {
         reply.must_be_refused("beyond max_volumes_per_node", refusal())?;
         Ok(())
     }
+}
+
+/// Whether a node of a back end that nobody else uses has no volumes, as the list tells.
+async fn is_empty(cx: &Cx, node_id: &str) -> CheckResult<bool> {
+    let tells = cx.target().capabilities().has(Capability::ListVolumesPublishedNodes);
+    if !(tells && cx.config().exclusive) {
+        return Ok(false);
+    }
+    let nodes = cx.list_volumes().await?.into_iter().filter_map(|entry| entry.status);
+    Ok(!nodes.flat_map(|status| status.published_node_ids).any(|id| id == node_id))
 }
 
 pub(crate) static CHECKS: &[&Check] = &[

@@ -30,7 +30,8 @@ pub(crate) fn request(
 }
 
 async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, what: &str) -> CheckResult {
-    let copy = cx.create_volume(request(cx, source.clone(), origin.capacity_bytes)).await.must(what)?;
+    let request = request(cx, source.clone(), origin.capacity_bytes);
+    let copy = cx.create_volume(request.clone()).await.must(what)?;
     ensure!(
         !copy.volume_id.is_empty() && copy.volume_id != origin.volume_id,
         "the copy has no id of its own";
@@ -45,6 +46,15 @@ async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, w
         expected: format!("content_source {}, or none", wire(&source)),
         actual: wires(&copy.content_source)
     );
+    let again = cx.create_volume(request).setup("a repeated request for a copy").await?;
+    if again.volume_id == copy.volume_id && again.content_source != copy.content_source {
+        cx.warn(
+            Violation::new("the content_source of a copy is told otherwise when CreateVolume is repeated")
+                .of(&req::MSG_VOLUME_013)
+                .expected(wires(&copy.content_source))
+                .actual(wires(&again.content_source)),
+        );
+    }
     Ok(())
 }
 
@@ -55,7 +65,11 @@ check! {
         title: "CreateVolume makes a volume from a snapshot",
         spec: [req::MSG_VOLSOURCE_004, req::MSG_VOLUME_013, req::MSG_VOLUME_003],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
-        refuted_by: ["create-volume-refuses-sources", "create-volume-names-other-source"],
+        refuted_by: [
+            "create-volume-refuses-sources",
+            "create-volume-names-other-source",
+            "create-volume-repeat-drops-source",
+        ],
         replaces: [
             "Controller Service [Controller Server] CreateVolume should create volume from an existing source snapshot",
         ],
@@ -75,7 +89,11 @@ check! {
         title: "CreateVolume makes a volume from another",
         spec: [req::MSG_VOLSOURCE_006, req::MSG_VOLUME_013, req::MSG_VOLUME_003],
         needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
-        refuted_by: ["create-volume-refuses-sources", "create-volume-names-other-source"],
+        refuted_by: [
+            "create-volume-refuses-sources",
+            "create-volume-names-other-source",
+            "create-volume-repeat-drops-source",
+        ],
         replaces: [
             "Controller Service [Controller Server] CreateVolume should create volume from an existing source volume",
         ],
