@@ -121,7 +121,10 @@ impl Error {
                 }
             },
             Error::Target(source) => match source {
-                TargetError::NoEndpoint | TargetError::Endpoint(_) | TargetError::Workdir(_) => Exit::Usage,
+                TargetError::NoEndpoint
+                | TargetError::Endpoint(_)
+                | TargetError::Workdir(_)
+                | TargetError::Proxy { .. } => Exit::Usage,
                 TargetError::Dial(_)
                 | TargetError::Start(_)
                 | TargetError::Ended { .. }

@@ -136,12 +136,8 @@ check! {
 #[tokio::test]
 async fn what_is_left_by_one_of_many_is_not_put_down_to_the_next_check() {
     let config = Config { exclusive: true, ..config() };
-    let found = leaks(
-        with(Defect::CreateVolumeLeaksOnError),
-        config,
-        &[&IS_REFUSED_BESIDE_OTHERS, &IS_CLEAN],
-    )
-    .await;
+    let found =
+        leaks(with(Defect::CreateVolumeLeaksOnError), config, &[&IS_REFUSED_BESIDE_OTHERS, &IS_CLEAN]).await;
     assert_eq!(kinds(&found), [("volume", true)]);
     assert_eq!(found[0].check, None);
 }

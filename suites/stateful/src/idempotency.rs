@@ -154,8 +154,8 @@ check! {
         let path = Path::new(&probed);
         let mut rng = cx.rng();
         let mut undone = |call: Call| {
-            let limit = UNANSWERED_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()));
-            Item::Doing(Doing { call, how: How::GivenUp(limit) })
+            let how = disruption::GIVEN_UP.after(some_time(&mut rng)).into();
+            Item::Doing(Doing { call, how })
         };
         let insisted = |call: Call| Item::Doing(Doing { call, how: How::Insisting });
         let mut sequences = Vec::new();
@@ -188,15 +188,18 @@ check! {
     }
 }
 
+/// As often shorter than a tenth of the longest as between that and the longest.
+fn some_time(rng: &mut fastrand::Rng) -> Duration {
+    UNANSWERED_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()))
+}
+
 /// Makes each call twice that got no answer within a random time.
 async fn made_again(cx: &Cx, unanswered: &'static Disruption) -> CheckResult {
     let probed = ProbedDriver::probe(cx).await?;
     let path = Path::new(&probed);
     let mut rng = cx.rng();
     let mut again = |call: Call| {
-        // As often shorter than a tenth of the longest as between that and the longest.
-        let limit = UNANSWERED_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()));
-        [unanswered.after(limit).into(), How::Insisting, How::Once]
+        [unanswered.after(some_time(&mut rng)).into(), How::Insisting, How::Once]
             .map(|how| Item::Doing(Doing { call: call.clone(), how }))
     };
     let before = Stock::before(cx, &probed).await?;

@@ -211,7 +211,7 @@ impl Sequence {
 
     /// Whether a call did not get the time to be answered.
     pub(crate) fn is_broken_off(&self) -> bool {
-        self.steps.iter().any(|step| !matches!(step.how, How::Once | How::Insisting))
+        self.steps.iter().any(|step| matches!(step.how, How::Disrupted(_)))
     }
 
     /// Whether time may change what was seen: something was deleted or listed.
