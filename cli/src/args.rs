@@ -564,7 +564,8 @@ pub(crate) struct TargetArgs {
     /// Process of the driver on this machine, to see what it takes up [default: who listens at its socket]
     #[arg(long, value_name = "PID")]
     pub(crate) driver_pid: Option<u32>,
-    /// Directory in which the driver keeps what it knows and has, to see whether it grows, and to lose with the power what is not durable
+    /// Directory in which the driver keeps what it knows and has, to see whether it grows, to lose with the power what is not durable, and to
+    /// go on with an empty one, the old one beside it, where a driver does not start any more
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state_dir: Option<PathBuf>,
     /// Proxy that the run breaks connections with: it listens at one address, and connects to the back end at the other. Tell the driver

@@ -44,7 +44,8 @@ pub struct Config {
     pub restart_command: Option<PathBuf>,
     /// Process of the driver, where the tests cannot find it out: who listens at its socket is another one, or in another place.
     pub driver_pid: Option<u32>,
-    /// Directory in which the driver keeps what it knows and has; what grows there is told.
+    /// Directory in which the driver keeps what it knows and has; what grows there is told. A driver that the run has started, that had
+    /// nothing, and that does not start any more with what it keeps there, is started with an empty one, and the old one is kept beside it.
     pub state_dir: Option<PathBuf>,
     /// Whether nobody but the tests uses the driver and its back end, so that whatever stays there is the driver's to answer for. A
     /// driver that the run has started, and that had nothing, is taken for that.

@@ -3,6 +3,7 @@
 mod interview;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -20,7 +21,7 @@ use crate::client::response_rules::{Breach, ResponseRules};
 use crate::client::stages::Stages;
 use crate::client::tally::Tally;
 use crate::config::{Config, Elsewhere};
-use crate::driver::{Away, Driver, DriverError, Proxy, START_FACTOR};
+use crate::driver::{Away, Driver, DriverError, Proxy, START_FACTOR, state_dir};
 use crate::protocol::capability::{Capabilities, Capability};
 use crate::protocol::version::Judged;
 use crate::resources::logbook::{Logbook, RunOf};
@@ -76,6 +77,8 @@ pub struct Target {
     /// How often the breaking of connections from here has begun or ended: odd while they break.
     breaks: AtomicU64,
     logbook: Option<Arc<Logbook>>,
+    /// Whether the driver had nothing when the run began, and nobody else uses it.
+    is_all_ours: AtomicBool,
 }
 
 /// A node of the driver: where its Node service is, and where its paths are made.
@@ -342,6 +345,7 @@ impl Target {
             read_back: ReadBack::default(),
             breaks: AtomicU64::new(0),
             logbook: None,
+            is_all_ours: AtomicBool::new(false),
             config,
         }
     }
@@ -623,6 +627,33 @@ impl Target {
                 longest_start: self.driver.as_ref().and_then(Driver::longest_start),
             },
         })
+    }
+
+    /// Notes that whatever the driver has is of this run.
+    pub(crate) fn is_all_ours(&self) {
+        self.is_all_ours.store(true, Ordering::Relaxed);
+    }
+
+    /// Starts a driver that does not start any more with what it keeps, as a new one. Its state is put aside. Returns where that is now.
+    ///
+    /// # Errors
+    /// Why it is not started: the run has not started it, it had something before the run, no `state-dir` is set, or it does not
+    /// start with an empty one either.
+    pub async fn start_afresh(&self) -> Result<PathBuf, String> {
+        let driver = self.driver().filter(|driver| driver.is_started_here());
+        let driver = driver.ok_or("the run does not start it")?;
+        let dir = self.config.state_dir.as_ref().ok_or("--state-dir does not say what it keeps")?;
+        if !self.is_all_ours.load(Ordering::Relaxed) {
+            return Err("it may have had something before the run".to_owned());
+        }
+        // It may be dead already.
+        let _ = driver.kill().await;
+        let aside = state_dir::put_aside(dir)
+            .map_err(|error| format!("failed to put {} aside: {error}", dir.display()))?;
+        match self.bring_back().await {
+            Ok(_) => Ok(aside),
+            Err(away) => Err(format!("it does not start with an empty state either: {away}")),
+        }
     }
 
     /// The check that says of an RPC that the driver does not survive its plain call, which then nobody makes again.

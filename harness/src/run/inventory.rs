@@ -82,6 +82,11 @@ impl Inventory {
         now.things.into_iter().filter(|thing| !is_old(thing)).collect()
     }
 
+    /// Whether whatever is new is of this run.
+    pub(crate) fn is_exclusive(&self) -> bool {
+        self.is_exclusive
+    }
+
     /// Whether what is new may be somebody else's after all.
     pub(crate) fn share(&mut self) {
         self.is_exclusive = false;

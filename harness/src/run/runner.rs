@@ -528,8 +528,7 @@ impl<'a> Runner<'a> {
             Ok(_) => true,
             Err(away) => {
                 let labels: Vec<String> = involved.iter().map(|done| done.report.label()).collect();
-                self.is_gone(&away, &labels);
-                false
+                self.starts_afresh(&away, &labels).await
             }
         };
         for done in involved {
@@ -541,6 +540,24 @@ impl<'a> Runner<'a> {
             }
         }
         back
+    }
+
+    /// Whether a driver that does not start any more does so as a new one, and what is told of it.
+    async fn starts_afresh(&mut self, away: &Away, during: &[String]) -> bool {
+        let target = self.target.clone();
+        if away.is_fault()
+            && let Ok(aside) =
+                self.with_news_of("starting the driver with an empty state", target.start_afresh()).await
+        {
+            self.emit(&Event::Remark(&format!(
+                "after {}, the driver did not start any more: {away}. Its state is kept in {}, and it was started with an empty one",
+                during.join(", "),
+                aside.display()
+            )));
+            return true;
+        }
+        self.is_gone(away, during);
+        false
     }
 
     /// Keeps why the driver is not back, and tells it with what the user can do.
@@ -556,8 +573,10 @@ impl<'a> Runner<'a> {
             last.map(|line| format!("; it printed last: {}", shortened(line.trim()))).unwrap_or_default();
         // What is left of its state is in its way, and the check that led there leads there again.
         let without: Vec<String> = during.iter().map(|label| format!("--filter '!{label}'")).collect();
+        let is_named = self.target.config().state_dir.is_some();
+        let hint = if is_named { "" } else { "; with --state-dir, the run does so by itself" };
         let told = format!(
-            "{why}{last}. To go on, give it the state of a new driver, and run the others: {}",
+            "{why}{last}. To go on, give it the state of a new driver, and run the others: {}{hint}",
             without.join(" ")
         );
         self.gone = Some(why);
@@ -668,7 +687,12 @@ impl<'a> Runner<'a> {
         let (around, inventory) = self.with_news_of("looking at what there is", looking).await;
         self.around = around;
         match inventory {
-            Ok(inventory) => Some(inventory),
+            Ok(inventory) => {
+                if inventory.is_exclusive() {
+                    self.target.is_all_ours();
+                }
+                Some(inventory)
+            }
             Err(why) => {
                 self.emit(&Event::Remark(&format!("leaks are not looked for: {why}")));
                 None

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
+use csi_proto::lock::Mutex;
+use rustix::process::geteuid;
 
 use crate::case::{self, Case};
 use crate::fault::Fault;
@@ -251,6 +253,7 @@ async fn try_all(cx: &Cx, name: &str, lever: &mut dyn Lever, nothing: fn() -> St
     if !wanted.is_empty() && wanted.iter().all(|fault| fault.lever != name) {
         return Err(Stop::skip("--fault names others"));
     }
+    let is_named = !wanted.is_empty();
     let stored = case::of_check(cx)?;
     let (plan, places) = plain_lives(cx, lever).await?;
     let mut faults = match wanted.is_empty() {
@@ -268,9 +271,19 @@ async fn try_all(cx: &Cx, name: &str, lever: &mut dyn Lever, nothing: fn() -> St
     if tries.is_empty() {
         return Err(nothing());
     }
-    let bench = Bench { cx, neighbour: Neighbour::begin(cx, plan.sees).await?, plan, places };
-    try_each(&bench, lever, &tries).await
+    let mut bench = Bench { cx, neighbour: Neighbour::begin(cx, plan.sees).await?, plan, places };
+    let met = try_each(&mut bench, lever, &tries).await?;
+    match is_named && met == 0 {
+        true => {
+            Err(Stop::broken("no fault of --fault was met: the driver did not come to any of these places"))
+        }
+        false => Ok(()),
+    }
 }
+
+/// Why nobody but root can lead a life, once a check has found that out: the others need not wait for it.
+#[derive(Default)]
+struct Obstacle(Mutex<Option<String>>);
 
 /// A fault that is to be tried.
 struct Try {
@@ -297,12 +310,21 @@ fn in_order_of_time(cx: &Cx, lever: &dyn Lever, faults: &mut [Fault]) {
     });
 }
 
-async fn try_each(bench: &Bench<'_>, lever: &dyn Lever, tries: &[Try]) -> CheckResult {
+/// Tries one after another. Returns how many the driver has met.
+async fn try_each(bench: &mut Bench<'_>, lever: &dyn Lever, tries: &[Try]) -> CheckResult<usize> {
     let cx = bench.cx;
     let until = Instant::now() + limit(cx);
     let (mut told, mut tried, mut unmet, mut longest) = (Told::default(), 0_usize, 0_usize, Duration::ZERO);
+    let mut ended = "";
     for Try { fault, stored_in } in tries {
-        if Instant::now() >= until || told.len() >= cx.config().effort.faults as usize * 2 {
+        ended = if Instant::now() >= until {
+            "the time for it was over"
+        } else if told.len() >= most_told(cx) {
+            "enough was told; --budget goes on behind it"
+        } else {
+            ""
+        };
+        if !ended.is_empty() {
             break;
         }
         cx.stage(fault.step.told(), tried as u64 + 1, Some(tries.len() as u64));
@@ -317,22 +339,29 @@ async fn try_each(bench: &Bench<'_>, lever: &dyn Lever, tries: &[Try]) -> CheckR
             Went::Wrong => {}
         }
         tried += 1;
-        if cx.target().driver().is_some_and(|driver| driver.end_of_process().is_some()) {
-            cx.note("the driver does not start any more, so that nothing else was tried");
+        if !bench.is_up_again(fault).await? {
+            ended = "the driver does not start any more";
             break;
         }
     }
-    note_untried(cx, &tries[tried..], "the time was over, or enough was told");
+    note_untried(cx, &tries[tried..], ended);
     told.end(cx);
+    let why = if tried < tries.len() { format!(", since {ended}") } else { String::new() };
     cx.note(format!(
-        "{tried} of {} faults tried; healed, the same call was done after {} ms at the latest",
+        "{tried} of {} faults tried{why}; healed, the same call was done after {} ms at the latest",
         tries.len(),
         longest.as_millis()
     ));
     if unmet > 0 {
-        cx.note(format!("{unmet} of them were not met: the driver did not come to that place again"));
+        cx.note(format!("{unmet} of these not met: the driver did not come to that place again"));
     }
-    Ok(())
+    Ok(tried - unmet)
+}
+
+/// How many different things are told before a check ends. Who gives it time wants all of them.
+fn most_told(cx: &Cx) -> usize {
+    let effort = &cx.config().effort;
+    if effort.budget_ms.is_some() { usize::MAX } else { effort.faults as usize * 2 }
 }
 
 /// Says of which stored cases nothing is known now.
@@ -369,7 +398,18 @@ fn limit(cx: &Cx) -> Duration {
 
 /// Sees what a driver does, and where, while nothing is broken, and what it leaves.
 async fn plain_lives(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Places)> {
-    let (plan, mut places) = plain_life(cx, lever).await?;
+    let obstacle = cx.learn(async { Ok(Obstacle::default()) }).await?;
+    if let Some(why) = obstacle.0.lock().clone() {
+        return Err(Stop::broken(why));
+    }
+    let (plan, mut places) = match plain_life(cx, lever).await {
+        Err(Stop::Broken(why)) if !geteuid().is_root() => {
+            let why = format!("{why}; csi-sanity is not root, nor is the driver that it starts, and mounting takes root");
+            *obstacle.0.lock() = Some(why.clone());
+            return Err(Stop::broken(why));
+        }
+        lived => lived?,
+    };
     places.forget(&left_of_a_plain_life(cx, &plan, &places).await?);
     Ok((plan, places))
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 
@@ -116,9 +117,36 @@ impl Bench<'_> {
         }
     }
 
+    /// Whether the driver runs after a trial, if need be as a new one: what a fault has left may be nothing that it starts with.
+    ///
+    /// # Errors
+    /// The volume that is in use meanwhile cannot be had.
+    pub(crate) async fn is_up_again(&mut self, fault: &Fault) -> CheckResult<bool> {
+        if self.cx.target().driver().is_none_or(|driver| driver.end_of_process().is_none()) {
+            return Ok(true);
+        }
+        match self.cx.target().start_afresh().await {
+            Ok(aside) => {
+                self.cx.note(format!(
+                    "after {fault}, the driver did not start any more: its state is kept in {}, and it was started with an empty one",
+                    aside.display()
+                ));
+                self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
+                Ok(true)
+            }
+            Err(why) => {
+                self.cx.note(format!(
+                    "after {fault}, the driver does not start any more, and not as a new one: {why}"
+                ));
+                Ok(false)
+            }
+        }
+    }
+
     /// Whether nothing has come to be that stays, also when the driver is started the next time.
     async fn is_nothing_left(&self, before: &Look) -> CheckResult<Result<(), Violation>> {
-        if self.left_after(before, SETTLES_IN[0]).await.is_empty() {
+        // Of a driver that forgets everything it cannot be seen what it would find at its next start.
+        if self.left_after(before, SETTLES_IN[0]).await.is_empty() || !remembers(self.cx) {
             return Ok(Ok(()));
         }
         come_back(self.cx).await?;
@@ -248,14 +276,16 @@ impl Trial<'_> {
         if !matches!(asked, Some(Answer::Ok(()))) {
             return Ok(Broke::Open);
         }
-        if self.traits.may_forget {
+        let is_started_to_see = self.traits.may_forget && remembers(self.cx());
+        if is_started_to_see {
             come_back(self.cx()).await?;
             life.lines.push("the driver is killed and started again".to_owned());
         }
-        if self.traits.kills || self.traits.may_forget {
+        let is_started = self.traits.kills || is_started_to_see;
+        if is_started {
             life.is_kept(step).await?;
         }
-        if (self.traits.kills || self.traits.may_forget) && !self.traits.loses_power {
+        if is_started && !self.traits.loses_power {
             life.is_done(step, &self.bench.plan).await?;
         }
         Ok(Broke::Answered)
@@ -404,6 +434,11 @@ impl Trial<'_> {
         };
         violation.transcript(lines).printed(printed).injected(self.fault)
     }
+}
+
+/// Whether the driver may be killed to see what it knows afterwards: it is not told already that it forgets everything.
+fn remembers(cx: &Cx) -> bool {
+    cx.target().driver().is_none_or(|driver| needs_memory(driver).is_ok())
 }
 
 /// Makes a call in which nothing is broken.

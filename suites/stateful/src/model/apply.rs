@@ -155,7 +155,9 @@ pub(super) fn snapshot(
     use SnapshotCall::*;
     let life = match call {
         CreateSnapshot { volume, .. } => {
-            Some(snapshot.life.get_or_insert_with(|| cut(*volume, around.bytes.get(volume))))
+            let life = snapshot.life.get_or_insert_with(|| cut(*volume, around.bytes.get(volume)));
+            // Of another volume's snapshot nothing is learnt of this one.
+            (life.volume == *volume).then_some(life)
         }
         DeleteSnapshot { snapshot: id } => {
             snapshot.delete(*id, around.fades_until());

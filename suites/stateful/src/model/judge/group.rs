@@ -38,6 +38,8 @@ pub(in crate::model) fn group_said(
             match &group.life {
                 // What is asked for then is open, and so is what is said of it.
                 Some(life) if life.thinned => Finding::Fits,
+                // That it is done at all is wrong, and told.
+                Some(life) if life.volumes != volumes => Finding::Fits,
                 Some(life) => complete(facts, &volumes).and(same(life, facts)),
                 None => complete(facts, &volumes),
             }

@@ -40,14 +40,17 @@ pub(in crate::model) fn snapshot_said(
 ) -> Finding {
     match (call, said) {
         (SnapshotCall::CreateSnapshot { name, volume }, SnapshotResponse::Seen(facts)) => {
-            complete(facts, *volume).and(match &snapshot.life {
+            match &snapshot.life {
                 // That it is done at all is wrong, and told.
                 Some(life) if life.volume != *volume => Finding::Fits,
-                Some(life) => {
-                    same(life, facts).and(same_topology(life, facts, &req::CTRL_CREATESNAP_035, around))
-                }
-                None => own_id(*name, facts, around),
-            })
+                Some(life) => complete(facts, *volume).and(same(life, facts)).and(same_topology(
+                    life,
+                    facts,
+                    &req::CTRL_CREATESNAP_035,
+                    around,
+                )),
+                None => complete(facts, *volume).and(own_id(*name, facts, around)),
+            }
         }
         (SnapshotCall::GetSnapshot { snapshot: id } | SnapshotCall::Listing { snapshot: id }, said) => {
             looked_up(snapshot.find(*id, around.invoked), *id, said, around)

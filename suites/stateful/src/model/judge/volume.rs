@@ -61,12 +61,12 @@ pub(in crate::model) fn volume_said(
     around: &CallContext,
 ) -> Finding {
     if let (VolumeCall::CreateVolume { name, wanted }, VolumeResponse::Made(facts)) = (call, said) {
-        return complete(facts).and(match &volume.life {
+        return match &volume.life {
             // That it is done at all is wrong, and told.
             Some(life) if is_taken(life, wanted) => Finding::Fits,
-            Some(life) => same(life, facts),
-            None => as_wanted(*name, wanted, facts, around),
-        });
+            Some(life) => complete(facts).and(same(life, facts)),
+            None => complete(facts).and(as_wanted(*name, wanted, facts, around)),
+        };
     }
     let id = call.subject().id().filter(|id| !volume.is_left_in_use(*id));
     let life = match id.map(|id| volume.find(id, around.invoked)) {
