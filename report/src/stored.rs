@@ -106,7 +106,8 @@ pub struct Check {
 impl Check {
     /// What came of it.
     pub fn outcome(&self) -> Kind {
-        let shows_again = self.same_fault.is_some() || (self.reported_in.is_some() && self.word == Kind::Skipped);
+        let shows_again =
+            self.same_fault.is_some() || (self.reported_in.is_some() && self.word == Kind::Skipped);
         if shows_again { Kind::SameFault } else { self.word }
     }
 
