@@ -10,7 +10,7 @@ use csi_driver_definitions::Quantity;
 use csi_go_flags::parse_duration;
 use csi_harness::checks::shard::Shard;
 use csi_harness::config::profile::Profile;
-use csi_harness::config::{AccessType, PathLayout};
+use csi_harness::config::{AccessType, BackendProxy, PathLayout};
 use csi_harness::protocol::capability::Capability;
 use csi_harness::protocol::version::{CsiVersion, Version};
 use csi_mock_driver::Defect;
@@ -316,7 +316,8 @@ pub(crate) struct E2eArgs {
     /// and how to fix it
     #[arg(long, conflicts_with_all = ["plan", "cleanup", "dry_run", "shard"])]
     pub(crate) preflight: bool,
-    /// Make every warning about the definition an error: keys that Kubernetes ignores, and files that are missing
+    /// Make every warning about the definition an error: keys that Kubernetes ignores, files that are missing, and values that
+    /// look like a template that nobody filled in
     #[arg(long)]
     pub(crate) strict_definition: bool,
     /// Directory that kubelet has its paths in [default: a new temporary one; with --node-access /var/lib/kubelet]
@@ -563,9 +564,13 @@ pub(crate) struct TargetArgs {
     /// Process of the driver on this machine, to see what it takes up [default: who listens at its socket]
     #[arg(long, value_name = "PID")]
     pub(crate) driver_pid: Option<u32>,
-    /// Directory in which the driver keeps what it knows and has, to see whether it grows
+    /// Directory in which the driver keeps what it knows and has, to see whether it grows, and to lose with the power what is not durable
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state_dir: Option<PathBuf>,
+    /// Proxy that the run breaks connections with: it listens at one address, and connects to the back end at the other. Tell the driver
+    /// that its back end is at LISTEN; repeatable
+    #[arg(long, value_name = "LISTEN=TARGET")]
+    pub(crate) backend_proxy: Vec<BackendProxy>,
     /// Nobody else uses the driver and its back end, so that the run fails for whatever stays there; so it does where it has started
     /// a driver that had nothing
     #[arg(long)]
@@ -591,7 +596,7 @@ pub(crate) struct VolumeArgs {
     /// A mount flag of mount volumes; repeatable
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub(crate) mount_flag: Vec<String>,
-    /// Size of the volumes made [default: 320 MiB, or more where the driver refuses that]
+    /// Size of the volumes made [default: 320Mi, or more where the driver rejects that]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) volume_size_bytes: Option<i64>,
     /// Size that volumes are expanded to [default: twice the volume size]

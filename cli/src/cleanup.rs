@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::exit::Exit;
 use crate::note;
 use crate::run::connect;
+use crate::standing::Standing;
 use crate::stop::{Stopper, say};
 
 /// Undoes what is left of runs against the driver of this configuration, and of those whose driver ended with them.
@@ -61,8 +62,11 @@ async fn undo(found: Vec<Remains>, config: Config, driver: Option<Driver>) -> Re
         writeln!(out, "a run against the driver that is built in: what it left is removed")?;
         left.extend(remains.clear_away());
     }
+    let mut standing = Standing::begin();
     for remains in &mut there {
-        for thing in remains.heal(&config).await {
+        let healed = standing.during("healing what a run has broken", remains.heal(&config)).await;
+        standing.clear();
+        for thing in healed {
             writeln!(out, "healed: {thing}")?;
         }
     }
@@ -74,7 +78,8 @@ async fn undo(found: Vec<Remains>, config: Config, driver: Option<Driver>) -> Re
         let target = connect(config, driver.clone()).await?;
         for remains in there {
             let things = remains.things();
-            let ended = remains.undo(&target).await;
+            let ended = standing.during("undoing what a run has left", remains.undo(&target)).await;
+            standing.clear();
             let is_left = |thing: &str| ended.iter().any(|left| left.starts_with(&format!("{thing}: ")));
             for thing in things.iter().filter(|thing| !is_left(thing)) {
                 writeln!(out, "undone: {thing}")?;

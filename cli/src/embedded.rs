@@ -6,7 +6,7 @@ use csi_harness::config::{
     AccessType, Config, Effort, HealthHooks, NodeConfig, Pairs, Secret, StaticVolume, TimeLimits,
 };
 use csi_harness::driver::Driver;
-use csi_mock_driver::{Capability, Defect, MockDriver};
+use csi_mock_driver::{Capability, Defect, MockDriver, NodeConfig as NodeOfMock};
 use csi_proto::Endpoint;
 use csi_proto::lock::Mutex;
 
@@ -27,9 +27,17 @@ pub(crate) fn driver(
     let [make_ill, make_well] = csi_mock_driver::health::commands(directory.path());
     config.health =
         HealthHooks { make_ill: Some(make_ill), make_well: Some(make_well), ..Default::default() };
-    let health_dir = Some(directory.path().to_owned());
-    let mock =
-        csi_mock_driver::Config { defects, without, volumes: volumes(), health_dir, ..Default::default() };
+    config.inspect_command = Some(csi_mock_driver::inspect::command(directory.path()));
+    let told_here = Some(directory.path().to_owned());
+    let mock = csi_mock_driver::Config {
+        defects,
+        without,
+        volumes: volumes(),
+        nodes: nodes(),
+        health_dir: told_here.clone(),
+        inspect_dir: told_here,
+        ..Default::default()
+    };
     let latest = Mutex::new(MockDriver::new(mock)?);
     Ok(Driver::in_process(move || {
         // The directory lives as long as the driver.
@@ -60,6 +68,13 @@ fn provisioned() -> [StaticVolume; 2] {
         size_bytes: 1 << 30,
         readonly: false,
     })
+}
+
+/// The usual ones, which are served, and one in a zone of its own, where volumes lie that are put elsewhere than was asked for.
+fn nodes() -> Vec<NodeOfMock> {
+    let topology = [("zone".to_owned(), "zone-c".to_owned())].into();
+    let elsewhere = NodeOfMock { id: "node-4".to_owned(), topology };
+    csi_mock_driver::Config::default().nodes.into_iter().chain([elsewhere]).collect()
 }
 
 fn volumes() -> Vec<csi_mock_driver::StaticVolume> {

@@ -34,7 +34,9 @@ pub(crate) enum Error {
     KnownFailing(#[from] KnownFailingError),
     #[error("the known-failing list is out of date; these patterns match no check:\n  {}", .0.join("\n  "))]
     KnownFailingStale(Vec<String>),
-    #[error("no check is selected; `csi-sanity list` shows all of them")]
+    #[error(
+        "no check is selected; `csi-sanity list` shows all of them, and `csi-sanity e2e --plan` those of Kubernetes"
+    )]
     NothingSelected,
     #[error("--filter: {0}; `csi-sanity list` shows all of them")]
     IdleFilter(String),
@@ -119,7 +121,10 @@ impl Error {
                 }
             },
             Error::Target(source) => match source {
-                TargetError::NoEndpoint | TargetError::Endpoint(_) | TargetError::Workdir(_) => Exit::Usage,
+                TargetError::NoEndpoint
+                | TargetError::Endpoint(_)
+                | TargetError::Workdir(_)
+                | TargetError::Proxy { .. } => Exit::Usage,
                 TargetError::Dial(_)
                 | TargetError::Start(_)
                 | TargetError::Ended { .. }

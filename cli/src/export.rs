@@ -249,7 +249,7 @@ fn verdict(check: &CheckEntry, call: &CallEntry) -> String {
             )
         }
         None => format!(
-            "\tif status.Code(err) != 0 {{\n\t\tt.Logf(\"the call is refused by now\")\n\t}}\n\tt.Logf(\"expected: %s\", {expected})\n"
+            "\tif status.Code(err) != 0 {{\n\t\tt.Logf(\"the call is rejected by now\")\n\t}}\n\tt.Logf(\"expected: %s\", {expected})\n"
         ),
     }
 }
@@ -358,7 +358,7 @@ mod tests {
         };
         serde_json::from_value(json!({
             "id": "controller/delete-volume/it's@block", "suite": "s", "outcome": "failed", "duration_ms": 1,
-            "requirements": ["CTRL-DELETEVOL-002"], "message": "refused\n*/ `x`", "expected": "OK \"twice\"", "actual": "NOT_FOUND",
+            "requirements": ["CTRL-DELETEVOL-002"], "message": "rejected\n*/ `x`", "expected": "OK \"twice\"", "actual": "NOT_FOUND",
             "repeat": "", "title": "",
             "calls": [
                 call("CreateVolume", json!({"name": "it's"}), json!({"response": {"volume": {"volume_id": "vol-1"}}})),
@@ -373,7 +373,7 @@ mod tests {
     fn a_shell_makes_the_calls_with_the_ids_that_it_is_given() {
         let text = grpcurl(&check());
         for line in [
-            "# controller/delete-volume/it's@block (CTRL-DELETEVOL-002): refused */ `x`",
+            "# controller/delete-volume/it's@block (CTRL-DELETEVOL-002): rejected */ `x`",
             "answer=$(call csi.v1.Controller/CreateVolume '{\"name\":\"it'\\''s\"}'); printf '%s\\n' \"$answer\"",
             "id1=$(printf %s \"$answer\" | jq -r .volume.volumeId)",
             "# 3. DeleteVolume: NOT_FOUND no such",

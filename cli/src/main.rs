@@ -17,6 +17,7 @@ mod exit;
 mod explain;
 mod export;
 mod faults;
+mod foretold;
 mod fuzz;
 mod init;
 mod list;

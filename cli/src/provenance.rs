@@ -1,6 +1,7 @@
 //! What reports say of the circumstances of a run: where, and with which settings.
 
 use csi_harness::config::Config;
+use csi_harness::text::size::sized;
 use csi_proto::redact::STRIPPED;
 use csi_report::MachineEntry;
 use serde_json::Value;
@@ -45,6 +46,10 @@ fn setting(name: &str, value: Value) -> String {
     match strip(value) {
         Value::String(text) if name == "driver-command" => format!("{name}: {}", without_secrets(&text)),
         Value::String(text) => format!("{name}: {text}"),
+        Value::Number(number) if name.ends_with("-bytes") => {
+            let size = number.as_i64().map_or_else(|| number.to_string(), |bytes| sized(bytes).short());
+            format!("{name}: {size}")
+        }
         value => format!("{name}: {value}"),
     }
 }
@@ -75,6 +80,7 @@ mod tests {
             endpoint: Some("/s".to_owned()),
             driver_command: Some("API_TOKEN=hunter2 ./driver".to_owned()),
             fs_type: "xfs".to_owned(),
+            size_min_bytes: Some(1 << 30),
             effort: csi_harness::config::Effort { cases: 8, ..Default::default() },
             parameters: [
                 ("pool".to_owned(), "p".to_owned()),
@@ -97,6 +103,7 @@ mod tests {
                 "effort.cases: 8".to_owned(),
                 "fs-type: xfs".to_owned(),
                 format!("parameters: {{\"adminPassword\":\"{STRIPPED}\",\"pool\":\"p\"}}"),
+                "size-min-bytes: 1Gi".to_owned(),
             ]
         );
     }

@@ -31,10 +31,12 @@ use crate::driver_log::LogFile;
 use crate::embedded;
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::foretold::foretold;
 use crate::next::Next;
 use crate::provenance;
 use crate::repeat::Repeat;
 use crate::settings;
+use crate::standing::Standing;
 use crate::stop::{Stopper, say};
 use crate::suites::known_failing;
 
@@ -364,7 +366,10 @@ pub(crate) async fn connect(config: Config, driver: Option<Driver>) -> Result<Ar
         Ok(target) => Ok(target?),
         Err(_) => {
             say(&waiting);
-            Ok(connecting.await?)
+            let mut standing = Standing::begin();
+            let target = standing.during(&waiting, &mut connecting).await;
+            standing.clear();
+            Ok(target?)
         }
     }
 }
@@ -379,6 +384,8 @@ async fn run_plan(
 ) -> Result<Exit, Error> {
     let Plan { config, registry, checks, selection, shard, known, reports, in_turn } = plan;
     let settings = provenance::settings(&config);
+    let is_built_in = args.target.is_embedded() && selection.is_whole;
+    let foretold = foretold(&checks, &config.effort, is_built_in);
     let seed = args.course.seed.unwrap_or_else(fresh_seed);
     let seed = args.course.shard.map_or(seed, |shard| shard.seed(seed));
     let target = tokio::select! {
@@ -391,6 +398,7 @@ async fn run_plan(
     }
     let mut terminal = terminal(&args.output.words, &reports)
         .trace(args.output.trace)
+        .foretold(foretold)
         .asked(selection.clone(), shard.clone());
     let mut journal = Journal::new(Order {
         version: env!("CARGO_PKG_VERSION"),

@@ -86,7 +86,7 @@ async fn try_all(registry: &Registry, checks: Vec<CheckRef>, jobs: usize) -> Res
             Against::Defect(defect) => rows[at].defects.push((defect, trial?)),
         }
     }
-    standing.end();
+    standing.clear();
     rows.iter_mut().for_each(|row| row.defects.sort_by_key(|(defect, _)| *defect));
     Ok(rows)
 }

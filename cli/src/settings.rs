@@ -54,6 +54,9 @@ fn target(config: &mut Config, args: &TargetArgs) -> Result<(), Error> {
     }
     replace(&mut config.driver_pid, &args.driver_pid.map(Some));
     replace(&mut config.state_dir, &args.state_dir.clone().map(Some));
+    if !args.backend_proxy.is_empty() {
+        config.backend_proxies = args.backend_proxy.clone();
+    }
     config.exclusive |= args.exclusive;
     if let Some(path) = &args.secrets {
         config.secrets = secrets(path)?;

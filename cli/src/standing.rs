@@ -9,6 +9,8 @@ use tokio::time::MissedTickBehavior;
 const ON_TERMINAL: Duration = Duration::from_secs(1);
 /// … and elsewhere, where each stays.
 const ELSEWHERE: Duration = Duration::from_secs(30);
+/// How often it is looked whether it is time for one.
+const TICK: Duration = Duration::from_millis(250);
 /// What puts the cursor back, and takes away what stands in the line.
 const ANEW: &str = "\r\x1b[2K";
 
@@ -28,7 +30,7 @@ impl Standing {
 
     /// Waits for something, and says meanwhile how far it is.
     pub(crate) async fn during<T>(&mut self, at: &str, something: impl Future<Output = T>) -> T {
-        let mut tick = tokio::time::interval(ON_TERMINAL);
+        let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         tokio::pin!(something);
         loop {
@@ -57,7 +59,7 @@ impl Standing {
     }
 
     /// Takes away what stands on a terminal.
-    pub(crate) fn end(self) {
+    pub(crate) fn clear(&self) {
         if self.is_terminal {
             // As above.
             let _ = std::io::stderr().write_all(ANEW.as_bytes());

@@ -36,7 +36,7 @@ macro_rules! capabilities {
 
 capabilities! {
     Persistence, "persistence", "Data outlive the pod.";
-    Block, "block", "Raw block volumes work. Where it is false, tests expect that one is refused.";
+    Block, "block", "Raw block volumes work. Where it is false, tests expect that one is rejected.";
     FsGroup, "fsGroup", "The owner of a volume can be set by the `fsGroup` of a pod.";
     VolumeMountGroup, "volumeMountGroup", "The driver sets the group itself, by VOLUME_MOUNT_GROUP; wants `fsGroup` too.";
     Exec, "exec", "Files on a volume can be executed.";

@@ -61,7 +61,7 @@ fn run(bytes: &[u8]) {
             assert!(error.contains(NAME), "{error}");
             assert!(
                 fs::read(&path).is_ok_and(|found| found == bytes),
-                "a file was changed that was refused: {error}"
+                "a file was changed that was rejected: {error}"
             );
         }
     }

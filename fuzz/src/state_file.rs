@@ -47,7 +47,7 @@ fn open(bytes: &[u8], was_good: bool) {
             assert!(!reason.is_empty());
             assert!(
                 fs::read(&path).is_ok_and(|found| found == bytes),
-                "a file was changed that was refused: {reason}"
+                "a file was changed that was rejected: {reason}"
             );
         }
         Err(StoreError::Newer { .. }) => {}

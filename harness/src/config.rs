@@ -110,8 +110,12 @@ pub struct Config {
     pub profile: Profile,
     /// Commands that make volumes and the back end ill, and well again.
     pub health: HealthHooks,
+    /// Shell command that prints what the back end knows of an object, as YAML or JSON: `$1` is `volume` or `snapshot`, `$2` its id.
+    pub inspect_command: Option<String>,
     /// Faults that only the user can make and undo, by commands.
     pub faults: Vec<FaultHook>,
+    /// Proxies between the driver and its back end, which the run breaks.
+    pub backend_proxies: Vec<BackendProxy>,
     /// The version of CSI that the driver is judged by; auto goes by what it advertises and sends.
     pub csi_version: CsiVersion,
     /// Capabilities that the driver has to advertise. Checks that need a capability skip without it; this keeps a driver that has
@@ -178,7 +182,9 @@ impl Default for Config {
             allow_harm: false,
             profile: Profile::default(),
             health: HealthHooks::default(),
+            inspect_command: None,
             faults: Vec::new(),
+            backend_proxies: Vec::new(),
             csi_version: CsiVersion::Auto,
             expect_capabilities: Vec::new(),
             time_limits: TimeLimits::default(),
@@ -264,6 +270,10 @@ impl Config {
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(format!("faults: two have the name {:?}", twice[0]));
         }
+        let addresses = self.backend_proxies.iter().flat_map(|proxy| [&proxy.listen, &proxy.target]);
+        if let Some(wrong) = addresses.into_iter().find(|address| !is_address(address)) {
+            return Err(format!("backend-proxies: {wrong:?} is no address; write HOST:PORT"));
+        }
         self.effort.validate()?;
         self.time_limits.validate()
     }
@@ -311,7 +321,7 @@ pub fn read_yaml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Confi
     parse_yaml(path, &text)
 }
 
-fn parse_yaml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
+pub(crate) fn parse_yaml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
     // No excerpt of the file with an error: the lines around it may hold secrets.
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
     serde_saphyr::from_str_with_options(text, options)
@@ -750,6 +760,33 @@ pub struct FaultHook {
     pub timeout_ms: u64,
 }
 
+/// A proxy over TCP: the driver is told to reach its back end at `listen`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct BackendProxy {
+    /// Address that the run listens at, such as 127.0.0.1:13260.
+    pub listen: String,
+    /// Address of the back end.
+    pub target: String,
+}
+
+impl std::str::FromStr for BackendProxy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<BackendProxy, String> {
+        let (listen, target) = text.split_once('=').ok_or("write LISTEN=TARGET, each HOST:PORT")?;
+        match [listen, target].into_iter().find(|address| !is_address(address)) {
+            Some(wrong) => Err(format!("{wrong:?} is no address; write HOST:PORT")),
+            None => Ok(BackendProxy { listen: listen.to_owned(), target: target.to_owned() }),
+        }
+    }
+}
+
+/// Whether an address names a host and a port.
+fn is_address(text: &str) -> bool {
+    text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+}
+
 fn hook_timeout_ms() -> u64 {
     HealthHooks::default().timeout_ms
 }
@@ -771,8 +808,12 @@ pub enum Setting {
     Volumes,
     /// `health` of `--config`
     Health,
+    /// `inspect-command` of `--config`
+    Inspect,
     /// `faults` of `--config`
     Faults,
+    /// `--backend-proxy`
+    BackendProxy,
 }
 
 impl Setting {
@@ -786,7 +827,9 @@ impl Setting {
             Setting::SizeMax => "--size-max-bytes",
             Setting::Volumes => "volumes of --config",
             Setting::Health => "health of --config",
+            Setting::Inspect => "inspect-command of --config",
             Setting::Faults => "faults of --config",
+            Setting::BackendProxy => "--backend-proxy",
         }
     }
 
@@ -799,7 +842,9 @@ impl Setting {
             Setting::SizeMax => config.size_max_bytes.is_some(),
             Setting::Volumes => !config.volumes.is_empty(),
             Setting::Health => config.health.make_ill.is_some(),
+            Setting::Inspect => config.inspect_command.is_some(),
             Setting::Faults => !config.faults.is_empty(),
+            Setting::BackendProxy => !config.backend_proxies.is_empty(),
         }
     }
 }

@@ -5,6 +5,7 @@ mod commands;
 mod elsewhere;
 mod in_process;
 mod log;
+mod proxy;
 mod starts;
 mod syscalls;
 
@@ -28,6 +29,7 @@ pub use commands::{Broken, BrokenCommand, CommandCall, CommandWatch, LentCommand
 use elsewhere::Elsewhere;
 use in_process::InProcess;
 pub use log::DriverLog;
+pub use proxy::{NetworkFault, Proxy};
 pub use starts::Away;
 pub(crate) use starts::START_FACTOR;
 use starts::Starts;

@@ -81,6 +81,8 @@ pub struct Config {
     /// Directory with files that tell health: VOLUME.health, VOLUME.controller.health, VOLUME.node.health and
     /// storage.health, each with the status, reason and message of what is wrong.
     pub health_dir: Option<PathBuf>,
+    /// Directory to which the driver writes what its back end knows: volume-ID.json and snapshot-ID.json.
+    pub inspect_dir: Option<PathBuf>,
     /// Block size of snapshot metadata.
     pub metadata_block_bytes: i64,
     /// How long a new volume or snapshot is in no list, where the quirk `lists-lag` is asked for.
@@ -128,6 +130,7 @@ impl Default for Config {
             volumes: Vec::new(),
             abnormal_volumes: Vec::new(),
             health_dir: None,
+            inspect_dir: None,
             metadata_block_bytes: 64 << 10,
             list_lag: Delay(Duration::from_secs(5)),
             start_delay: Delay(Duration::from_secs(12)),

@@ -19,6 +19,7 @@ named! {
     NotFoundAsInternal, "not-found-as-internal", "what should be NOT_FOUND is INTERNAL";
     PrintsSecrets, "prints-secrets", "the secrets of each request are printed";
     MountFlagsInErrors, "mount-flags-in-errors", "errors quote the mount_flags of the request";
+    EndsOfSecretsInErrors, "ends-of-secrets-in-errors", "error messages show the last 12 bytes of the secrets of the request";
     SecretsInErrors, "secrets-in-errors", "error messages show the secrets of the request";
     StatusCodeNotCanonical, "status-code-not-canonical", "errors have the code 42, which gRPC does not define";
     StatusDetailsSet, "status-details-set", "errors carry status details";
@@ -26,6 +27,7 @@ named! {
     UnsupportedAsInternal, "unsupported-as-internal", "RPCs that are not supported answer INTERNAL";
 
     // Calls that overlap, are given up, or meet the end of the driver.
+    ControllerExpandOverlaps, "controller-expand-overlaps", "of two expansions of one volume at the same time the one that ends last decides, also if it is the smaller one";
     ControllerPublishForgetsReadonly, "controller-publish-forgets-readonly", "a repeated request makes a readonly attachment one for writing";
     CreateVolumeCountsOverlapsTwice, "create-volume-counts-overlaps-twice", "the storage of a volume counts twice if another one was made at the same time";
     CreateVolumeDoublesAfterTimeout, "create-volume-doubles-after-timeout", "a call that is given up leaves a volume without a name, and its repeat makes another one";
@@ -34,8 +36,10 @@ named! {
     CreateVolumeRevivesDeleted, "create-volume-revives-deleted", "a repeated request lets the volume show in the list for ever if it is deleted at the same time";
     EndsWithFirstConnection, "ends-with-first-connection", "the driver serves whoever connects first, and nobody after";
     KeepsNothing, "keeps-nothing", "whatever the driver has done is forgotten when it ends, as all of it is in memory";
+    ListVolumesCrashesOnOverlap, "list-volumes-crashes-on-overlap", "the driver ends when volumes are listed while one is made";
     LockKeptAfterCancel, "lock-kept-after-cancel", "a call that is given up keeps its object busy for ever";
     LockOwnedByConnection, "lock-owned-by-connection", "when a call is given up or its connection breaks, its object stays busy for all other connections";
+    NodeUnstageGoesOn, "node-unstage-goes-on", "NodeUnstageVolume goes on when it is given up, and takes away what is staged meanwhile";
     NodePublishForgetsReadonly, "node-publish-forgets-readonly", "a repeated request makes a readonly publication one for writing";
     ProbeFailsAfterStart, "probe-fails-after-start", "the first times after a start Probe is INTERNAL";
     RestartForgetsLastWrite, "restart-forgets-last-write", "after a restart the last change is gone, although it was answered for";
@@ -56,42 +60,44 @@ named! {
     RestartShiftsCreationTimes, "restart-shifts-creation-times", "after a restart snapshots are an hour younger";
 
     // What a call does that is refused, and what comes of an unusual order.
-    ControllerExpandRefusalBlocks, "controller-expand-refusal-blocks", "after a refused expansion the volume counts as busy for ever";
-    ControllerExpandRefusalGrows, "controller-expand-refusal-grows", "an expansion that is refused counts as done";
-    ControllerPublishRefusalAttaches, "controller-publish-refusal-attaches", "a volume whose attachment was refused is attached";
-    ControllerPublishRefusalDetachesOthers, "controller-publish-refusal-detaches-others", "when the attachment of a volume is refused, all others are detached";
-    CreateGroupSnapshotRefusalTakesName, "create-group-snapshot-refusal-takes-name", "the name of a refused group snapshot counts as busy for ever";
-    CreateSnapshotRefusalMakesSnapshot, "create-snapshot-refusal-makes-snapshot", "a snapshot that is refused is made, without a name";
-    CreateSnapshotRefusalTakesName, "create-snapshot-refusal-takes-name", "the name of a refused snapshot counts as busy for ever";
-    CreateVolumeRefusalMakesVolume, "create-volume-refusal-makes-volume", "a volume that is refused is made, without a name";
-    CreateVolumeRefusalTakesName, "create-volume-refusal-takes-name", "the name of a refused volume counts as busy for ever";
-    DeleteVolumeRefusalBlocks, "delete-volume-refusal-blocks", "a volume whose deletion was refused counts as busy for ever";
+    ControllerExpandRefusalBlocks, "controller-expand-refusal-blocks", "after a rejected expansion the volume counts as busy for ever";
+    ControllerExpandRefusalGrows, "controller-expand-refusal-grows", "an expansion that is rejected counts as done";
+    ControllerModifyRefusalBlocks, "controller-modify-refusal-blocks", "after a rejected modification the volume counts as busy for ever";
+    ControllerPublishRefusalAttaches, "controller-publish-refusal-attaches", "a volume whose attachment was rejected is attached";
+    ControllerPublishRefusalDetachesOthers, "controller-publish-refusal-detaches-others", "when the attachment of a volume is rejected, all others are detached";
+    CreateGroupSnapshotRefusalTakesName, "create-group-snapshot-refusal-takes-name", "the name of a rejected group snapshot counts as busy for ever";
+    CreateSnapshotRefusalMakesSnapshot, "create-snapshot-refusal-makes-snapshot", "a snapshot that is rejected is made, without a name";
+    CreateSnapshotRefusalTakesName, "create-snapshot-refusal-takes-name", "the name of a rejected snapshot counts as busy for ever";
+    CreateVolumeRefusalMakesVolume, "create-volume-refusal-makes-volume", "a volume that is rejected is made, without a name";
+    CreateVolumeRefusalTakesName, "create-volume-refusal-takes-name", "the name of a rejected volume counts as busy for ever";
+    DeleteVolumeRefusalBlocks, "delete-volume-refusal-blocks", "a volume whose deletion was rejected counts as busy for ever";
     ListSnapshotsFailsBehindDeleted, "list-snapshots-fails-behind-deleted", "a token is INTERNAL once all that it leads to is deleted";
     ListVolumesFailsBehindDeleted, "list-volumes-fails-behind-deleted", "a token is INTERNAL once all that it leads to is deleted";
-    NodePublishRefusalPublishes, "node-publish-refusal-publishes", "a publication that was refused is kept in the books";
-    NodePublishRefusalUnpublishesOthers, "node-publish-refusal-unpublishes-others", "when a publication is refused, the other volumes of the node are forgotten";
-    NodeStageRefusalStages, "node-stage-refusal-stages", "a staging that was refused is kept in the books";
-    NodeStageRefusalUnstagesOthers, "node-stage-refusal-unstages-others", "when a staging is refused, the other volumes of the node count as unstaged";
-    NodeUnpublishRefusalUnpublishes, "node-unpublish-refusal-unpublishes", "an unpublishing that is refused forgets all places of the volume";
+    NodeExpandRefusalBlocks, "node-expand-refusal-blocks", "after a rejected expansion the volume counts as busy on the node for ever";
+    NodePublishRefusalPublishes, "node-publish-refusal-publishes", "a publication that was rejected is kept in the books";
+    NodePublishRefusalUnpublishesOthers, "node-publish-refusal-unpublishes-others", "when a publication is rejected, the other volumes of the node are forgotten";
+    NodeStageRefusalStages, "node-stage-refusal-stages", "a staging that was rejected is kept in the books";
+    NodeStageRefusalUnstagesOthers, "node-stage-refusal-unstages-others", "when a staging is rejected, the other volumes of the node count as unstaged";
+    NodeUnpublishRefusalUnpublishes, "node-unpublish-refusal-unpublishes", "an unpublishing that is rejected forgets all places of the volume";
     NodeUnstageNeedsAttachment, "node-unstage-needs-attachment", "a volume that was detached before it was unstaged can never be unstaged";
-    NodeUnstageRefusalBlocks, "node-unstage-refusal-blocks", "a volume whose unstaging was refused counts as busy on the node for ever";
+    NodeUnstageRefusalBlocks, "node-unstage-refusal-blocks", "a volume whose unstaging was rejected counts as busy on the node for ever";
 
     // What calls take up and do not give back.
     ConnectionKeepsFile, "connection-keeps-file", "each connection leaves a file open";
     ControllerPublishKeepsSocket, "controller-publish-keeps-socket", "each volume that is attached leaves a socket open";
-    ControllerPublishRefusalKeepsSocket, "controller-publish-refusal-keeps-socket", "each ControllerPublishVolume that is refused leaves a socket open";
+    ControllerPublishRefusalKeepsSocket, "controller-publish-refusal-keeps-socket", "each ControllerPublishVolume that is rejected leaves a socket open";
     CreateGroupSnapshotKeepsMemory, "create-group-snapshot-keeps-memory", "each group snapshot takes memory that is not given back";
     CreateSnapshotKeepsThread, "create-snapshot-keeps-thread", "some snapshots leave a thread";
-    CreateSnapshotRefusalKeepsThread, "create-snapshot-refusal-keeps-thread", "some CreateSnapshot that are refused leave a thread";
+    CreateSnapshotRefusalKeepsThread, "create-snapshot-refusal-keeps-thread", "some CreateSnapshot that are rejected leave a thread";
     CreateVolumeFromSourceKeepsFile, "create-volume-from-source-keeps-file", "each copy leaves a file open";
     CreateVolumeGivenUpKeepsFile, "create-volume-given-up-keeps-file", "each CreateVolume that is given up leaves a file open";
     CreateVolumeKeepsMemory, "create-volume-keeps-memory", "each volume takes memory that is not given back";
-    CreateVolumeRefusalKeepsMemory, "create-volume-refusal-keeps-memory", "each CreateVolume that is refused takes memory that is not given back";
+    CreateVolumeRefusalKeepsMemory, "create-volume-refusal-keeps-memory", "each CreateVolume that is rejected takes memory that is not given back";
     DeleteVolumeKeepsFile, "delete-volume-keeps-file", "each volume that is deleted leaves a file open";
     ListVolumesKeepsMemory, "list-volumes-keeps-memory", "each ListVolumes takes memory that is not given back";
-    NodePublishRefusalKeepsFile, "node-publish-refusal-keeps-file", "each NodePublishVolume that is refused leaves a file open";
+    NodePublishRefusalKeepsFile, "node-publish-refusal-keeps-file", "each NodePublishVolume that is rejected leaves a file open";
     NodeStageKeepsChild, "node-stage-keeps-child", "some volumes that are staged leave a child process";
-    NodeStageRefusalLeavesZombie, "node-stage-refusal-leaves-zombie", "some NodeStageVolume that are refused leave a child process that has ended and was not waited for";
+    NodeStageRefusalLeavesZombie, "node-stage-refusal-leaves-zombie", "some NodeStageVolume that are rejected leave a child process that has ended and was not waited for";
     NodeUnpublishLeavesZombie, "node-unpublish-leaves-zombie", "some NodeUnpublishVolume leave a child process that has ended and was not waited for";
 
     // GetPluginInfo.
@@ -152,9 +158,9 @@ named! {
     CreateVolumeFailsAfterWork, "create-volume-fails-after-work", "the first answer is INTERNAL although the volume is made";
     CreateVolumeCrashesAfterWork, "create-volume-crashes-after-work", "the driver ends once the volume is made, before it answers";
     CreateVolumeCrashesOnLongNames, "create-volume-crashes-on-long-names", "a name of more than 128 bytes ends the driver";
-    CreateVolumeDemandsFsType, "create-volume-demands-fs-type", "mount access without fs_type is refused";
+    CreateVolumeDemandsFsType, "create-volume-demands-fs-type", "mount access without fs_type is rejected";
     CreateVolumeDropsUnsupportedSources, "create-volume-drops-unsupported-sources", "a source of a kind that is not supported is ignored, and the volume is empty";
-    CreateVolumeDemandsRange, "create-volume-demands-range", "a missing capacity_range is refused";
+    CreateVolumeDemandsRange, "create-volume-demands-range", "a missing capacity_range is rejected";
     CreateVolumeEchoesRequisite, "create-volume-echoes-requisite", "volumes lie in the first zone, and are said to lie where they were required to";
     CreateVolumeEmptyId, "create-volume-empty-id", "the first reply has no volume_id";
     CreateVolumeExceedsLimit, "create-volume-exceeds-limit", "sizes are rounded up beyond limit_bytes";
@@ -173,6 +179,7 @@ named! {
     CreateVolumeIgnoresSizeConflict, "create-volume-ignores-size-conflict", "a repeat with a range that the volume misses is OK";
     CreateVolumeIgnoresSourceConflict, "create-volume-ignores-source-conflict", "a repeat with another content source is OK";
     CreateVolumeIgnoresTopologyConflict, "create-volume-ignores-topology-conflict", "a repeat that requires another topology is OK";
+    CreateVolumeIgnoresTopologyOfCopies, "create-volume-ignores-topology-of-copies", "accessibility_requirements of a volume that is made from a snapshot or a volume are not looked at";
     CreateVolumeIgnoresUnknownMutableParameters, "create-volume-ignores-unknown-mutable-parameters", "unknown mutable parameters are accepted";
     CreateVolumeInfeasibleTopologyAsInternal, "create-volume-infeasible-topology-as-internal", "a requirement that no zone meets is INTERNAL";
     CreateVolumeInternalOnNegativeSize, "create-volume-internal-on-negative-size", "negative sizes are INTERNAL";
@@ -180,6 +187,7 @@ named! {
     CreateVolumeInternalOnRepeats, "create-volume-internal-on-repeats", "a repeated request is INTERNAL";
     CreateVolumeKeepsFirstCapability, "create-volume-keeps-first-capability", "a volume made for several capabilities can be used with the first one only";
     CreateVolumeKeepsParametersInPart, "create-volume-keeps-parameters-in-part", "unknown parameters are accepted, and a repeat with more than 1 KiB of parameters is ALREADY_EXISTS";
+    CreateVolumeLeavesSnapshotOfSource, "create-volume-leaves-snapshot-of-source", "a clone is made through a snapshot of its source, which stays";
     CreateVolumeLeaksOnError, "create-volume-leaks-on-error", "a failed request leaves a volume behind";
     CreateVolumeMakesDirectoryOfName, "create-volume-makes-directory-of-name", "a directory is made with the name for a path, wherever it leads";
     CreateVolumeMissingSourceAsInternal, "create-volume-missing-source-as-internal", "a source that does not exist is INTERNAL";
@@ -194,18 +202,19 @@ named! {
     CreateVolumeRefusesCompatibleSize, "create-volume-refuses-compatible-size", "a repeat with another but fulfilled range is ALREADY_EXISTS";
     CreateVolumeRefusesGroupMembers, "create-volume-refuses-group-members", "no volume can be made from a member of a group snapshot";
     CreateVolumeRefusesLimitRepeats, "create-volume-refuses-limit-repeats", "a repeat that gives limit_bytes alone is ALREADY_EXISTS";
-    CreateVolumeRefusesLongNames, "create-volume-refuses-long-names", "names of 64 to 128 bytes are refused";
-    CreateVolumeRefusesMutableParameters, "create-volume-refuses-mutable-parameters", "mutable_parameters are refused although volumes can be modified";
+    CreateVolumeRefusesLongNames, "create-volume-refuses-long-names", "names of 64 to 128 bytes are rejected";
+    CreateVolumeRefusesMutableParameters, "create-volume-refuses-mutable-parameters", "mutable_parameters are rejected although volumes can be modified";
     CreateVolumeRefusesRepeats, "create-volume-refuses-repeats", "a repeated request is ALREADY_EXISTS";
-    CreateVolumeRefusesLargeSecrets, "create-volume-refuses-large-secrets", "more than 1 KiB of secrets are refused";
+    CreateVolumeRefusesLargeSecrets, "create-volume-refuses-large-secrets", "more than 1 KiB of secrets are rejected";
     CreateVolumeRefusesSources, "create-volume-refuses-sources", "no volume can be made from a snapshot or volume although the capability is there";
-    CreateVolumeRefusesSurplusSecrets, "create-volume-refuses-surplus-secrets", "secrets with a key that is none of CreateVolume are refused";
+    CreateVolumeRefusesSurplusSecrets, "create-volume-refuses-surplus-secrets", "secrets with a key that is none of CreateVolume are rejected";
     CreateVolumeRefusesSnapshots, "create-volume-refuses-snapshots", "a content source of type snapshot is UNIMPLEMENTED";
-    CreateVolumeRefusesUnicodeNames, "create-volume-refuses-unicode-names", "names beyond ASCII are refused";
+    CreateVolumeRefusesUnicodeNames, "create-volume-refuses-unicode-names", "names beyond ASCII are rejected";
     CreateVolumeRepeatChangesContext, "create-volume-repeat-changes-context", "a repeated request is answered with another volume_context";
     CreateVolumeRepeatChangesId, "create-volume-repeat-changes-id", "a repeated request is answered with another volume_id";
     CreateVolumeRepeatDropsCapacity, "create-volume-repeat-drops-capacity", "a repeated request is answered without capacity_bytes";
     CreateVolumeRepeatDropsContext, "create-volume-repeat-drops-context", "a repeated request is answered without volume_context";
+    CreateVolumeRepeatDropsSource, "create-volume-repeat-drops-source", "a repeated request for a copy is answered without content_source";
     CreateVolumeRepeatDropsTopology, "create-volume-repeat-drops-topology", "a repeated request is answered without accessible_topology";
     CreateVolumeRepeatIgnoresLimit, "create-volume-repeat-ignores-limit", "a repeat with limit_bytes below the size of the volume is OK";
     CreateVolumeRepeatTakesContextFromRequest, "create-volume-repeat-takes-context-from-request", "a repeat with other parameters is OK, and volume_context is made of those";
@@ -225,8 +234,8 @@ named! {
     // Volumes as reported.
     ConditionAbnormal, "condition-abnormal", "the condition of every volume is abnormal";
     ConditionMessageEmpty, "condition-message-empty", "the message of a volume condition is empty";
-    NewWriterModesUnbacked, "new-writer-modes-unbacked", "the newer single-node modes are refused although SINGLE_NODE_MULTI_WRITER is advertised";
-    SingleNodeWriterRefused, "single-node-writer-refused", "SINGLE_NODE_WRITER is refused where the newer single-node modes are supported";
+    NewWriterModesUnbacked, "new-writer-modes-unbacked", "the newer single-node modes are rejected although SINGLE_NODE_MULTI_WRITER is advertised";
+    SingleNodeWriterRefused, "single-node-writer-refused", "SINGLE_NODE_WRITER is rejected where the newer single-node modes are supported";
     VolumeTopologyEmptyEntry, "volume-topology-empty-entry", "an entry of accessible_topology has no segments";
     VolumeTopologyKeyInvalid, "volume-topology-key-invalid", "a topology key of a volume has two slashes";
     VolumeTopologyKeyPrefixDiffers, "volume-topology-key-prefix-differs", "topology keys of a volume have different prefixes";
@@ -252,6 +261,7 @@ named! {
     DeleteVolumeIgnoresLastLetters, "delete-volume-ignores-last-letters", "ids that differ in their last letter only are taken for the same";
     DeleteVolumeInUseAsInternal, "delete-volume-in-use-as-internal", "a volume in use is INTERNAL";
     DeleteVolumeKeepsName, "delete-volume-keeps-name", "the name of a deleted volume stays taken";
+    DeleteVolumeKeepsStorage, "delete-volume-keeps-storage", "the storage of a deleted volume stays taken";
     DeleteVolumeKeepsVolume, "delete-volume-keeps-volume", "OK is answered but the volume stays";
     DeleteVolumeMatchesBeginnings, "delete-volume-matches-beginnings", "an id that begins with that of a volume deletes it";
     DeleteVolumeRefusesOddNames, "delete-volume-refuses-odd-names", "a volume with a name that a shell would not take for one word cannot be deleted";
@@ -276,6 +286,7 @@ named! {
     ControllerPublishIgnoresLimit, "controller-publish-ignores-limit", "more volumes are published to a node than it can hold";
     ControllerPublishIgnoresReadonlyConflict, "controller-publish-ignores-readonly-conflict", "a repeat with another readonly flag is OK";
     ControllerPublishLimitAsInternal, "controller-publish-limit-as-internal", "a node at its limit is INTERNAL";
+    ControllerPublishLimitComesEarly, "controller-publish-limit-comes-early", "a node is full with one volume less than its limit";
     ControllerPublishNotFoundAsInternal, "controller-publish-not-found-as-internal", "an unknown volume or node is INTERNAL";
     ControllerPublishNotRecorded, "controller-publish-not-recorded", "OK is answered but nothing is attached";
     ControllerPublishOtherNodeNotNamed, "controller-publish-other-node-not-named", "the message does not name the node that holds the volume";
@@ -290,7 +301,7 @@ named! {
     // ControllerUnpublishVolume.
     ControllerUnpublishVolumeUnimplemented, "controller-unpublish-volume-unimplemented", "ControllerUnpublishVolume answers UNIMPLEMENTED although it is mandatory or advertised";
     ControllerUnpublishAcceptsEmptyId, "controller-unpublish-accepts-empty-id", "a missing volume_id is accepted";
-    ControllerUnpublishDemandsNode, "controller-unpublish-demands-node", "a missing node_id is refused instead of meaning all nodes";
+    ControllerUnpublishDemandsNode, "controller-unpublish-demands-node", "a missing node_id is rejected instead of meaning all nodes";
     ControllerUnpublishDetachesAllNodes, "controller-unpublish-detaches-all-nodes", "the volume is detached from all nodes instead of one";
     ControllerUnpublishIgnoresMissingNode, "controller-unpublish-ignores-missing-node", "a missing node_id detaches nothing";
     ControllerUnpublishKeepsAttachment, "controller-unpublish-keeps-attachment", "OK is answered but the volume stays attached";
@@ -380,9 +391,10 @@ named! {
     CreateSnapshotIgnoresMissingSource, "create-snapshot-ignores-missing-source", "a source that does not exist is snapshotted";
     CreateSnapshotIgnoresSourceConflict, "create-snapshot-ignores-source-conflict", "a repeat with another source is OK";
     CreateSnapshotIgnoresTopology, "create-snapshot-ignores-topology", "accessibility_requirements are not read";
-    CreateSnapshotRefusesLongNames, "create-snapshot-refuses-long-names", "names of 64 to 128 bytes are refused";
+    CreateSnapshotPanicsOnUnknownVolume, "create-snapshot-panics-on-unknown-volume", "a volume that does not exist panics";
+    CreateSnapshotRefusesLongNames, "create-snapshot-refuses-long-names", "names of 64 to 128 bytes are rejected";
     CreateSnapshotRefusesRepeats, "create-snapshot-refuses-repeats", "a repeated request is ALREADY_EXISTS";
-    CreateSnapshotRefusesUnicodeNames, "create-snapshot-refuses-unicode-names", "names beyond ASCII are refused";
+    CreateSnapshotRefusesUnicodeNames, "create-snapshot-refuses-unicode-names", "names beyond ASCII are rejected";
     CreateSnapshotRepeatChangesId, "create-snapshot-repeat-changes-id", "a repeated request is answered with another snapshot_id";
     CreateSnapshotRepeatChangesTime, "create-snapshot-repeat-changes-time", "a repeated request is answered with another creation_time";
     CreateSnapshotRepeatDropsSize, "create-snapshot-repeat-drops-size", "a repeated request is answered without size_bytes";
@@ -465,7 +477,7 @@ named! {
     ControllerExpandAnswersOldSize, "controller-expand-answers-old-size", "the reply tells the size before the expansion";
     ControllerExpandAnswersZero, "controller-expand-answers-zero", "the reply tells no size";
     ControllerExpandChangesNothing, "controller-expand-changes-nothing", "OK is answered but the volume keeps its size";
-    ControllerExpandDemandsCapability, "controller-expand-demands-capability", "a missing volume_capability is refused";
+    ControllerExpandDemandsCapability, "controller-expand-demands-capability", "a missing volume_capability is rejected";
     ControllerExpandEmptyIdAsNotFound, "controller-expand-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     ControllerExpandExceedsLimit, "controller-expand-exceeds-limit", "the volume grows beyond limit_bytes";
     ControllerExpandIgnoresCapability, "controller-expand-ignores-capability", "a volume_capability that the volume lacks is accepted";
@@ -475,9 +487,10 @@ named! {
     ControllerExpandOutOfRangeAsInternal, "controller-expand-out-of-range-as-internal", "a size that is not allowed is INTERNAL";
     ControllerExpandOverflows, "controller-expand-overflows", "a size at the end of its type panics";
     ControllerExpandPanicsWithoutRange, "controller-expand-panics-without-range", "a request without capacity_range panics";
-    ControllerExpandRefusesOnline, "controller-expand-refuses-online", "a volume in use is refused although ONLINE is advertised";
+    ControllerExpandRefusesOnline, "controller-expand-refuses-online", "a volume in use is rejected although ONLINE is advertised";
     ControllerExpandRefusesRepeats, "controller-expand-refuses-repeats", "a volume that is large enough is OUT_OF_RANGE";
     ControllerExpandShrinks, "controller-expand-shrinks", "a smaller size shrinks the volume";
+    ControllerExpandWaitsForExactSize, "controller-expand-waits-for-exact-size", "a size that is no multiple of a MiB is INTERNAL, although the volume has grown";
     ControllerExpandUnknownOk, "controller-expand-unknown-ok", "an unknown volume is OK";
 
     // ControllerGetVolume.
@@ -496,11 +509,12 @@ named! {
     ControllerModifyVolumeUnimplemented, "controller-modify-volume-unimplemented", "ControllerModifyVolume answers UNIMPLEMENTED although it is mandatory or advertised";
     ControllerModifyAcceptsMissingParameters, "controller-modify-accepts-missing-parameters", "missing mutable_parameters are accepted";
     ControllerModifyAcceptsUnknownKeys, "controller-modify-accepts-unknown-keys", "unknown mutable parameters are accepted";
-    ControllerModifyAppliesBeforeChecking, "controller-modify-applies-before-checking", "a refused modification changes the volume all the same";
+    ControllerModifyAppliesBeforeChecking, "controller-modify-applies-before-checking", "a rejected modification changes the volume all the same";
     ControllerModifyChangesContext, "controller-modify-changes-context", "a modification changes volume_context";
     ControllerModifyChangesNothing, "controller-modify-changes-nothing", "OK is answered but nothing is modified";
-    ControllerModifyChangesRefusedVolume, "controller-modify-changes-refused-volume", "parameters that are refused end up in the volume_context";
+    ControllerModifyChangesRefusedVolume, "controller-modify-changes-refused-volume", "parameters that are rejected end up in the volume_context";
     ControllerModifyEmptyIdAsNotFound, "controller-modify-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
+    ControllerModifyForgetsOtherKeys, "controller-modify-forgets-other-keys", "parameters that a modification does not name lose their values";
     ControllerModifyRefusesRepeats, "controller-modify-refuses-repeats", "a repeated modification is FAILED_PRECONDITION";
     ControllerModifyRefusesUpdates, "controller-modify-refuses-updates", "a second, different modification is ALREADY_EXISTS";
     ControllerModifyUnknownOk, "controller-modify-unknown-ok", "an unknown volume is OK";
@@ -553,7 +567,7 @@ named! {
     CreateGroupSnapshotMissingSourceAsInternal, "create-group-snapshot-missing-source-as-internal", "a source that does not exist is INTERNAL";
     CreateGroupSnapshotOrderMatters, "create-group-snapshot-order-matters", "CreateVolumeGroupSnapshot takes the same sources in another order for other ones";
     CreateGroupSnapshotRefusesRepeats, "create-group-snapshot-refuses-repeats", "a repeated request is ALREADY_EXISTS";
-    CreateGroupSnapshotRefusesUnicodeNames, "create-group-snapshot-refuses-unicode-names", "names beyond ASCII are refused";
+    CreateGroupSnapshotRefusesUnicodeNames, "create-group-snapshot-refuses-unicode-names", "names beyond ASCII are rejected";
     CreateGroupSnapshotRepeatDropsMembers, "create-group-snapshot-repeat-drops-members", "a repeated request is answered with one member only";
     CreateGroupSnapshotTimeIsNow, "create-group-snapshot-time-is-now", "creation_time is the moment in which CreateVolumeGroupSnapshot answers, also when it is repeated";
 
@@ -635,10 +649,11 @@ named! {
     NodeStageConflictAsInternal, "node-stage-conflict-as-internal", "a repeat with another capability is INTERNAL";
     NodeStageEmptyIdAsNotFound, "node-stage-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     NodeStageFollowsContext, "node-stage-follows-context", "subDir in volume_context is taken for a path, wherever it leads";
+    NodeStageFailsOnSmallVolumes, "node-stage-fails-on-small-volumes", "volumes of less than 4 MiB are made, and cannot be formatted";
     NodeStageIgnoresCapabilityConflict, "node-stage-ignores-capability-conflict", "a repeat with another capability is OK";
     NodeStageNotRecorded, "node-stage-not-recorded", "OK is answered but nothing is staged";
     NodeStagePanicsWithoutCapability, "node-stage-panics-without-capability", "a request without volume_capability panics";
-    NodeStageRefusesLongPaths, "node-stage-refuses-long-paths", "paths of more than 128 bytes are refused";
+    NodeStageRefusesLongPaths, "node-stage-refuses-long-paths", "paths of more than 128 bytes are rejected";
     NodeStageRefusesPathsOf128Bytes, "node-stage-refuses-paths-of-128-bytes", "NodeStageVolume takes staging_target_path of up to 127 bytes only";
     NodeStageRefusesRepeats, "node-stage-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     NodeStageUnknownVolumeOk, "node-stage-unknown-volume-ok", "an unknown volume is OK";
@@ -676,7 +691,7 @@ named! {
     NodePublishPanicsWithoutCapability, "node-publish-panics-without-capability", "a request without volume_capability panics";
     NodePublishPassesContextAsOption, "node-publish-passes-context-as-option", "a value of volume_context is handed to a command where an option may stand";
     NodePublishPrintsContext, "node-publish-prints-context", "volume_context is printed";
-    NodePublishRefusesLongPaths, "node-publish-refuses-long-paths", "paths of more than 128 bytes are refused";
+    NodePublishRefusesLongPaths, "node-publish-refuses-long-paths", "paths of more than 128 bytes are rejected";
     NodePublishRefusesPathsOf128Bytes, "node-publish-refuses-paths-of-128-bytes", "NodePublishVolume takes paths of up to 127 bytes only";
     NodePublishRefusesRepeats, "node-publish-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     NodePublishRefusesSecondPath, "node-publish-refuses-second-path", "a shared volume cannot be published at a second path";
@@ -704,14 +719,17 @@ named! {
 
     // NodeGetVolumeStats.
     NodeGetVolumeStatsUnimplemented, "node-get-volume-stats-unimplemented", "NodeGetVolumeStats answers UNIMPLEMENTED although it is mandatory or advertised";
+    NodeGetVolumeStatsAvailableExceedsTotal, "node-get-volume-stats-available-exceeds-total", "more is available than there is in all";
     NodeGetVolumeStatsAvailableNegative, "node-get-volume-stats-available-negative", "available is negative";
-    NodeGetVolumeStatsDemandsStagingPath, "node-get-volume-stats-demands-staging-path", "a missing staging_target_path is refused";
+    NodeGetVolumeStatsDemandsStagingPath, "node-get-volume-stats-demands-staging-path", "a missing staging_target_path is rejected";
     NodeGetVolumeStatsEmpty, "node-get-volume-stats-empty", "the answer is empty although GET_VOLUME_STATS is advertised";
     NodeGetVolumeStatsEmptyIdAsNotFound, "node-get-volume-stats-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     NodeGetVolumeStatsHangs, "node-get-volume-stats-hangs", "NodeGetVolumeStats never answers";
     NodeGetVolumeStatsIgnoresPath, "node-get-volume-stats-ignores-path", "statistics are told for paths where the volume is not";
     NodeGetVolumeStatsMissingPathAsNotFound, "node-get-volume-stats-missing-path-as-not-found", "a missing volume_path is NOT_FOUND";
     NodeGetVolumeStatsOmitsCondition, "node-get-volume-stats-omits-condition", "volume_condition is missing";
+    NodeGetVolumeStatsPanicsOnInlineIds, "node-get-volume-stats-panics-on-inline-ids", "an id as kubelet makes them for inline volumes panics";
+    NodeGetVolumeStatsPanicsOnUnknownVolume, "node-get-volume-stats-panics-on-unknown-volume", "a volume that does not exist panics";
     NodeGetVolumeStatsRefusesLongPaths, "node-get-volume-stats-refuses-long-paths", "NodeGetVolumeStats takes paths of up to 128 bytes only";
     NodeGetVolumeStatsRefusesPathsOf128Bytes, "node-get-volume-stats-refuses-paths-of-128-bytes", "NodeGetVolumeStats takes paths of up to 127 bytes only";
     NodeGetVolumeStatsRefusesStagingPath, "node-get-volume-stats-refuses-staging-path", "the staging path is NOT_FOUND";
@@ -726,8 +744,9 @@ named! {
     NodeExpandVolumeUnimplemented, "node-expand-volume-unimplemented", "NodeExpandVolume answers UNIMPLEMENTED although it is mandatory or advertised";
     NodeExpandAcceptsAnySize, "node-expand-accepts-any-size", "sizes beyond the volume are granted";
     NodeExpandAnswersWrongSize, "node-expand-answers-wrong-size", "the reply tells half the size";
-    NodeExpandDemandsStagingPath, "node-expand-demands-staging-path", "a missing staging_target_path is refused";
+    NodeExpandDemandsStagingPath, "node-expand-demands-staging-path", "a missing staging_target_path is rejected";
     NodeExpandEmptyIdAsNotFound, "node-expand-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
+    NodeExpandFailsOnDevices, "node-expand-fails-on-devices", "a volume that is a device is taken for a file system";
     NodeExpandIgnoresCapability, "node-expand-ignores-capability", "a volume_capability that the volume lacks is accepted";
     NodeExpandIgnoresPath, "node-expand-ignores-path", "a volume is expanded at paths where it is not";
     NodeExpandMissingPathAsNotFound, "node-expand-missing-path-as-not-found", "a missing volume_path is NOT_FOUND";
@@ -760,7 +779,7 @@ named! {
 
     // NodeGetVolumeHealth.
     NodeGetVolumeHealthUnimplemented, "node-get-volume-health-unimplemented", "NodeGetVolumeHealth answers UNIMPLEMENTED although it is mandatory or advertised";
-    NodeGetVolumeHealthDemandsPaths, "node-get-volume-health-demands-paths", "a missing path is refused";
+    NodeGetVolumeHealthDemandsPaths, "node-get-volume-health-demands-paths", "a missing path is rejected";
     NodeGetVolumeHealthEmptyIdAsNotFound, "node-get-volume-health-empty-id-as-not-found", "a missing volume_id is NOT_FOUND";
     NodeGetVolumeHealthIgnoresLostPath, "node-get-volume-health-ignores-lost-path", "a volume whose target path is gone is well";
     NodeGetVolumeHealthInaccessibleWhenUsed, "node-get-volume-health-inaccessible-when-used", "a volume that is published is told to be inaccessible";
@@ -769,7 +788,7 @@ named! {
     NodeGetVolumeHealthOtherId, "node-get-volume-health-other-id", "another volume_id is returned than was asked";
     NodeGetVolumeHealthRefusesLongPaths, "node-get-volume-health-refuses-long-paths", "NodeGetVolumeHealth takes paths of up to 128 bytes only";
     NodeGetVolumeHealthRefusesPathsOf128Bytes, "node-get-volume-health-refuses-paths-of-128-bytes", "NodeGetVolumeHealth takes paths of up to 127 bytes only";
-    NodeGetVolumeHealthRefusesStagingPath, "node-get-volume-health-refuses-staging-path", "staging_target_path is refused";
+    NodeGetVolumeHealthRefusesStagingPath, "node-get-volume-health-refuses-staging-path", "staging_target_path is rejected";
     NodeGetVolumeHealthRefusesUnused, "node-get-volume-health-refuses-unused", "a volume that is neither staged nor published is INTERNAL";
     NodeGetVolumeHealthUnknownOk, "node-get-volume-health-unknown-ok", "an unknown volume is OK, and well";
     NodeGetVolumeHealthWithoutHealth, "node-get-volume-health-without-health", "the reply has no volume_health";
@@ -797,7 +816,7 @@ named! {
 }
 
 impl Defect {
-    /// Defects that show only in histories: after calls that overlap, are refused or are given up, and across restarts. The stateful
+    /// Defects that show only in histories: after calls that overlap, are rejected or are given up, and across restarts. The stateful
     /// suite has to find them; the checks of single RPCs need not.
     pub const IN_HISTORIES: &[Defect] = {
         use Defect::*;
@@ -932,10 +951,17 @@ impl Defect {
                 | CreateVolumeLosesUpdates
                 | CreateVolumeRacesOnName
                 | CreateVolumeRevivesDeleted
+                | ListVolumesCrashesOnOverlap
                 | LockKeptAfterCancel
                 | LockOwnedByConnection
         );
-        held.then_some(HoldPoint { rpc: RpcName("CreateVolume"), step: Step::BeforeCommit })
+        let rpc = match self {
+            ControllerExpandOverlaps => "ControllerExpandVolume",
+            NodeUnstageGoesOn => "NodeUnstageVolume",
+            _ if held => "CreateVolume",
+            _ => return None,
+        };
+        Some(HoldPoint { rpc: RpcName(rpc), step: Step::BeforeCommit })
     }
 
     /// The defect that makes an RPC answer UNIMPLEMENTED.

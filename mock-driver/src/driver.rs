@@ -30,6 +30,7 @@ use crate::capability::{Capabilities, Capability};
 use crate::config::{Config, ConfigError, CrashMode, Failure, NodeConfig};
 use crate::defect::Defect;
 use crate::defects::{Kept, SAVING, forget_at_restart};
+use crate::inspect::Files;
 use crate::quirk::Quirk;
 use crate::state::{Access, Content, Map, State, StateFile, Store, Usage, Volume};
 use crate::validate::{self, invalid};
@@ -74,6 +75,10 @@ pub struct Shared {
     pub(crate) busy: Mutex<BTreeMap<String, Option<ConnectionNumber>>>,
     /// Ids of volumes whose health goes on being told of although that is over; for defects.
     pub(crate) haunted: Mutex<BTreeMap<String, VolumeHealth>>,
+    /// Staging paths at which an unstaging goes on that was given up; for a defect.
+    pub(crate) going_on: Mutex<BTreeSet<String>>,
+    /// What was last written of volumes and snapshots.
+    pub(crate) inspected: Mutex<Files>,
     /// Snapshots that a stream was cut off of; for a defect.
     pub(crate) cut_off: Mutex<BTreeSet<String>>,
     /// Whether a name has spoilt what every request reads; for a defect.
@@ -182,6 +187,8 @@ impl MockDriver {
             calls: AtomicU32::new(0),
             put_off: Mutex::default(),
             haunted: Mutex::default(),
+            going_on: Mutex::default(),
+            inspected: Mutex::default(),
             cut_off: Mutex::default(),
             is_spoilt: AtomicBool::new(false),
             busy: Mutex::default(),

@@ -16,6 +16,7 @@ mod group;
 pub mod health;
 mod hold;
 mod identity;
+pub mod inspect;
 mod metadata;
 mod named;
 mod node;

@@ -88,6 +88,9 @@ pub struct Options {
     /// storage.health.
     #[arg(long, value_name = "DIR")]
     health_dir: Option<PathBuf>,
+    /// Write what the back end knows of each volume and snapshot to this directory: volume-ID.json and snapshot-ID.json.
+    #[arg(long, value_name = "DIR")]
+    inspect_dir: Option<PathBuf>,
     /// How long a new volume or snapshot is in no list, with the quirk lists-lag.
     #[arg(long, value_name = "TIME")]
     list_lag: Option<Delay>,
@@ -118,6 +121,7 @@ impl Options {
         let mut config = self.config.as_deref().map_or_else(|| Ok(Config::default()), Config::load)?;
         set(&mut config.csi_version, self.csi_version);
         config.health_dir = self.health_dir.or(config.health_dir);
+        config.inspect_dir = self.inspect_dir.or(config.inspect_dir);
         set(&mut config.driver_name, self.driver_name);
         set(&mut config.vendor_version, self.vendor_version);
         set(&mut config.max_volumes_per_node, self.max_volumes_per_node);

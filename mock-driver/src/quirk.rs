@@ -23,8 +23,8 @@ quirks! {
     // What the endpoint offers.
     ControllerOnly, "controller-only", "only Identity and controller services, no Node service", "OPS-MODE-001";
     NodeOnly, "node-only", "only Identity and Node; volumes come from the configuration", "OPS-MODE-001";
-    BlockOnly, "block-only", "volumes are block devices, mount access is refused", "CTRL-CREATEVOL-021";
-    MountOnly, "mount-only", "volumes are mounted, block access is refused", "CTRL-CREATEVOL-021";
+    BlockOnly, "block-only", "volumes are block devices, mount access is rejected", "CTRL-CREATEVOL-021";
+    MountOnly, "mount-only", "volumes are mounted, block access is rejected", "CTRL-CREATEVOL-021";
     NoStaging, "no-staging", "STAGE_UNSTAGE_VOLUME is not advertised", "GEN-LIFE-004";
     NoPluginCapabilities, "no-plugin-capabilities", "GetPluginCapabilities returns an empty list", "ID-PCAPS-003";
     ProbeReadyUnset, "probe-ready-unset", "Probe leaves ready unset", "ID-PROBE-009";

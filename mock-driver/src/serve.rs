@@ -17,6 +17,7 @@ use crate::defects::{
 };
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, Step};
+use crate::inspect;
 use crate::quirk::Quirk;
 use crate::state::State;
 use crate::validate::{self, Demand, invalid};
@@ -92,6 +93,9 @@ impl MockDriver {
             pending.end(answer.is_err() && stays_busy(self, R::METHOD));
         }
         after.end(answer.is_ok());
+        if R::CHANGES {
+            inspect::write(self)?;
+        }
         answer.or_else(|status| spoil_refusal(self, request, status))
     }
 
@@ -162,7 +166,12 @@ impl MockDriver {
     ) -> Result<Option<Pending<'_>>, Status> {
         let Some((kind, name)) = request.locks() else { return Ok(None) };
         // Without a name the request is malformed, whatever else is pending.
-        if name.is_empty() || (R::METHOD == "CreateVolume" && self.has(Defect::CreateVolumeRacesOnName)) {
+        let is_free_of_locks = match R::METHOD {
+            "CreateVolume" => self.has(Defect::CreateVolumeRacesOnName),
+            "ControllerExpandVolume" => self.has(Defect::ControllerExpandOverlaps),
+            _ => false,
+        };
+        if name.is_empty() || is_free_of_locks {
             return Ok(None);
         }
         let mut object = format!("{kind} {name}");

@@ -31,6 +31,8 @@ pub struct Comparison {
     pub cautions: Vec<String>,
     /// Checks that failed and pass.
     pub fixed: Vec<Entry>,
+    /// Checks that failed and pass, but have tried less than before, which proves little.
+    pub tried_less: Vec<Entry>,
     /// Checks that fail and did not, or were not there.
     pub new_failures: Vec<Entry>,
     /// Checks that failed and fail, known or not.
@@ -98,6 +100,7 @@ pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparis
         new: side(new),
         cautions: cautions(old, new),
         fixed: Vec::new(),
+        tried_less: Vec::new(),
         new_failures: Vec::new(),
         still_failing: Vec::new(),
         newly_not_judged: Vec::new(),
@@ -142,14 +145,25 @@ fn passes(kind: Kind) -> bool {
     matches!(kind, Kind::Passed | Kind::Warned | Kind::UnexpectedPass)
 }
 
+impl Entry {
+    fn tried_less(old: &Check, new: &Check) -> Entry {
+        let message = format!("{} tries, formerly {}; with as many it may fail still", new.tried, old.tried);
+        Entry { id: new.id.clone(), was: Some(old.outcome()), is: Some(new.outcome()), message }
+    }
+}
+
 impl Comparison {
     fn add(&mut self, old: Option<&Check>, new: Option<&Check>) {
         // A fault that only warns stays a warning where another check shows it.
         let (was, is) = (old.map(Check::counts_as), new.map(Check::counts_as));
         let judged = was.is_some_and(|kind| fails(kind) || passes(kind));
+        let tried = |check: Option<&Check>| check.map_or(0, |check| check.tried);
         let list = match is {
             Some(kind) if fails(kind) && was.is_some_and(fails) => &mut self.still_failing,
             Some(kind) if fails(kind) => &mut self.new_failures,
+            Some(kind) if passes(kind) && was.is_some_and(fails) && tried(new) < tried(old) => {
+                return self.tried_less.extend(old.zip(new).map(|(old, new)| Entry::tried_less(old, new)));
+            }
             Some(kind) if passes(kind) && was.is_some_and(fails) => &mut self.fixed,
             Some(Kind::Broken) if judged => &mut self.newly_not_judged,
             Some(Kind::Skipped) if judged => &mut self.newly_skipped,
@@ -229,7 +243,7 @@ fn slower(old: &Stored, new: &Stored, factor: f64) -> Vec<Slower> {
 }
 
 impl Comparison {
-    fn lists(&self) -> [(&'static str, &[Entry]); 7] {
+    fn lists(&self) -> [(&'static str, &[Entry]); 8] {
         [
             ("new failure", &self.new_failures),
             ("newly inconclusive", &self.newly_not_judged),
@@ -237,6 +251,7 @@ impl Comparison {
             ("gone", &self.gone),
             ("newly warned", &self.newly_warned),
             ("still failing", &self.still_failing),
+            ("passes, tried less", &self.tried_less),
             ("fixed", &self.fixed),
         ]
     }
@@ -278,7 +293,7 @@ impl Comparison {
         for slower in &self.slower {
             writeln!(text, "{:<18}  {}", "slower", plain(&Comparison::slower_text(slower)))?;
         }
-        let [failures, not_judged, skipped, gone, warned, still, fixed] =
+        let [failures, not_judged, skipped, gone, warned, still, tried_less, fixed] =
             self.lists().map(|(_, entries)| entries.len());
         writeln!(
             text,
@@ -286,7 +301,11 @@ impl Comparison {
              {skipped} newly skipped, {gone} gone, {warned} newly warned, {} slower",
             self.verdict(),
             self.slower.len()
-        )
+        )?;
+        match tried_less {
+            0 => Ok(()),
+            more => writeln!(text, "{} not shown to be fixed: fewer tries than before", count(more, "check")),
+        }
     }
 
     /// For the summary of a CI step.
@@ -402,6 +421,26 @@ mod tests {
         assert!(found.is_worse && found.cautions.is_empty(), "{found:?}");
         assert!(found.text().contains("new failure         fresh: fresh says <b>"), "{}", found.text());
         assert!(found.markdown().contains("- `fresh` fresh says &lt;b&gt;"), "{}", found.markdown());
+    }
+
+    #[test]
+    fn what_passes_with_fewer_tries_is_not_called_fixed() {
+        let tried = |outcome, tries| {
+            let mut report = report("a", &[("property/x", outcome)], 1);
+            report.checks[0].tried = tries;
+            report
+        };
+        let found = compare(&tried("failed", 64), &tried("passed", 4), None);
+        assert_eq!(
+            (ids(&found.tried_less), found.fixed.len(), found.is_worse),
+            (vec!["property/x"], 0, false)
+        );
+        assert!(
+            found.text().contains("passes, tried less  property/x: 4 tries, formerly 64"),
+            "{}",
+            found.text()
+        );
+        assert_eq!(ids(&compare(&tried("failed", 64), &tried("passed", 64), None).fixed), ["property/x"]);
     }
 
     /// Older reports say by `reported_in` alone that a check shows a fault again.

@@ -68,7 +68,7 @@ impl Concluded {
             Concluded::ConformsButForKnownFailures => "conforms but for known failures",
             Concluded::ConformsInPart => "conforms in part",
             Concluded::ConformsInPartButForKnownFailures => "conforms in part but for known failures",
-            Concluded::KnownFailingListOutOfDate => "conforms, and the list of known failures is out of date",
+            Concluded::KnownFailingListOutOfDate => "has a list of known failures that is out of date",
             Concluded::NotJudged => "could not be judged",
             Concluded::Deviates => "does not conform",
             Concluded::Interrupted => "was not judged to the end",

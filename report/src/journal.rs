@@ -213,7 +213,7 @@ pub struct RpcEntry {
     pub rpc: String,
     /// Calls that the driver did.
     pub done: u64,
-    /// Calls that it refused.
+    /// Calls that it rejected.
     pub refused: u64,
     /// Calls that nobody knows the end of.
     pub unanswered: u64,
@@ -329,6 +329,9 @@ pub struct CheckEntry {
     /// What it has to say that is no verdict, such as how much it tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// How many sequences, rounds or requests it has tried, where it makes several.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tried: u64,
     /// The reason in the known-failing list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub known_because: Option<String>,
@@ -495,7 +498,7 @@ pub struct CallEntry {
     /// What was answered, where the driver did it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<Value>,
-    /// The status, where the driver refused.
+    /// The status, where the driver rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// Why there is no answer.
@@ -899,6 +902,7 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
             .unwrap_or_default(),
         also: report.also.iter().filter_map(|one| also_entry(report, one)).collect(),
         notes: report.notes.clone(),
+        tried: report.tried,
         known_because,
         began_with: report.began_with.as_ref().map(began_entry),
         left_behind: report.leftovers.clone(),
@@ -1004,8 +1008,8 @@ fn us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn is_zero(number: &usize) -> bool {
-    *number == 0
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
 }
 
 /// Whole milliseconds; a run that outlives 64 bits of them does not exist.

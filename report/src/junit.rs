@@ -78,9 +78,8 @@ fn suite(run: &Run, name: &str) -> TestSuite {
         ("driver-version", run.target.vendor_version.as_str()),
         ("seed", &run.seed.to_string()),
         ("profile", run.profile.name()),
-        ("verdict", run.verdict.name()),
-        ("conclusion", conclusion.name.name()),
-        ("conclusion-words", conclusion.words.as_str()),
+        ("verdict", conclusion.name.name()),
+        ("verdict-words", conclusion.words.as_str()),
     ] {
         suite.add_property(Property::new(name, value));
     }

@@ -95,6 +95,9 @@ pub struct Check {
     /// The reason in the known-failing list.
     #[serde(default)]
     pub known_because: Option<String>,
+    /// How many sequences, rounds or requests it has tried, where it makes several.
+    #[serde(default)]
+    pub(crate) tried: u64,
     /// The check that reports the fault in which the driver deviates here as well.
     #[serde(default, alias = "told_in")]
     pub(crate) reported_in: Option<String>,

@@ -63,6 +63,8 @@ pub struct Terminal<W: Write> {
     detail: Detail,
     columns: Option<usize>,
     traces: bool,
+    /// How long the run may take, if that is known before.
+    foretold: Option<String>,
     progress: Progress,
     stories: Stories,
     areas: Areas,
@@ -91,6 +93,7 @@ impl<W: Write> Terminal<W> {
             detail,
             columns: None,
             traces: false,
+            foretold: None,
             progress: Progress::hidden(),
             stories: Stories::default(),
             areas: Areas::default(),
@@ -111,6 +114,12 @@ impl<W: Write> Terminal<W> {
     /// Says in the verdict what it is of, where these are not all checks that there are.
     pub fn asked(mut self, selection: Selection, shard: Option<ShardEntry>) -> Terminal<W> {
         self.asked = (selection, shard);
+        self
+    }
+
+    /// Says, before the first check, how long the run may take.
+    pub fn foretold(mut self, foretold: Option<String>) -> Terminal<W> {
+        self.foretold = foretold;
         self
     }
 
@@ -176,10 +185,12 @@ impl<W: Write> Terminal<W> {
         let checks = count(planned, "check");
         self.driver = driver(&target.info().name, &target.info().vendor_version);
         if self.detail > Detail::Quiet {
+            let foretold = self.foretold.take();
             self.tell(|out| {
                 writeln!(out, "seed {seed}")?;
                 write_target(out, target)?;
-                writeln!(out, "{checks}")
+                writeln!(out, "{checks}")?;
+                foretold.iter().try_for_each(|line| writeln!(out, "{line}"))
             });
             self.progress = Progress::new(planned);
         }

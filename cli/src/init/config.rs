@@ -66,6 +66,15 @@ pub(super) fn draft(survey: &Survey) -> String {
             "\n# The secrets that it was tried with are not written here: give --secrets FILE again.\n",
         );
     }
+    if survey.config.inspect_command.is_none()
+        && (survey.has(Capability::ModifyVolume) || survey.has(Capability::PublishUnpublishVolume))
+    {
+        hint(
+            &mut text,
+            "With a command that prints what the back end knows of a volume, it is seen whether parameters and attachments arrive there.",
+            "inspect-command: ./inspect.sh \"$1\" \"$2\"",
+        );
+    }
     limit(&mut text, &mut set, survey);
     capabilities(&mut text, &mut set, survey);
     for key in set.keys().cloned().collect::<Vec<_>>() {

@@ -195,7 +195,7 @@ fn capabilities(text: &mut String, survey: &Survey) {
             (true, false) => {
                 "CreateVolume takes MULTI_NODE_MULTI_WRITER: make it true if nodes share what is written."
             }
-            (false, _) => "CreateVolume refuses MULTI_NODE_MULTI_WRITER.",
+            (false, _) => "CreateVolume rejects MULTI_NODE_MULTI_WRITER.",
         },
     );
     say(

@@ -10,11 +10,13 @@ use csi_harness::protocol::capability::Capability;
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::outcome::Halt;
 use csi_harness::run::runner::{RunOptions, Runner};
+use csi_harness::text::size::sized;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 
 use super::trial::{self, Findings, Tried};
 use crate::error::Error;
 use crate::run;
+use crate::standing::Standing;
 use crate::stop::{Stopper, say};
 
 /// File systems that are asked for by name.
@@ -114,7 +116,10 @@ impl Survey {
         let mut leftovers = Leftovers;
         let mut runner = Runner::new(target.clone(), options, stopper.watch());
         runner.report_to(&mut leftovers);
-        runner.run(plan).await;
+        let what = fs_type.map_or_else(|| format!("{access} volumes"), str::to_owned);
+        let mut standing = Standing::begin();
+        standing.during(&format!("trying {what}"), runner.run(plan)).await;
+        standing.clear();
         Ok(target)
     }
 
@@ -188,7 +193,7 @@ impl Survey {
             lines.push(format!("file systems that can be asked for: {}", self.fs_types.join(", ")));
         }
         if self.works() {
-            lines.push(format!("volumes were made with {} MiB", self.size_bytes >> 20));
+            lines.push(format!("volumes were made with {}", sized(self.size_bytes).short()));
         }
         lines
     }

@@ -21,7 +21,7 @@ fn plays_the_driver() {
     let Some(root) = std::env::var_os(DIRECTORY) else { return };
     let (root, mistake) = (Path::new(&root), std::env::var(MISTAKE).unwrap());
     let mistake = Mistake::ALL.iter().find(|one| one.id() == mistake).copied();
-    let driver = PlainDriver::new(&root.join("state"), mistake).unwrap();
+    let driver = PlainDriver::new(&root.join("state"), mistake, None).unwrap();
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let listener = Listener::bind(&hostpath::endpoint(root)).await.unwrap();
         listener.serve(driver.routes(), stop_signal()).await.unwrap();

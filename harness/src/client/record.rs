@@ -221,6 +221,8 @@ struct Inner {
     blamed: Vec<Violation>,
     warnings: Vec<Violation>,
     notes: Vec<String>,
+    /// How many tries have begun, of a check that makes several.
+    tried: u64,
     incidents: Vec<(Duration, String)>,
 }
 
@@ -232,6 +234,7 @@ pub(crate) struct Recorded {
     pub(crate) blamed: Vec<Violation>,
     pub(crate) warnings: Vec<Violation>,
     pub(crate) notes: Vec<String>,
+    pub(crate) tried: u64,
     pub(crate) incidents: Vec<(Duration, String)>,
     pub(crate) spent: Spent,
 }
@@ -265,6 +268,12 @@ impl CallLog {
     /// Adds something to know that is no verdict.
     pub(crate) fn note(&self, note: String) {
         self.lock().notes.push(note);
+    }
+
+    /// Keeps that so many tries have begun.
+    pub(crate) fn tried(&self, tries: u64) {
+        let mut inner = self.lock();
+        inner.tried = inner.tried.max(tries);
     }
 
     /// Adds what happened between calls and was none.
@@ -382,8 +391,8 @@ impl CallLog {
         let calls_dropped = usize::try_from(inner.next).unwrap_or(usize::MAX) - inner.calls.len();
         let calls = inner.calls.into_iter().map(|(_, call)| call).collect();
         let spent = self.clock.spent();
-        let Inner { blamed, warnings, notes, incidents, .. } = inner;
-        Recorded { calls, calls_dropped, blamed, warnings, notes, incidents, spent }
+        let Inner { blamed, warnings, notes, tried, incidents, .. } = inner;
+        Recorded { calls, calls_dropped, blamed, warnings, notes, tried, incidents, spent }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {

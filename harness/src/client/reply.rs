@@ -178,7 +178,7 @@ impl<T> Reply<T> {
         match (self.answer, self.lacks) {
             (Answer::Ok(response), None) => Ok(response),
             (Answer::Ok(_), Some(field)) => Err(lacking(format!("answered without {field}"))),
-            (Answer::Refused(refused), _) => Err(lacking(format!("was refused: {refused}"))),
+            (Answer::Refused(refused), _) => Err(lacking(format!("was rejected: {refused}"))),
             (Answer::Unknown(no_answer), _) => Err(lacking(format!("got no answer: {no_answer}"))),
         }
     }
@@ -190,7 +190,7 @@ impl<T> Reply<T> {
     pub fn or_skip(self, because: &str) -> Result<T, Stop> {
         match self.answer {
             Answer::Refused(refused) => {
-                Err(Stop::Declined(self.rpc, format!("{because}: {} was refused: {refused}", self.rpc)))
+                Err(Stop::Declined(self.rpc, format!("{because}: {} was rejected: {refused}", self.rpc)))
             }
             _ => self.setup("an answer"),
         }

@@ -1,6 +1,7 @@
 //! Rules that hold for every reply, whichever RPC it answers: watched over the whole run, for checks to report.
 
 mod health;
+mod parts;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::MutexGuard;
@@ -19,6 +20,8 @@ use crate::protocol::rpc::Facts;
 use crate::protocol::version::Version;
 use crate::spec::requirements::{Requirement, req};
 use crate::text::shorten::shortened;
+
+use self::parts::Parts;
 
 /// Breaches kept for one run; one that has more has enough to mend.
 const BREACHES_MAX: usize = 200;
@@ -54,6 +57,8 @@ pub(crate) struct ResponseRules {
     name_bytes_max: usize,
     /// Secrets of the configuration that stand nowhere by chance, in all their forms.
     secrets: Vec<String>,
+    /// Parts of them.
+    parts: Parts,
     /// Ids in answers to requests beyond the limits. Whatever else is told of these things may be made of such a request.
     oversized: Mutex<BTreeSet<String>>,
     /// What replies have had that only one version of the protocol has, by that version.
@@ -69,13 +74,16 @@ impl Default for ResponseRules {
 impl ResponseRules {
     /// Nothing heard yet, of a driver that is configured so.
     pub(crate) fn new(config: &Config) -> ResponseRules {
-        let secrets = config.secrets.values().flat_map(|secret| secret.0.values());
-        let forms =
-            secrets.filter(|secret| is_unlike_anything_else(secret)).flat_map(|secret| hidden::forms(secret));
+        let secrets = || {
+            let all = config.secrets.values().flat_map(|secret| secret.0.values());
+            all.filter(|secret| is_unlike_anything_else(secret))
+        };
+        let forms = secrets().flat_map(|secret| hidden::forms(secret));
         ResponseRules {
             breaches: Mutex::default(),
             name_bytes_max: config.name_length_max,
             secrets: forms.filter(|form| is_unlike_anything_else(form)).collect(),
+            parts: Parts::of(secrets()),
             oversized: Mutex::default(),
             signs: Mutex::default(),
         }
@@ -179,8 +187,9 @@ impl<Q: Call> Heard<'_, Q> {
             return false;
         }
         let reply = reply();
-        let mut shown =
-            self.response_rules.secrets.iter().filter(|secret| contains(&reply, secret)).peekable();
+        let whole = self.response_rules.secrets.iter().map(String::as_bytes);
+        let whole = whole.filter(|secret| contains(&reply, secret));
+        let mut shown = whole.chain(self.response_rules.parts.found_in(&reply)).peekable();
         shown.peek().is_some() && {
             let mut open = self.request.clone();
             open.secrets_mut().map(BTreeMap::clear);
@@ -306,8 +315,8 @@ fn is_unlike_anything_else(secret: &str) -> bool {
     secret.len() >= SECRET_BYTES_MIN && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
 }
 
-fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|part| part == text.as_bytes())
+fn contains(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len()).any(|part| part == text)
 }
 
 /// Whether a snapshot says from where it can be used.

@@ -312,6 +312,7 @@ impl Session {
 
     /// Says how far it is, for who waits: which of so many, if that is known, it does now.
     pub fn stage(&self, what: &'static str, number: u64, of: Option<u64>) {
+        self.log.tried(number);
         self.target().stages.set(self.label(), Stage { what, number, of });
     }
 

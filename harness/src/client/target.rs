@@ -20,7 +20,7 @@ use crate::client::response_rules::{Breach, ResponseRules};
 use crate::client::stages::Stages;
 use crate::client::tally::Tally;
 use crate::config::{Config, Elsewhere};
-use crate::driver::{Away, Driver, DriverError, START_FACTOR};
+use crate::driver::{Away, Driver, DriverError, Proxy, START_FACTOR};
 use crate::protocol::capability::{Capabilities, Capability};
 use crate::protocol::version::Judged;
 use crate::resources::logbook::{Logbook, RunOf};
@@ -71,6 +71,7 @@ pub struct Target {
     pub(crate) tally: Tally,
     pub(crate) stages: Stages,
     faults: Faults,
+    proxies: Vec<Proxy>,
     pub(crate) read_back: ReadBack,
     /// How often the breaking of connections from here has begun or ended: odd while they break.
     breaks: AtomicU64,
@@ -174,6 +175,14 @@ pub enum TargetError {
     /// The driver cannot be started.
     #[error(transparent)]
     Start(#[from] DriverError),
+    /// A proxy to the back end cannot be started.
+    #[error("failed to listen at {listen} for --backend-proxy")]
+    Proxy {
+        /// Where it was to listen.
+        listen: String,
+        /// Why it cannot.
+        source: std::io::Error,
+    },
     /// The driver's process ended at once.
     #[error("the driver ended before it answered ({status}){}", told(.printed))]
     Ended {
@@ -199,6 +208,16 @@ pub enum TargetError {
     },
 }
 
+/// They have to be there before the driver is, which may reach its back end at once.
+async fn start_proxies(config: &Config) -> Result<Vec<Proxy>, TargetError> {
+    let mut proxies = Vec::new();
+    for proxy in &config.backend_proxies {
+        let started = Proxy::start(proxy).await;
+        proxies.push(started.map_err(|source| TargetError::Proxy { listen: proxy.listen.clone(), source })?);
+    }
+    Ok(proxies)
+}
+
 fn told(printed: &[String]) -> String {
     let lines: String = printed.iter().map(|line| format!("\n  {line}")).collect();
     if lines.is_empty() { lines } else { format!("; it printed last:{lines}") }
@@ -210,7 +229,8 @@ impl Target {
     /// # Errors
     /// The endpoint cannot be reached, or what is there does not answer Identity calls with gRPC.
     pub async fn connect(config: Config) -> Result<Arc<Target>, TargetError> {
-        Target::reach(config, None).await
+        let proxies = start_proxies(&config).await?;
+        Target::reach(config, None, proxies).await
     }
 
     /// The same for a driver that the run may end and start. It is started if it is not running.
@@ -218,10 +238,11 @@ impl Target {
     /// # Errors
     /// The driver cannot be started or ends at once; and as for [`Target::connect`].
     pub async fn connect_to(driver: Driver, config: Config) -> Result<Arc<Target>, TargetError> {
+        let proxies = start_proxies(&config).await?;
         driver.start().await?;
         tokio::select! {
             biased;
-            target = Target::reach(config, Some(driver.clone())) => {
+            target = Target::reach(config, Some(driver.clone()), proxies) => {
                 driver.has_answered();
                 target
             }
@@ -229,7 +250,11 @@ impl Target {
         }
     }
 
-    async fn reach(config: Config, driver: Option<Driver>) -> Result<Arc<Target>, TargetError> {
+    async fn reach(
+        config: Config,
+        driver: Option<Driver>,
+        proxies: Vec<Proxy>,
+    ) -> Result<Arc<Target>, TargetError> {
         if let Some(elsewhere) = config.elsewhere.clone() {
             return Ok(Target::elsewhere(config, elsewhere));
         }
@@ -279,6 +304,7 @@ impl Target {
             patience,
             learnt: Learnt::default(),
             logbook,
+            proxies,
             ..Target::unasked(config, info)
         }))
     }
@@ -312,11 +338,17 @@ impl Target {
             tally: Tally::default(),
             stages: Stages::default(),
             faults: Faults::default(),
+            proxies: Vec::new(),
             read_back: ReadBack::default(),
             breaks: AtomicU64::new(0),
             logbook: None,
             config,
         }
+    }
+
+    /// The proxies between the driver and its back end.
+    pub fn proxies(&self) -> &[Proxy] {
+        &self.proxies
     }
 
     /// What the user has set.

@@ -17,10 +17,14 @@ pub(crate) async fn run(command: &Path, argument: &OsStr, limit: Duration) -> Re
     output(Command::new(command).arg(argument), &what, limit).await
 }
 
-/// The same for a command of the shell, which gets the argument as `$1`.
-pub(crate) async fn run_in_shell(command: &str, argument: &str, limit: Duration) -> Result<String, String> {
-    let what = format!("`{command}` of {argument}");
-    output(Command::new("sh").args(["-c", command, "sh", argument]), &what, limit).await
+/// The same for a command of the shell, which gets the arguments as `$1` and so on.
+pub(crate) async fn run_in_shell(
+    command: &str,
+    arguments: &[&str],
+    limit: Duration,
+) -> Result<String, String> {
+    let what = format!("`{command}` of {}", arguments.join(" "));
+    output(Command::new("sh").args(["-c", command, "sh"]).args(arguments), &what, limit).await
 }
 
 async fn output(command: &mut Command, what: &str, limit: Duration) -> Result<String, String> {

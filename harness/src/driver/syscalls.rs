@@ -53,6 +53,8 @@ enum About {
     Path(usize),
     /// A file that is open, in the first argument.
     Open,
+    /// All files.
+    All,
 }
 
 /// When it is looked at.
@@ -78,6 +80,9 @@ const fn row(name: &'static str, number: libc::c_long, about: About) -> Row {
     Row { name, number, about, when: When::Always }
 }
 
+/// Everything is made durable: no change, and never broken.
+const SYNC: &str = "sync";
+
 /// Makes a file, or empties one.
 const MAKES: u32 = (libc::O_CREAT | libc::O_TRUNC) as u32;
 
@@ -96,6 +101,8 @@ const ROWS: &[Row] = &[
     row("fallocate", libc::SYS_fallocate, About::Open),
     row("fsync", libc::SYS_fsync, About::Open),
     row("fsync", libc::SYS_fdatasync, About::Open),
+    row(SYNC, libc::SYS_sync, About::All),
+    row(SYNC, libc::SYS_syncfs, About::All),
     row("write", libc::SYS_write, About::Open),
     row("write", libc::SYS_pwrite64, About::Open),
     Row { name: "create", number: libc::SYS_openat, about: About::Path(1), when: When::Bits(2, MAKES) },
@@ -159,28 +166,45 @@ struct Plan {
 
 /// Looks at the system calls of a driver that is started while this is there.
 #[derive(Clone, Debug, Default)]
-pub struct Supervisor(Arc<Mutex<Plan>>);
+pub struct Supervisor {
+    plan: Arc<Mutex<Plan>>,
+    told_of_sync: Arc<Mutex<Option<Told>>>,
+}
+
+/// Is told of something.
+struct Told(Box<dyn Fn() + Send>);
+
+impl std::fmt::Debug for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Told")
+    }
+}
 
 impl Supervisor {
     /// The calls since the last time that somebody asked.
     pub fn take(&self) -> Vec<SystemCall> {
-        std::mem::take(&mut self.0.lock().seen)
+        std::mem::take(&mut self.plan.lock().seen)
     }
 
     /// Breaks the calls that are meant, counted from now on, until it is healed.
     pub fn arm(&self, meant: Meant, fault: CallFault) {
-        let mut plan = self.0.lock();
+        let mut plan = self.plan.lock();
         (plan.armed, plan.counted, plan.met) = (Some((meant, fault)), 0, None);
     }
 
     /// Breaks nothing any more.
     pub fn heal(&self) {
-        self.0.lock().armed = None;
+        self.plan.lock().armed = None;
+    }
+
+    /// Has somebody told when everything is made durable (sync, syncfs), in place of whoever was told before.
+    pub fn when_synced(&self, told: impl Fn() + Send + 'static) {
+        *self.told_of_sync.lock() = Some(Told(Box::new(told)));
     }
 
     /// The first call that was broken since something was armed.
     pub fn met(&self) -> Option<SystemCall> {
-        self.0.lock().met.clone()
+        self.plan.lock().met.clone()
     }
 
     /// Whether the kernel lets this process look at the calls of one that it starts.
@@ -212,7 +236,7 @@ impl Supervisor {
 
     /// What is to become of a call.
     fn decide(&self, call: SystemCall) -> Option<CallFault> {
-        let mut plan = self.0.lock();
+        let mut plan = self.plan.lock();
         let fault = plan
             .armed
             .clone()
@@ -387,7 +411,15 @@ fn serve(listener: &OwnedFd, supervisor: &Supervisor) {
             // Whoever made the call is gone, or a signal has come.
             continue;
         }
-        let fault = look(&asked).and_then(|call| supervisor.decide(call));
+        let call = look(&asked);
+        if call.as_ref().is_some_and(|call| call.name == SYNC) {
+            if let Some(Told(told)) = &*supervisor.told_of_sync.lock() {
+                told();
+            }
+            answer(listener, asked.id, 0);
+            continue;
+        }
+        let fault = call.and_then(|call| supervisor.decide(call));
         match fault {
             None => answer(listener, asked.id, 0),
             Some(CallFault::Fails(error)) => answer(listener, asked.id, error),
@@ -443,6 +475,7 @@ fn look(asked: &libc::seccomp_notif) -> Option<SystemCall> {
     let row = ROWS.iter().find(|row| row.number == number)?;
     let path = match row.about {
         About::Path(index) => path_at(asked.pid, asked.data.args[index])?,
+        About::All => PathBuf::from("/"),
         About::Open if row.name == "write" && asked.data.args[0] <= 2 => return None,
         About::Open => std::fs::read_link(format!("/proc/{}/fd/{}", asked.pid, asked.data.args[0])).ok()?,
     };

@@ -10,18 +10,21 @@ use crate::config::AccessType;
 use crate::config::Config;
 use crate::driver::Notebook;
 use crate::lifecycle::cx::Cx;
-use crate::lifecycle::hooks;
+use crate::lifecycle::{hooks, own_mounts};
 use crate::resources::logbook::Remains;
 use crate::resources::thing::Thing;
 
 impl Remains {
-    /// Heals what commands of the user have broken, and says what that was: a driver may not answer before. What cannot be healed is left
+    /// Heals what commands of the user have broken, takes file systems of the tests away, and says what that was: a driver may not answer before. What cannot be healed is left
     /// to be undone with all else.
     pub async fn heal(&mut self, config: &Config) -> Vec<String> {
         let mut healed = Vec::new();
         for entry in std::mem::take(&mut self.things) {
             match &entry.0 {
                 Thing::Broken { hook, what } if hooks::heal(config, hook, what).await.is_ok() => {
+                    healed.push(entry.0.to_string());
+                }
+                Thing::Mount(path) if own_mounts::take_away(path).is_ok() => {
                     healed.push(entry.0.to_string());
                 }
                 _ => self.things.push(entry),

@@ -44,7 +44,7 @@ impl Cx {
     pub async fn break_by(&self, hook: &str, what: &str) -> Result<(), Stop> {
         let Hook { breaks, limit, .. } = find(self.config(), hook).map_err(Stop::broken)?;
         self.may_own(broken(hook, what));
-        command::run_in_shell(breaks, what, limit).await.map(drop).map_err(Stop::broken)
+        command::run_in_shell(breaks, &[what], limit).await.map(drop).map_err(Stop::broken)
     }
 
     /// Heals it by the command of the user.
@@ -65,7 +65,7 @@ fn broken(hook: &str, what: &str) -> Thing {
 /// Heals what a command of the user has broken, in this run or an earlier one.
 pub(crate) async fn heal(config: &Config, hook: &str, what: &str) -> Result<(), String> {
     let Hook { heals, limit, .. } = find(config, hook)?;
-    command::run_in_shell(heals, what, limit).await.map(drop)
+    command::run_in_shell(heals, &[what], limit).await.map(drop)
 }
 
 fn find<'a>(config: &'a Config, name: &str) -> Result<Hook<'a>, String> {

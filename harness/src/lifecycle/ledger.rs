@@ -89,7 +89,7 @@ struct Round {
 const GONE: &str = "the driver is not running";
 
 /// Whether the driver is gone, and nobody starts it while things are undone. Once the run has started it, it undoes them again.
-async fn driver_is_gone(session: &Session) -> bool {
+pub(super) async fn driver_is_gone(session: &Session) -> bool {
     let target = session.target();
     match target.driver() {
         Some(driver) => driver.has_ended(),

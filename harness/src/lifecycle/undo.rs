@@ -7,7 +7,8 @@ use std::time::Instant;
 use csi_proto::{Rpc, UnaryCall, v1};
 use tonic::Code;
 
-use super::{group, hooks};
+use super::ledger::driver_is_gone;
+use super::{group, hooks, own_mounts};
 use crate::client::answer::{Answer, Exists, NoAnswer, Refused};
 use crate::client::patience::{Pauses, Settles};
 use crate::client::session::Session;
@@ -87,6 +88,7 @@ impl Thing {
                 }
                 _ => Ok(()),
             },
+            Thing::Mount(path) => own_mounts::take_away(path).map_err(|error| error.to_string()),
             Thing::Broken { hook, what } => hooks::heal(session.config(), hook, what).await,
         }
     }
@@ -195,14 +197,14 @@ impl Tries<'_> {
         self.again(&format!("answered {refused}"), in_vain).await
     }
 
-    /// The same after a call without an answer.
+    /// The same after a call without an answer. A driver that is gone is not waited for here: once it is back, all is undone again.
     async fn again_unanswered(&mut self, no_answer: &NoAnswer) -> Result<(), String> {
-        let withheld = matches!(no_answer, NoAnswer::Withheld(_));
-        self.again(
-            &format!("has no result: {no_answer}"),
-            withheld || self.session.patience().is_silent(self.rpc),
-        )
-        .await
+        let in_vain = match no_answer {
+            NoAnswer::Withheld(_) => true,
+            NoAnswer::Broken(_) if driver_is_gone(self.session).await => true,
+            _ => self.session.patience().is_silent(self.rpc),
+        };
+        self.again(&format!("has no result: {no_answer}"), in_vain).await
     }
 
     async fn again(&mut self, why: &str, in_vain: bool) -> Result<(), String> {

@@ -7,13 +7,14 @@ mod layout;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::DirBuilder;
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use csi_proto::lock::Mutex;
-use tokio::fs::DirBuilder;
 
 use crate::config::{Config, PathCommands, PathLayout};
 use crate::driver::Notebook;
@@ -200,17 +201,15 @@ impl Paths {
         let above = root.join(&place.shared);
         let path = above.join(&place.own);
         let Some(command) = command else {
+            // At one go: who is stopped half-way, as by Ctrl-C, could not say what there is to remove.
             let (mut common, mut own) = (Vec::new(), Vec::new());
-            let made = async {
-                self.make_all(&above, &mut common).await?;
-                self.make_all(&path, &mut own).await
-            };
-            let made = made.await.map_err(|error| format!("failed to make {}: {error}", path.display()));
+            let made = self.make_all(&above, &mut common).and_then(|()| self.make_all(&path, &mut own));
+            let made = made.map_err(|error| format!("failed to make {}: {error}", path.display()));
             self.common.add(common);
             if made.is_err() {
                 for level in own.iter().rev() {
                     // The first error is the one to tell.
-                    let _ = tokio::fs::remove_dir(level).await;
+                    let _ = std::fs::remove_dir(level);
                 }
             }
             return made.map(|()| (path, own));
@@ -226,7 +225,7 @@ impl Paths {
     }
 
     /// Makes a directory and all that is missing above it, and notes what it has made.
-    async fn make_all(&self, path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
+    fn make_all(&self, path: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
         let mut builder = DirBuilder::new();
         if self.layout.kind() == PathLayout::Kubelet {
             builder.mode(KUBELET_MODE);
@@ -239,7 +238,7 @@ impl Paths {
             {
                 logbook.directory(level);
             }
-            match (builder.create(level).await, level.parent()) {
+            match (builder.create(level), level.parent()) {
                 (Ok(()), _) => made.push(level.to_path_buf()),
                 (Err(error), Some(parent)) if error.kind() == ErrorKind::NotFound => {
                     missing.push(parent);
@@ -263,18 +262,18 @@ impl Paths {
     /// Removes the levels of a path from below. What could not be removed can be tried again.
     async fn remove(&self, path: &Path, command: Option<&Path>) -> Result<(), String> {
         let limit = limit(self.commands.remove_timeout_ms);
-        let mut levels = lock(&self.made).remove(path).unwrap_or_default();
-        while let Some(level) = levels.last() {
-            let removed = match command {
-                Some(command) => self.commands.run(command, level, limit).await.map(drop),
-                None => remove(level).await,
-            };
-            if let Err(error) = removed {
-                self.note(path, levels);
-                return Err(error);
+        let lowest = || lock(&self.made).get(path).and_then(|levels| levels.last().cloned());
+        while let Some(level) = lowest() {
+            match command {
+                Some(command) => self.commands.run(command, &level, limit).await.map(drop)?,
+                None => remove(&level).await?,
             }
-            levels.pop();
+            // Only now, lest nobody know of it if this is stopped half-way.
+            if let Some(levels) = lock(&self.made).get_mut(path) {
+                levels.retain(|other| *other != level);
+            }
         }
+        lock(&self.made).remove(path);
         Ok(())
     }
 

@@ -98,7 +98,8 @@ impl ReadBack {
     /// volume was under way.
     pub(crate) fn published(&self, call: &UnderWay, request: &v1::NodePublishVolumeRequest, check: &str) {
         let path = Path::new(&request.target_path);
-        if !is_published(path) {
+        let other_kind = other_kind(path, request);
+        if !is_published(path) && other_kind.is_none() {
             return;
         }
         let mount = mounts::at(path).pop();
@@ -117,7 +118,7 @@ impl ReadBack {
         let attached_readonly = inner.readonly.contains(&request.volume_id);
         let targets = inner.targets.entry(call.place.clone()).or_default();
         targets.retain(|other, _| *other != request.target_path && is_published(Path::new(other)));
-        let mut found = Vec::new();
+        let mut found: Vec<Found> = other_kind.into_iter().collect();
         if let Some(device) = device {
             let other = targets.iter().find(|(_, other)| is_another(other, &device));
             found.extend(other.map(|(path, other)| elsewhere(request, &device, path, other)));
@@ -156,6 +157,26 @@ fn device(path: &Path, mount: Option<&Mount>) -> Option<Device> {
 fn is_another(one: &Device, other: &Device) -> bool {
     let has_device = |device: &Device| rustix::fs::major(device.0) != 0;
     one.1 != other.1 || (one.0 != other.0 && has_device(one) && has_device(other))
+}
+
+/// Whether something is there that is no device where one was asked for, or one where a file system was.
+fn other_kind(path: &Path, request: &v1::NodePublishVolumeRequest) -> Option<Found> {
+    let kind = path.metadata().ok()?.file_type();
+    match access(request)? {
+        AccessType::Block(_) if !kind.is_block_device() && !mounts::at(path).is_empty() => Some((
+            &req::NODE_PUBLISH_026,
+            "a volume that was asked for as a device is none at its target",
+            "a block device".to_owned(),
+            if kind.is_dir() { "a directory" } else { "a file" }.to_owned(),
+        )),
+        AccessType::Mount(_) if kind.is_block_device() => Some((
+            &req::NODE_PUBLISH_027,
+            "a volume that was asked for as a file system is a device at its target",
+            "a mounted directory".to_owned(),
+            "a block device".to_owned(),
+        )),
+        _ => None,
+    }
 }
 
 fn elsewhere(request: &v1::NodePublishVolumeRequest, device: &Device, path: &str, other: &Device) -> Found {

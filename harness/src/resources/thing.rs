@@ -49,6 +49,8 @@ pub(crate) enum Thing {
         hook: String,
         what: String,
     },
+    /// A file system of the tests over a directory of the driver.
+    Mount(PathBuf),
 }
 
 /// Why a thing is not undone.
@@ -122,6 +124,9 @@ impl fmt::Display for Thing {
                 write!(f, "directories above {}", named(&path.to_string_lossy()))
             }
             Thing::File(path) => write!(f, "file {}", named(&path.to_string_lossy())),
+            Thing::Mount(path) => {
+                write!(f, "file system of the tests over {}", named(&path.to_string_lossy()))
+            }
             Thing::Broken { hook, what } => write!(f, "{}, broken by the commands of {hook}", named(what)),
         }
     }
@@ -201,7 +206,11 @@ impl Thing {
     pub(crate) fn takes_a_call(&self) -> bool {
         !matches!(
             self,
-            Thing::StagingDirectory(_) | Thing::TargetDirectories(_) | Thing::File(_) | Thing::Broken { .. }
+            Thing::StagingDirectory(_)
+                | Thing::TargetDirectories(_)
+                | Thing::File(_)
+                | Thing::Broken { .. }
+                | Thing::Mount(_)
         )
     }
 }

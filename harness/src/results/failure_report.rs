@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::client::answer::Answer;
 use crate::client::record::CallRecord;
-use crate::results::outcome::{CheckReport, Outcome};
+use crate::results::outcome::{CheckReport, Kind, Outcome};
 use crate::spec::requirements::Requirement;
 use crate::spec::verdict::Violation;
 use crate::text::shorten::{shortened, shortened_json};
@@ -53,7 +53,7 @@ pub fn findings(report: &CheckReport) -> String {
 fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
     match &report.outcome {
         Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::KnownFailure { violation, .. } => {
-            write_violation(f, report, violation)?;
+            write_violation(f, report, violation, report.outcome.kind())?;
         }
         Outcome::Skipped(why) | Outcome::Broken(why) => writeln!(f, "  {}", shortened(why))?,
         Outcome::SameFault(same) => writeln!(f, "  {}", shortened(&same.sentence()))?,
@@ -90,13 +90,13 @@ pub fn transcript(report: &CheckReport) -> String {
 
 /// What else came of the check, each once.
 fn write_also(f: &mut String, report: &CheckReport) -> fmt::Result {
-    let key = |one: &&Violation| (rule(report, one).map(|rule| rule.id), one.message.clone());
-    let mut seen: BTreeSet<_> = report.outcome.violation().iter().map(key).collect();
-    let also: Vec<&Violation> = report.also.iter().filter_map(Outcome::violation).collect();
-    let also: Vec<&Violation> = also.into_iter().filter(|one| seen.insert(key(one))).collect();
-    for violation in also.iter().take(ALSO_SHOWN_MAX) {
+    let key = |one: &Violation| (rule(report, one).map(|rule| rule.id), one.message.clone());
+    let mut seen: BTreeSet<_> = report.outcome.violation().into_iter().map(key).collect();
+    let also = report.also.iter().filter_map(|one| Some((one.violation()?, one.kind())));
+    let also: Vec<(&Violation, Kind)> = also.filter(|(one, _)| seen.insert(key(one))).collect();
+    for (violation, kind) in also.iter().take(ALSO_SHOWN_MAX) {
         writeln!(f, "  also")?;
-        write_violation(f, report, violation)?;
+        write_violation(f, report, violation, *kind)?;
         violation.transcript.iter().try_for_each(|line| writeln!(f, "  {}", shortened(line)))?;
     }
     match also.len().checked_sub(ALSO_SHOWN_MAX) {
@@ -106,11 +106,14 @@ fn write_also(f: &mut String, report: &CheckReport) -> fmt::Result {
     }
 }
 
-fn write_violation(f: &mut String, report: &CheckReport, violation: &Violation) -> fmt::Result {
+fn write_violation(f: &mut String, report: &CheckReport, violation: &Violation, kind: Kind) -> fmt::Result {
     writeln!(f, "  {}", shortened(&violation.message))?;
     if let Some(rule) = rule(report, violation) {
         writeln!(f, "  requirement  {} ({}), {}", rule.id, rule.level, rule.section)?;
         writeln!(f, "               {}", rule.sentence())?;
+        if let Some(why) = rule.why_only_warned().filter(|_| kind == Kind::Warned) {
+            writeln!(f, "  only warns   {why}")?;
+        }
     }
     if !violation.expected.is_empty() {
         writeln!(f, "  expected     {}", shortened(&violation.expected))?;

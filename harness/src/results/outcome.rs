@@ -214,6 +214,8 @@ pub struct CheckReport {
     pub warnings: Vec<Violation>,
     /// What it has to say that is no verdict, such as how much it tried.
     pub notes: Vec<String>,
+    /// How many tries have begun, of a check that makes several; 0 for any other.
+    pub tried: u64,
     /// How long it took, its undoing included.
     pub duration: Duration,
     /// What of it went into other things than what it is about.

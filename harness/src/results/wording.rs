@@ -124,7 +124,7 @@ mod tests {
             "Some((1795413373, 186641625))",
             "expected None, got \"x\"",
             "it was Ok(())",
-            "Refused { code: Internal }",
+            "Rejected { code: Internal }",
             "(1795413373, 186641625)",
             "Known(3)",
         ] {

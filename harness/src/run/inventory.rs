@@ -24,6 +24,8 @@ const QUICK: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     things: BTreeSet<(&'static str, String)>,
+    /// What is new, and was there before any check ran alone: which of those that ran at the same time has made it, nobody knows.
+    of_many: BTreeSet<(&'static str, String)>,
     /// Whether nobody else makes anything meanwhile: whatever is new is of this run.
     is_exclusive: bool,
     took: Duration,
@@ -50,19 +52,34 @@ impl Inventory {
         let had_nothing = things.is_empty();
         things.extend(mounts(session).into_iter().map(|path| ("mount", path)));
         let is_exclusive = target.config().exclusive || (target.is_owned() && had_nothing);
-        Ok(Inventory { things, is_exclusive, took: begun.elapsed() })
+        Ok(Inventory { things, is_exclusive, took: begun.elapsed(), ..Inventory::default() })
     }
 
     /// Puts down what is new, and what no call has named, to the check that has just run alone, where looking costs little.
     pub(crate) async fn put_down_to(&self, check: &str, session: &Session) {
+        for (_, id) in self.unnamed(session).await {
+            session.target().made(&id, check);
+        }
+    }
+
+    /// From now on, what is new is of the check that has just run alone.
+    pub(crate) async fn ends_of_many(&mut self, session: &Session) {
+        self.of_many = self.unnamed(session).await;
+    }
+
+    /// What is new, and what no call has named, where looking costs little.
+    async fn unnamed(&self, session: &Session) -> BTreeSet<(&'static str, String)> {
         if !self.is_exclusive || self.took > QUICK {
-            return;
+            return BTreeSet::new();
         }
         // Where the driver does not tell now, it is found at the end of the run.
-        let Ok(now) = Inventory::take(session).await else { return };
-        let target = session.target();
-        let unknown = now.things.difference(&self.things).filter(|(_, id)| target.maker_of(id).is_none());
-        unknown.for_each(|(_, id)| target.made(id, check));
+        let Ok(now) = Inventory::take(session).await else { return BTreeSet::new() };
+        let is_old = |thing: &(&'static str, String)| {
+            self.things.contains(thing)
+                || self.of_many.contains(thing)
+                || session.target().maker_of(&thing.1).is_some()
+        };
+        now.things.into_iter().filter(|thing| !is_old(thing)).collect()
     }
 
     /// Whether what is new may be somebody else's after all.

@@ -83,7 +83,7 @@ impl Preconditions {
         match self.works(rpc, judge, cx).await {
             Ok(()) => ended,
             Err(why) => {
-                Err(Stop::broken(format!("{why}, so a refusal proves nothing; {} judges that", judge.id)))
+                Err(Stop::broken(format!("{why}, so a rejection proves nothing; {} judges that", judge.id)))
             }
         }
     }
@@ -109,7 +109,7 @@ fn fault(rpc: Rpc, ended: &CheckResult) -> Option<Fault> {
     match ended {
         Err(Stop::Violation(violation)) => {
             let (_, code) = **violation.refused.as_ref().filter(|refused| refused.0 == rpc)?;
-            let why = format!("a plain {rpc} is refused as well: {}", violation.actual);
+            let why = format!("a plain {rpc} is rejected as well: {}", violation.actual);
             // Other checks may have used up what there is.
             Some(if effect::is_not_now(rpc.method, code) { Fault::Passing(why) } else { Fault::Lasting(why) })
         }

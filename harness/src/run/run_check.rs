@@ -61,6 +61,7 @@ impl CheckReport {
             also: Vec::new(),
             warnings: Vec::new(),
             notes: Vec::new(),
+            tried: 0,
             duration: Duration::ZERO,
             spent: Spent::default(),
             calls: Vec::new(),
@@ -148,7 +149,8 @@ async fn run_and_undo(
     cx.make_way().await;
     target.stages.end(&label);
     let silence = log.silence();
-    let Recorded { calls, calls_dropped, blamed, warnings, mut notes, mut incidents, spent } = log.take();
+    let Recorded { calls, calls_dropped, blamed, warnings, mut notes, tried, mut incidents, spent } =
+        log.take();
     incidents.extend(target.driver().map(|driver| driver.history_since(log.started())).unwrap_or_default());
     incidents.sort();
 
@@ -168,6 +170,7 @@ async fn run_and_undo(
         also,
         warnings,
         notes,
+        tried,
         duration: started.elapsed(),
         spent,
         calls: if keep { calls } else { Vec::new() },

@@ -265,6 +265,7 @@ impl<'a> Runner<'a> {
         let alone = take(&|runs| runs == Runs::Serial);
         let harmful = take(&Runs::may_harm);
         self.run_parallel(parallel.into()).await;
+        self.set_aside_what_many_have_left().await;
         // Many calls at the same time may spoil a driver, too.
         self.run_harmful(alone).await;
         self.run_harmful(harmful).await;
@@ -652,7 +653,7 @@ impl<'a> Runner<'a> {
             }
             Found::Invalid(refused) => {
                 let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
-                format!("CreateVolume refuses a plain request: {refused}; {why}")
+                format!("CreateVolume rejects a plain request: {refused}; {why}")
             }
         };
         self.emit(&Event::Remark(&remark));
@@ -672,6 +673,13 @@ impl<'a> Runner<'a> {
                 self.emit(&Event::Remark(&format!("leaks are not looked for: {why}")));
                 None
             }
+        }
+    }
+
+    async fn set_aside_what_many_have_left(&mut self) {
+        let session = self.inventory_session();
+        if let Some(before) = self.before.as_mut().filter(|_| !self.dead) {
+            before.ends_of_many(&session).await;
         }
     }
 

@@ -16,11 +16,28 @@ impl<N: Into<i128>> From<N> for Bytes {
     }
 }
 
+impl Bytes {
+    /// The number with the largest unit that it is a whole number of, as Kubernetes writes it: `1Gi`.
+    fn in_unit(self) -> Option<String> {
+        let unit = UNITS.into_iter().find(|(_, bits)| self.0 != 0 && self.0 % (1 << bits) == 0);
+        unit.map(|(unit, bits)| format!("{}{unit}", self.0 >> bits))
+    }
+
+    /// As the value of a field that names its unit itself, such as capacity_bytes: `1073741824 (1Gi)`.
+    pub fn of_field(self) -> String {
+        self.in_unit().map_or_else(|| self.0.to_string(), |unit| format!("{} ({unit})", self.0))
+    }
+
+    /// No longer than it has to be, for lists of calls: `1Gi`, or the bytes where there is no such unit.
+    pub fn short(self) -> String {
+        self.in_unit().unwrap_or_else(|| self.to_string())
+    }
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.0)?;
-        let unit = UNITS.into_iter().find(|(_, bits)| self.0 != 0 && self.0 % (1 << bits) == 0);
-        unit.map_or(Ok(()), |(unit, bits)| write!(f, " ({}{unit})", self.0 >> bits))
+        write!(f, "{} {}", self.0, if self.0 == 1 { "byte" } else { "bytes" })?;
+        self.in_unit().map_or(Ok(()), |unit| write!(f, " ({unit})"))
     }
 }
 
@@ -39,7 +56,7 @@ mod tests {
         let told = told.map(|number: i64| sized(number).to_string());
         let expected = [
             "0 bytes",
-            "1 bytes",
+            "1 byte",
             "1023 bytes",
             "1024 bytes (1Ki)",
             "1073741825 bytes",
@@ -49,5 +66,9 @@ mod tests {
             "-1048576 bytes (-1Mi)",
         ];
         assert_eq!(told, expected);
+        assert_eq!(sized(1 << 30).of_field(), "1073741824 (1Gi)");
+        assert_eq!(sized(1023).of_field(), "1023");
+        let short = [1 << 30, 320 << 20, (1 << 30) + 1].map(|number: i64| sized(number).short());
+        assert_eq!(short, ["1Gi", "320Mi", "1073741825 bytes"]);
     }
 }

@@ -201,3 +201,11 @@ async fn what_one_of_two_equal_calls_has_made_stays_in_the_ledger() {
     assert_eq!(ran.summary.leaks, []);
     assert_eq!(ran.calls.iter().filter(|call| call.worker == 1).count(), 1);
 }
+
+#[tokio::test]
+async fn why_a_driver_has_no_name_is_told() {
+    let mock = csi_mock_driver::Config { defects: vec![Defect::GetPluginInfoFails], ..Default::default() };
+    let bench = Bench::start(mock, config()).await;
+    let [remark] = bench.target.remarks() else { panic!("{:?}", bench.target.remarks()) };
+    assert!(remark.starts_with("GetPluginInfo failed, so the driver has no name here: INTERNAL"), "{remark}");
+}

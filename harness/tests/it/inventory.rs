@@ -81,14 +81,14 @@ check! {
     /// Sends a request that is refused.
     IS_REFUSED {
         id: "inventory/is-refused",
-        title: "a volume without a name is refused",
+        title: "a volume without a name is rejected",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
         runs: Serial,
     }
     async |cx| {
         let request = v1::CreateVolumeRequest { name: String::new(), ..cx.create_volume_request() };
-        cx.create_volume(request).await.any_answer()?.err().ok_or_else(|| Stop::broken("it was not refused"))?;
+        cx.create_volume(request).await.any_answer()?.err().ok_or_else(|| Stop::broken("it was not rejected"))?;
         Ok(())
     }
 }
@@ -101,6 +101,45 @@ async fn where_nobody_else_makes_anything_what_a_refused_call_leaves_is_found_wi
     let found = leaks(mock(), Config { exclusive: true, ..config() }, &[&IS_REFUSED]).await;
     assert_eq!(kinds(&found), [("volume", true)]);
     assert_eq!(found[0].check.as_deref(), Some("inventory/is-refused"));
+}
+
+check! {
+    /// The same, beside other checks.
+    IS_REFUSED_BESIDE_OTHERS {
+        id: "inventory/is-refused-beside-others",
+        title: "a volume without a name is refused",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let request = v1::CreateVolumeRequest { name: String::new(), ..cx.create_volume_request() };
+        cx.create_volume(request).await.any_answer()?.err().ok_or_else(|| Stop::broken("it was not refused"))?;
+        Ok(())
+    }
+}
+
+check! {
+    /// Runs alone, and leaves nothing.
+    IS_CLEAN {
+        id: "inventory/is-clean",
+        title: "a volume can be made",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+        runs: Serial,
+    }
+    async |cx| {
+        cx.new_volume().await?;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_is_left_by_one_of_many_is_not_put_down_to_the_next_check() {
+    let config = Config { exclusive: true, ..config() };
+    let found =
+        leaks(with(Defect::CreateVolumeLeaksOnError), config, &[&IS_REFUSED_BESIDE_OTHERS, &IS_CLEAN]).await;
+    assert_eq!(kinds(&found), [("volume", true)]);
+    assert_eq!(found[0].check, None);
 }
 
 #[tokio::test]

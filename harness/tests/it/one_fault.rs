@@ -37,7 +37,7 @@ check! {
     /// An odd call, which has to be refused in its own way.
     REFUSES_ODD {
         id: "one-fault/refuses-odd",
-        title: "a snapshot without a name is refused",
+        title: "a snapshot without a name is rejected",
         spec: [req::CTRL_CREATESNAP_001],
         refuted_by: ["create-snapshot-unimplemented"],
     }
@@ -128,7 +128,7 @@ async fn an_error_beside_other_checks_that_does_not_come_again_alone_is_no_failu
         assert_eq!(violation.requirement.map(|rule| rule.id), Some("GEN-CONC-003"), "{violation:?}");
         assert_eq!(
             violation.message,
-            format!("{method} is refused while other calls are under way, and not alone")
+            format!("{method} is rejected while other calls are under way, and not alone")
         );
         assert_eq!(ran.outcomes.len(), 2, "each is told once: {:?}", ran.outcomes);
     }
@@ -150,7 +150,7 @@ async fn a_refusal_proves_nothing_where_the_plain_call_is_refused() {
         let ran = ran_with(vec![Defect::CreateSnapshotUnimplemented], checks).await;
         for check in &ALL[..3] {
             let Outcome::Broken(why) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
-            assert!(why.contains("a plain CreateSnapshot is refused as well: UNIMPLEMENTED"), "{why}");
+            assert!(why.contains("a plain CreateSnapshot is rejected as well: UNIMPLEMENTED"), "{why}");
             assert!(why.contains(&*TAKES.id), "{why}");
         }
         assert_eq!(ran.summary.failed, checks.len() - 3);

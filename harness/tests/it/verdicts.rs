@@ -131,7 +131,7 @@ async fn levels_decide() {
     assert!(matches!(ran.outcome(&RELIED_ON), Outcome::Warned(_)));
     assert!(matches!(ran.outcome(&TOLERATES), Outcome::Warned(_)));
     let Outcome::Broken(why) = ran.outcome(&SETUP) else { panic!("{:?}", ran.outcomes) };
-    assert!(why.contains("CreateSnapshot was refused: NOT_FOUND"), "{why}");
+    assert!(why.contains("CreateSnapshot was rejected: NOT_FOUND"), "{why}");
     assert_eq!((ran.summary.failed, ran.summary.warned, ran.summary.broken), (1, 3, 1));
     assert_eq!(Profile::ALL.map(|profile| ran.summary.faults_under(profile)), [1, 2, 4]);
 }

@@ -151,7 +151,8 @@ fn make(
     let original =
         wanted.source.as_ref().map_or(Ok(Original::default()), |source| original(state, source))?;
     let capacity_bytes = size(driver, wanted.range, &original)?;
-    let requirement = request.accessibility_requirements.as_ref();
+    let ignores_topology = wanted.source.is_some() && driver.has(Defect::CreateVolumeIgnoresTopologyOfCopies);
+    let requirement = request.accessibility_requirements.as_ref().filter(|_| !ignores_topology);
     let zone = placement::choose(driver, state, requirement, original.zone, capacity_bytes)?;
     if state.volumes.len() >= driver.config.objects_max as usize {
         return Err(Status::resource_exhausted("no more volumes are possible"));

@@ -37,6 +37,9 @@ pub(crate) async fn controller_modify_volume(
         }
         if changes && !driver.has(Defect::ControllerModifyChangesNothing) {
             volume.modifications = volume.modifications.saturating_add(1);
+            if driver.has(Defect::ControllerModifyForgetsOtherKeys) {
+                volume.mutable_parameters.clear();
+            }
             // Keys that are not given keep their values.
             volume.mutable_parameters.extend(wanted.clone());
         }

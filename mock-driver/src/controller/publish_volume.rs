@@ -96,6 +96,7 @@ fn check_new(
         return Err(Status::failed_precondition(message));
     }
     let limit = driver.config.attach_limit.unwrap_or(driver.config.max_volumes_per_node);
+    let limit = limit.saturating_sub(u32::from(driver.has(Defect::ControllerPublishLimitComesEarly)));
     let attached = state.volumes.values().filter(|other| other.attachments.contains_key(&node.id));
     if limit > 0 && attached.count() >= limit as usize && !driver.has(Defect::ControllerPublishIgnoresLimit) {
         let message = format!("node {} holds {limit} volumes, which is its limit", node.id);

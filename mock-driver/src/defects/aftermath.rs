@@ -17,10 +17,12 @@ use crate::state::{Access, Attachment, List, Publication, Row, Table, Usage, seq
 /// The object of which RPC stays busy once it was refused, by defect.
 const BUSY: &[(Defect, &str)] = &[
     (Defect::ControllerExpandRefusalBlocks, "ControllerExpandVolume"),
+    (Defect::ControllerModifyRefusalBlocks, "ControllerModifyVolume"),
     (Defect::CreateGroupSnapshotRefusalTakesName, "CreateVolumeGroupSnapshot"),
     (Defect::CreateSnapshotRefusalTakesName, "CreateSnapshot"),
     (Defect::CreateVolumeRefusalTakesName, "CreateVolume"),
     (Defect::DeleteVolumeRefusalBlocks, "DeleteVolume"),
+    (Defect::NodeExpandRefusalBlocks, "NodeExpandVolume"),
     (Defect::NodeUnstageRefusalBlocks, "NodeUnstageVolume"),
 ];
 

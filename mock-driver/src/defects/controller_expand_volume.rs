@@ -13,6 +13,8 @@ use crate::driver::MockDriver;
 use crate::state::Volume;
 use crate::validate::{self, invalid};
 
+const MIB: i64 = 1 << 20;
+
 pub(crate) async fn controller_expand_volume(
     driver: &MockDriver,
     asked: &ControllerExpandVolumeRequest,
@@ -41,6 +43,10 @@ pub(crate) async fn controller_expand_volume(
         }
     }
     let mut response = answer?;
+    let required_bytes = asked.capacity_range.map_or(0, |range| range.required_bytes);
+    if has(Defect::ControllerExpandWaitsForExactSize) && required_bytes % MIB != 0 {
+        return Err(Status::internal(format!("timed out waiting for {required_bytes} bytes")));
+    }
     if let Some(known) = known.filter(|_| has(Defect::ControllerExpandAnswersOldSize)) {
         response.capacity_bytes = known.capacity_bytes;
     }

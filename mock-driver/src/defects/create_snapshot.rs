@@ -80,6 +80,11 @@ pub(crate) async fn create_snapshot(
 }
 
 fn refuse(driver: &MockDriver, asked: &CreateSnapshotRequest) -> Result<(), Status> {
+    let (source, is_known) =
+        (&asked.source_volume_id, |id: &String| driver.state().volumes.get(id).is_some());
+    if driver.has(Defect::CreateSnapshotPanicsOnUnknownVolume) && !source.is_empty() && !is_known(source) {
+        driver.crash("CreateSnapshot");
+    }
     if driver.has(Defect::CreateSnapshotRefusesLongNames) && asked.name.len() > 63 {
         return Err(invalid("name is longer than 63 bytes"));
     }

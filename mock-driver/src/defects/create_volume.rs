@@ -60,7 +60,10 @@ pub(crate) async fn create_volume(
     }
     match (&mut answer, known) {
         (Ok(response), Some(_)) => repeated(driver, asked, response),
-        (Ok(response), None) => first(driver, response)?,
+        (Ok(response), None) => {
+            leave_snapshot(driver, asked);
+            first(driver, response)?;
+        }
         (Err(_), _) => {
             create_volume_refused(driver, asked);
             failed(driver, asked, &mut answer);
@@ -369,6 +372,19 @@ fn ignore_conflict(driver: &MockDriver, request: &mut CreateVolumeRequest, known
     }
 }
 
+/// A snapshot of a volume that was cloned, where that is the defect.
+fn leave_snapshot(driver: &MockDriver, asked: &CreateVolumeRequest) {
+    let source = asked.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref());
+    if let Some(SourceType::Volume(source)) = source
+        && driver.has(Defect::CreateVolumeLeavesSnapshotOfSource)
+    {
+        let mut state = driver.state();
+        let id = state.fresh_id("snap");
+        let snapshot = controller::cut(driver, &mut state, id, &source.volume_id);
+        state.snapshots.insert(snapshot);
+    }
+}
+
 /// The answer to the request that made the volume.
 fn first(driver: &MockDriver, response: &mut CreateVolumeResponse) -> Result<(), Status> {
     let has = |defect| driver.has(defect);
@@ -414,6 +430,9 @@ fn repeated(driver: &MockDriver, asked: &CreateVolumeRequest, response: &mut Cre
     }
     if has(Defect::CreateVolumeRepeatDropsTopology) {
         volume.accessible_topology.clear();
+    }
+    if has(Defect::CreateVolumeRepeatDropsSource) {
+        volume.content_source = None;
     }
     if has(Defect::CreateVolumeRepeatDropsCapacity) {
         volume.capacity_bytes = 0;

@@ -51,7 +51,11 @@ pub(crate) async fn delete_volume(
             controller::delete_volume(driver, &one).await?;
         }
     }
+    let place = driver.state().volumes.get(id).map(|volume| (volume.zone, volume.capacity_bytes));
     let mut answer = controller::delete_volume(driver, &request).await;
+    if let Some((zone, bytes)) = place.filter(|_| answer.is_ok() && has(Defect::DeleteVolumeKeepsStorage)) {
+        driver.state().take_storage(zone, bytes);
+    }
     if has(Defect::DeleteVolumeInUseAsInternal) {
         recode(&mut answer, Code::FailedPrecondition, Code::Internal);
     }

@@ -5,6 +5,7 @@ use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse};
 use tonic::{Code, Status};
 
 use super::aftermath::check_token;
+use super::overlap::list_beside_creation;
 use super::volume::{spoil_condition, spoil_volume};
 use super::{host, is_plain, recode};
 use crate::controller;
@@ -24,6 +25,7 @@ pub(crate) async fn list_volumes(
     {
         return Err(Status::internal("cannot read the name of a volume"));
     }
+    list_beside_creation(driver);
     host::before_list_volumes(driver, &asked.starting_token);
     let calls = driver.another_number();
     let mut request = asked.clone();

@@ -63,6 +63,9 @@ fn refuse(driver: &MockDriver, asked: &NodeExpandVolumeRequest) -> Result<(), St
     let state = driver.state();
     let Some(volume) = state.volumes.get(&asked.volume_id) else { return Ok(()) };
     let here = volume.on(driver.this_node());
+    if has(Defect::NodeExpandFailsOnDevices) && volume.is_block() {
+        return Err(Status::internal("resize2fs: bad magic number in super-block"));
+    }
     if has(Defect::NodeExpandRefusesStagingPath) && here.staged.contains_key(&asked.volume_path) {
         return Err(Status::internal("resize: not a file system"));
     }

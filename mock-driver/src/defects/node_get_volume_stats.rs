@@ -17,6 +17,12 @@ pub(crate) async fn node_get_volume_stats(
 ) -> Result<NodeGetVolumeStatsResponse, Status> {
     let has = |defect| driver.has(defect);
     refuse(driver, asked)?;
+    let is_known = driver.state().volumes.get(&asked.volume_id).is_some();
+    if (has(Defect::NodeGetVolumeStatsPanicsOnInlineIds) && is_inline(&asked.volume_id))
+        || (has(Defect::NodeGetVolumeStatsPanicsOnUnknownVolume) && !is_known && !asked.volume_id.is_empty())
+    {
+        driver.crash("NodeGetVolumeStats");
+    }
     let (known, elsewhere) = {
         let state = driver.state();
         let volume = state.volumes.get(&asked.volume_id);
@@ -70,6 +76,11 @@ fn refuse(driver: &MockDriver, asked: &NodeGetVolumeStatsRequest) -> Result<(), 
     Ok(())
 }
 
+/// Whether an id is one that kubelet makes for an inline volume.
+fn is_inline(id: &str) -> bool {
+    id.strip_prefix("csi-").is_some_and(|hash| hash.len() == 64)
+}
+
 fn spoil_usage(driver: &MockDriver, usage: &mut VolumeUsage) {
     let has = |defect| driver.has(defect);
     if has(Defect::NodeGetVolumeStatsUnitUnknown) {
@@ -77,6 +88,9 @@ fn spoil_usage(driver: &MockDriver, usage: &mut VolumeUsage) {
     }
     if has(Defect::NodeGetVolumeStatsAvailableNegative) {
         usage.available = -1;
+    }
+    if has(Defect::NodeGetVolumeStatsAvailableExceedsTotal) {
+        usage.available = usage.total + 1;
     }
     if has(Defect::NodeGetVolumeStatsUsedNegative) {
         usage.used = -1;

@@ -4,11 +4,15 @@ use csi_proto::v1::{NodeStageVolumeRequest, NodeStageVolumeResponse};
 use tonic::{Code, Status};
 
 use super::aftermath::node_stage_refused;
+use super::overlap::end_unstaging;
 use super::{check_lengths, forgive, host, is_incomplete, recode, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
-use crate::state::Usage;
+use crate::state::{Usage, Volume};
+
+/// What a file system needs, as a defect has it.
+const FILE_SYSTEM_BYTES_MIN: i64 = 4 << 20;
 
 pub(crate) async fn node_stage_volume(
     driver: &MockDriver,
@@ -31,6 +35,9 @@ pub(crate) async fn node_stage_volume(
     {
         return Ok(NodeStageVolumeResponse {});
     }
+    if has(Defect::NodeStageFailsOnSmallVolumes) && is_too_small(driver, asked) {
+        return Err(Status::internal("mkfs: the device is too small for a file system"));
+    }
     let mut request = asked.clone();
     if let Some(present) = staged(driver, asked) {
         if has(Defect::NodeStageRefusesRepeats) {
@@ -44,8 +51,9 @@ pub(crate) async fn node_stage_volume(
         }
     }
     let mut answer = node::node_stage_volume(driver, &request).await;
-    if answer.is_err() {
-        node_stage_refused(driver, asked);
+    match answer {
+        Ok(_) => end_unstaging(driver, asked),
+        Err(_) => node_stage_refused(driver, asked),
     }
     if has(Defect::NodeStageUnknownVolumeOk) {
         forgive(&mut answer, Code::NotFound);
@@ -61,4 +69,11 @@ fn staged(driver: &MockDriver, asked: &NodeStageVolumeRequest) -> Option<Usage> 
     let state = driver.state();
     let volume = state.volumes.get(&asked.volume_id)?;
     volume.on(driver.this_node()).staged.get(&asked.staging_target_path).cloned()
+}
+
+/// Whether the volume has less room than some file systems need.
+fn is_too_small(driver: &MockDriver, asked: &NodeStageVolumeRequest) -> bool {
+    let state = driver.state();
+    let is_small = |volume: &Volume| volume.capacity_bytes < FILE_SYSTEM_BYTES_MIN && !volume.is_block();
+    state.volumes.get(&asked.volume_id).is_some_and(is_small)
 }

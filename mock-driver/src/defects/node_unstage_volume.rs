@@ -4,6 +4,7 @@ use csi_proto::v1::{NodeUnstageVolumeRequest, NodeUnstageVolumeResponse};
 use tonic::{Code, Status};
 
 use super::aftermath::check_attached;
+use super::overlap::Unstaging;
 use super::{check_lengths, host, recode};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -29,7 +30,9 @@ pub(crate) async fn node_unstage_volume(
         return Err(Status::internal("the staging path is not in the table of mounts"));
     }
     check_attached(driver, request)?;
+    let unstaging = Unstaging::watch(driver, request);
     let mut answer = node::node_unstage_volume(driver, request).await;
+    unstaging.answered();
     if has(Defect::NodeUnstageUnknownAsInternal) {
         recode(&mut answer, Code::NotFound, Code::Internal);
     }

@@ -1,7 +1,7 @@
 //! What goes wrong when calls overlap or are given up, or when another caller connects.
 
 use csi_proto::ConnectionNumber;
-use csi_proto::v1::CreateVolumeRequest;
+use csi_proto::v1::{CreateVolumeRequest, NodeStageVolumeRequest, NodeUnstageVolumeRequest};
 
 use super::GIB;
 use super::create_volume::leave_behind;
@@ -17,14 +17,25 @@ pub(crate) struct Glance {
     free_name: Option<String>,
     volume: Option<Volume>,
     made: Option<u64>,
+    /// The volume with this id, and the size that it had.
+    size: Option<(String, i64)>,
 }
 
 impl Glance {
-    /// Looks around. Of drivers without such a defect, or RPCs other than CreateVolume, nothing is seen.
+    /// Looks around. Of drivers without such a defect, or RPCs without one, nothing is seen.
     pub(crate) fn take<R: Call>(driver: &MockDriver, request: &R) -> Self {
-        let Some((_, name)) = request.locks().filter(|_| R::METHOD == "CreateVolume") else {
-            return Self::default();
-        };
+        match (R::METHOD, request.locks()) {
+            ("CreateVolume", Some((_, name))) => Self::before_creation(driver, name),
+            ("ControllerExpandVolume", Some((_, id))) if driver.has(Defect::ControllerExpandOverlaps) => {
+                let size =
+                    driver.state().volumes.get(id).map(|volume| (id.to_owned(), volume.capacity_bytes));
+                Self { size, ..Self::default() }
+            }
+            _ => Self::default(),
+        }
+    }
+
+    fn before_creation(driver: &MockDriver, name: &str) -> Self {
         let has = |defect| driver.has(defect);
         let state = driver.state();
         let known = state.volumes.named(name);
@@ -33,6 +44,7 @@ impl Glance {
             free_name: (has(Defect::CreateVolumeRacesOnName) && known.is_none()).then(|| name.to_owned()),
             volume: known.filter(|_| has(Defect::CreateVolumeRevivesDeleted)).cloned(),
             made: has(Defect::CreateVolumeCountsOverlapsTwice).then(|| state.volumes.made()),
+            size: None,
         }
     }
 
@@ -48,6 +60,9 @@ impl Glance {
             && state.volumes.get(&seen.id).is_none()
         {
             state.volumes.insert_unfindable(seen.clone());
+        }
+        if let Some((id, capacity_bytes)) = &self.size {
+            state.resize_volume(id, *capacity_bytes);
         }
     }
 
@@ -107,5 +122,49 @@ impl Drop for GivenUp<'_> {
         if self.driver.has(Defect::CreateVolumeLeaksAfterTimeout) {
             self.driver.state().take_storage(0, self.capacity_bytes);
         }
+    }
+}
+
+/// Crashes where a volume is being made, where that is the defect.
+pub(super) fn list_beside_creation(driver: &MockDriver) {
+    let is_made = |object: &String| object.starts_with("volume named ");
+    if driver.has(Defect::ListVolumesCrashesOnOverlap) && driver.busy.lock().keys().any(is_made) {
+        driver.crash("ListVolumes");
+    }
+}
+
+/// A call to NodeUnstageVolume that goes on when it is given up.
+pub(super) struct Unstaging<'a> {
+    driver: &'a MockDriver,
+    request: &'a NodeUnstageVolumeRequest,
+    answered: bool,
+}
+
+impl<'a> Unstaging<'a> {
+    pub(super) fn watch(driver: &'a MockDriver, request: &'a NodeUnstageVolumeRequest) -> Self {
+        Self { driver, request, answered: false }
+    }
+
+    pub(super) fn answered(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Unstaging<'_> {
+    fn drop(&mut self) {
+        if self.answered || !self.driver.has(Defect::NodeUnstageGoesOn) {
+            return;
+        }
+        self.driver.going_on.lock().insert(self.request.staging_target_path.clone());
+    }
+}
+
+/// Ends an unstaging that goes on, now that the volume was staged again.
+pub(super) fn end_unstaging(driver: &MockDriver, asked: &NodeStageVolumeRequest) {
+    let path = &asked.staging_target_path;
+    if driver.going_on.lock().remove(path)
+        && let Some(volume) = driver.state().volumes.get_mut(&asked.volume_id)
+    {
+        volume.on_mut(driver.this_node()).staged.remove(path);
     }
 }

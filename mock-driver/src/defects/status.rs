@@ -8,6 +8,9 @@ use crate::call::Call;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 
+/// Bytes that are shown of a secret.
+const END_BYTES: usize = 12;
+
 /// What a driver prints that shows each request as it is.
 pub(crate) fn print_secrets<R: Call>(driver: &MockDriver, request: &R) {
     if driver.has(Defect::PrintsSecrets)
@@ -44,10 +47,21 @@ fn spoil_status<R: Call>(driver: &MockDriver, request: &R, status: Status) -> St
     {
         return Status::new(code, format!("{} (secrets {secrets:?})", status.message()));
     }
+    if has(Defect::EndsOfSecretsInErrors)
+        && let Some(secrets) = request.secrets()
+    {
+        let ends: Vec<&str> = secrets.values().filter_map(|secret| end(secret)).collect();
+        return Status::new(code, format!("{} (with ****{})", status.message(), ends.join(", ****")));
+    }
     match code {
         Code::NotFound if has(Defect::NotFoundAsInternal) => Status::internal(status.message()),
         Code::InvalidArgument if has(Defect::InvalidArgumentAsInternal) => Status::internal(status.message()),
         Code::InvalidArgument if has(Defect::InvalidArgumentAsUnknown) => Status::unknown(status.message()),
         _ => status,
     }
+}
+
+/// The last bytes of a secret, by which people tell it from others.
+fn end(secret: &str) -> Option<&str> {
+    secret.get(secret.len().saturating_sub(END_BYTES)..)
 }

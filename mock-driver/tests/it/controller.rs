@@ -52,7 +52,7 @@ async fn malformed_volumes_are_refused() {
         assert_eq!(code(driver.create_volume(Request::new(request)).await), *expected, "{what}");
     }
     let listed = ok(driver.list_volumes(empty()).await);
-    assert!(listed.entries.is_empty(), "a refused request leaves nothing");
+    assert!(listed.entries.is_empty(), "a rejected request leaves nothing");
 }
 
 fn zones(requisite: &[&str], preferred: &[&str]) -> Option<v1::TopologyRequirement> {
@@ -365,7 +365,7 @@ async fn modifications_are_all_or_nothing() {
     assert_eq!(create(&driver, with_tier("silver")).await, volume, "the present values are compatible");
     assert_eq!(create(&driver, with_tier("gold")).await, volume, "so are the first ones");
     let refused = driver.create_volume(Request::new(with_tier("bronze"))).await;
-    assert_eq!(code(refused), Code::AlreadyExists, "what was refused was not applied");
+    assert_eq!(code(refused), Code::AlreadyExists, "what was rejected was not applied");
 }
 
 #[tokio::test]

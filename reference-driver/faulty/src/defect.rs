@@ -92,6 +92,8 @@ defects! {
     MountsForReadingOnly = "hostpath/mounts-for-reading-only";
     /// Of `mount_flags` only the first is looked at.
     TakesFirstFlagOnly = "hostpath/takes-first-flag-only";
+    /// At the target of a device is a file.
+    PublishesFilesForDevices = "hostpath/publishes-files-for-devices";
     /// NodeGetVolumeStats measures the file system that the driver's own directory is on.
     StatsOfTheHost = "hostpath/stats-of-the-host";
     /// NodeGetVolumeStats tells twice the size.
@@ -174,6 +176,8 @@ defects! {
     FullIsInternal = "hostpath/full-is-internal";
     /// Tokens of service accounts are looked for in `volume_context` only.
     TokensOfContextOnly = "hostpath/tokens-of-context-only";
+    /// Of inline volumes, only the one that was published last can be unpublished.
+    RemembersLastInline = "hostpath/remembers-last-inline-volume";
     /// A driver that starts takes all mounts away.
     UnmountsAtStart = "hostpath/unmounts-at-start";
 }

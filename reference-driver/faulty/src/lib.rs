@@ -75,6 +75,8 @@ pub(crate) struct Seen {
     pub(crate) late_members: BTreeMap<String, String>,
     /// Volumes that are attached.
     pub(crate) attached: BTreeSet<String>,
+    /// The inline volume that was published last.
+    pub(crate) last_inline: Option<String>,
     /// Whether blocks of a snapshot were asked for.
     pub(crate) streamed: bool,
     pub(crate) data: Data,

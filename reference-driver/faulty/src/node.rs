@@ -15,6 +15,8 @@ use crate::{Defect, Faults, Reply, Seen};
 
 /// The key of the tokens of a pod's service account.
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
+/// The key that says of a volume that it is inline.
+const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
 /// Bytes that are wiped of a device, at its beginning.
 const WIPED_BYTES: usize = 1 << 16;
 /// Where files are cut.
@@ -73,12 +75,16 @@ impl Faults {
         message.volume_capability.iter_mut().for_each(|capability| self.misread(capability));
         message.readonly &= !self.has(Defect::IgnoresReadonly);
         let (id, target) = (message.volume_id.clone(), message.target_path.clone());
+        let is_inline = message.volume_context.get(EPHEMERAL).is_some_and(|value| value == "true");
         let for_group = message.volume_capability.as_ref().is_some_and(has_group);
         let mut seen = self.seen.lock().await;
         if self.is_taken_for_published(&seen, &id, &target) {
             return Ok(Response::new(NodePublishVolumeResponse {}));
         }
         let done = self.driver.node_publish_volume(request).await?;
+        if is_inline {
+            seen.last_inline = Some(id.clone());
+        }
         seen.data.targets.insert((target.clone(), id.clone()));
         if for_group && self.has(Defect::GroupOfDirectoryOnly) {
             fs::set_permissions(&target, Permissions::from_mode(0o770)).unwrap();
@@ -119,6 +125,13 @@ impl Faults {
                 let other = published.find(|(other, volume)| volume == id && other != target);
                 other.inspect(|(other, _)| bind_for_reading(other, target)).is_some()
             }
+            Some(Defect::PublishesFilesForDevices) if !Path::new(target).is_dir() => {
+                let file = format!("{target}.file");
+                fs::write(&file, []).unwrap();
+                mount_bind(&file, target).unwrap();
+                fs::remove_file(file).unwrap();
+                true
+            }
             Some(Defect::HidesFromSecondPod) if Path::new(target).is_dir() => {
                 let other = published.find(|(other, volume)| volume == id && other != target);
                 other
@@ -150,6 +163,10 @@ impl Faults {
             return Ok(Response::new(NodeUnpublishVolumeResponse {}));
         }
         let mut seen = self.seen.lock().await;
+        let is_another = seen.last_inline.as_ref().is_some_and(|last| *last != request.get_ref().volume_id);
+        if self.has(Defect::RemembersLastInline) && is_another {
+            return Err(Status::internal("the target path is not that of the volume"));
+        }
         if seen.unstack(&target) {
             return Ok(Response::new(NodeUnpublishVolumeResponse {}));
         }

@@ -3,6 +3,7 @@
 
 mod mistake;
 mod state;
+pub mod storage;
 mod tools;
 
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use tonic::{Request, Response, Status, async_trait};
 use crate::Reply;
 pub use mistake::Mistake;
 use state::{Kind, State, Thing};
+use storage::Storage;
 use tools::{Told as _, beside, is_blank, loop_devices, mounts_at, mounts_of, must, run, text};
 
 /// The name of its only node.
@@ -47,6 +49,8 @@ struct Inner {
     noted: Mutex<BTreeSet<String>>,
     /// Whether the storage could not be reached once.
     was_offline: AtomicBool,
+    /// A server that keeps the list of volumes, if there is one.
+    storage: Option<Storage>,
 }
 
 /// Holds a volume until it is dropped.
@@ -62,15 +66,19 @@ impl Drop for Held<'_> {
 }
 
 impl PlainDriver {
-    /// A driver with its files in a directory.
+    /// A driver with its files in a directory, and its list of volumes at the server of that address, if there is one.
     ///
     /// # Errors
     /// Its state cannot be trusted, in words.
-    pub fn new(directory: &Path, mistake: Option<Mistake>) -> Result<PlainDriver, String> {
+    pub fn new(
+        directory: &Path,
+        mistake: Option<Mistake>,
+        storage: Option<String>,
+    ) -> Result<PlainDriver, String> {
         for place in ["volumes", "snapshots"] {
             fs::create_dir_all(directory.join(place)).map_err(|error| error.to_string())?;
         }
-        Ok(PlainDriver(Arc::new(Inner {
+        let driver = PlainDriver(Arc::new(Inner {
             directory: directory.to_owned(),
             mistake,
             state: Mutex::new(State::load(directory, mistake)?),
@@ -78,7 +86,12 @@ impl PlainDriver {
             everything: Mutex::default(),
             noted: Mutex::default(),
             was_offline: AtomicBool::new(false),
-        })))
+            storage: storage.map(|address| Storage::new(address, mistake)),
+        }));
+        if mistake == Some(Mistake::CleansAtStart) {
+            driver.0.clean_staged();
+        }
+        Ok(driver)
     }
 
     /// Its services.
@@ -99,6 +112,7 @@ impl PlainDriver {
             let _everything = inner.has(Mistake::LocksEverything).then(|| inner.everything.lock().unwrap());
             inner.reach_storage()?;
             let held = inner.hold(&id)?;
+            inner.ask_storage("list")?;
             let done = work(&inner);
             if done.is_err() && inner.has(Mistake::KeepsLockAfterError) {
                 std::mem::forget(held);
@@ -122,6 +136,20 @@ impl Inner {
             return Ok(());
         }
         Err(Status::unavailable("the storage cannot be reached"))
+    }
+
+    /// The names that the storage has; none where there is no server.
+    fn ask_storage(&self, request: &str) -> Result<Option<Vec<String>>, Status> {
+        self.storage.as_ref().map(|storage| storage.ask(request)).transpose()
+    }
+
+    /// Empties whatever was staged.
+    fn clean_staged(&self) {
+        for volume in self.state().all(Kind::Volume) {
+            if let Ok(path) = fs::read_to_string(beside(&self.image(&volume.id), ".staged")) {
+                empty(Path::new(&path));
+            }
+        }
     }
 
     fn hold(&self, id: &str) -> Result<Held<'_>, Status> {
@@ -161,6 +189,7 @@ impl Inner {
     fn create(&self, request: &CreateVolumeRequest) -> Result<Volume, Status> {
         let bytes = request.capacity_range.map_or(64 << 20, |range| range.required_bytes.max(1 << 20));
         if let Some(made) = self.state().named(Kind::Volume, &request.name) {
+            self.ask_storage(&format!("put {}", made.id))?;
             return match made.bytes == bytes {
                 true => Ok(told(made, request)),
                 false => Err(Status::already_exists("it has another size")),
@@ -185,6 +214,7 @@ impl Inner {
         let (kind, name, source) = (Kind::Volume, request.name.clone(), String::new());
         let made = Thing { kind, id, name, bytes, source };
         self.state().put(made.clone())?;
+        self.ask_storage(&format!("put {}", made.id))?;
         Ok(told(made, request))
     }
 
@@ -206,17 +236,20 @@ impl Inner {
         } else {
             copied?;
         }
-        fs::File::open(&unfinished).and_then(|copy| copy.sync_all()).told()?;
+        if !self.has(Mistake::SyncsNoCopy) {
+            fs::File::open(&unfinished).and_then(|copy| copy.sync_all()).told()?;
+        }
         fs::rename(&unfinished, to).told()?;
         tools::sync(to.parent().unwrap())
     }
 
     fn delete(&self, id: &str) -> Result<(), Status> {
         let image = self.image(id);
+        self.ask_storage(&format!("remove {id}"))?;
         if self.state().find(Kind::Volume, id).is_none() {
             return Ok(());
         }
-        if !loop_devices(&image).is_empty() {
+        if !loop_devices(&image)?.is_empty() {
             return Err(Status::failed_precondition("the volume is in use"));
         }
         if self.has(Mistake::ForgetsBeforeRemoving) {
@@ -228,6 +261,8 @@ impl Inner {
                 "-f",
                 &text(&image),
                 &text(&beside(&image, ".formatting")),
+                &text(&beside(&image, ".staged")),
+                &text(&beside(&image, ".noted")),
                 &text(&beside(&image, ".unfinished")),
             ],
         )?;
@@ -237,7 +272,7 @@ impl Inner {
     /// The loop device of a volume, attached if it is not.
     fn device(&self, id: &str) -> Result<String, Status> {
         let image = self.image(id);
-        if let Some(device) = loop_devices(&image).into_iter().next()
+        if let Some(device) = loop_devices(&image)?.into_iter().next()
             && !self.has(Mistake::LeaksLoopDevices)
         {
             return Ok(device);
@@ -245,8 +280,8 @@ impl Inner {
         match must("losetup", &["--find", "--show", &text(&image)]) {
             Err(status) if self.has(Mistake::TakesFirstLoopDevice) => {
                 let volumes: Vec<Thing> = self.state().all(Kind::Volume).cloned().collect();
-                let mut devices = volumes.iter().flat_map(|volume| loop_devices(&self.image(&volume.id)));
-                devices.next().ok_or(status)
+                let devices = volumes.iter().flat_map(|volume| loop_devices(&self.image(&volume.id)));
+                devices.flatten().next().ok_or(status)
             }
             attached => attached,
         }
@@ -254,21 +289,26 @@ impl Inner {
 
     fn stage(&self, id: &str, path: &str, is_block: bool) -> Result<(), Status> {
         self.volume(id)?;
-        if mounts_at(path) > 0 {
+        let staged = beside(&self.image(id), ".staged");
+        if mounts_at(path)? > 0 || self.has(Mistake::RemembersMounts) && staged.exists() {
             return Ok(());
         }
         let device = self.device(id)?;
         if is_block {
             return Ok(());
         }
-        if !self.has(Mistake::TakesFirstLoopDevice) || mounts_of(&device) == 0 {
+        if !self.has(Mistake::TakesFirstLoopDevice) || mounts_of(&device)? == 0 {
             self.format(id, &device)?;
         }
         let mounted = must("mount", &["-t", "ext4", &device, path]);
         if self.has(Mistake::FormatsWhatItCannotMount) && mounted.is_err() {
             must("mkfs.ext4", &["-q", "-F", &device])?;
         }
-        mounted.map(drop)
+        mounted?;
+        match self.has(Mistake::RemembersMounts) || self.has(Mistake::CleansAtStart) {
+            true => note(&staged, path),
+            false => Ok(()),
+        }
     }
 
     /// Makes a file system where there is nothing, and has one that is there repaired. That a formatting has begun is noted, so that
@@ -286,16 +326,24 @@ impl Inner {
                 false => is_formatted(&begun),
             };
         }
+        let noted = beside(&self.image(id), ".noted");
+        if self.has(Mistake::TakesCorrectedForBroken) && noted.exists() {
+            return Err(Status::internal("the file system is broken"));
+        }
         let probed = run("blkid", &["-p", "-s", "TYPE", "-o", "value", device])?;
         if probed.status.success() && probed.output == "ext4" {
             let checked = run("e2fsck", &["-f", "-p", device])?;
+            if self.has(Mistake::TakesCorrectedForBroken) && checked.status.code() == Some(1) {
+                note(&noted, "broken")?;
+                return Err(Status::internal("the file system is broken"));
+            }
             if checked.status.code().is_none_or(|code| code > 1) {
                 if self.has(Mistake::FormatsWhatItCannotRepair) {
                     mkfs()?;
                 }
                 return checked.done().map(drop);
             }
-            return self.grow(device);
+            return self.grow(id, device);
         }
         if !self.has(Mistake::FormatsWhatItCannotRead) && !is_blank(device).told()? {
             return Err(Status::internal("the device has something on it that is no ext4"));
@@ -310,11 +358,11 @@ impl Inner {
         self.volume(id)?;
         let is_noted = self.has(Mistake::NotesPublishedTooEarly)
             && !self.noted.lock().unwrap().insert(target.to_owned());
-        if is_noted || mounts_at(target) > 0 {
+        if is_noted || mounts_at(target)? > 0 {
             return Ok(());
         }
         let source = if is_block { self.device(id)? } else { staging.to_owned() };
-        if !is_block && mounts_at(staging) == 0 {
+        if !is_block && mounts_at(staging)? == 0 {
             return Err(Status::failed_precondition("the volume is not staged"));
         }
         match is_block {
@@ -328,7 +376,9 @@ impl Inner {
     }
 
     fn unpublish(&self, target: &str) -> Result<(), Status> {
-        self.noted.lock().unwrap().remove(target);
+        if !self.has(Mistake::GivesUpOnMount) {
+            self.noted.lock().unwrap().remove(target);
+        }
         self.unmount(target)?;
         let path = Path::new(target);
         let removed = match path.symlink_metadata() {
@@ -336,20 +386,33 @@ impl Inner {
             Ok(_) => fs::remove_file(path),
             Err(_) => Ok(()),
         };
-        let believes = self.has(Mistake::BelievesUmount) || self.has(Mistake::IgnoresFailedUmount);
+        let believes = self.has(Mistake::BelievesUmount)
+            || self.has(Mistake::TakesUnreadableForUnmounted)
+            || self.has(Mistake::IgnoresFailedUmount);
         if believes { Ok(()) } else { removed.told() }
     }
 
     fn unmount(&self, path: &str) -> Result<(), Status> {
-        if mounts_at(path) == 0 {
+        if self.has(Mistake::TakesUnreadableForUnmounted) {
+            if !run("mountpoint", &["-q", path])?.status.success() {
+                return Ok(());
+            }
+        } else if mounts_at(path)? == 0 {
             return Ok(());
         }
+        if self.has(Mistake::GivesUpOnMount) && self.noted.lock().unwrap().contains(path) {
+            return Err(Status::internal("the mount is corrupted"));
+        }
         match must("umount", &[path]) {
+            Err(status) if self.has(Mistake::GivesUpOnMount) => {
+                self.noted.lock().unwrap().insert(path.to_owned());
+                return Err(status);
+            }
             Err(_) if self.has(Mistake::IgnoresFailedUmount) => return Ok(()),
             Err(_) if self.has(Mistake::RemovesBelowAMount) => empty(Path::new(path)),
             unmounted => drop(unmounted?),
         }
-        match mounts_at(path) > 0 && !self.has(Mistake::BelievesUmount) {
+        match mounts_at(path)? > 0 && !self.has(Mistake::BelievesUmount) {
             true => Err(Status::internal(format!("{path} is still mounted"))),
             false => Ok(()),
         }
@@ -357,7 +420,15 @@ impl Inner {
 
     fn unstage(&self, id: &str, path: &str) -> Result<(), Status> {
         self.unmount(path)?;
-        for device in loop_devices(&self.image(id)) {
+        if self.has(Mistake::RemembersMounts) || self.has(Mistake::CleansAtStart) {
+            let removed = fs::remove_file(beside(&self.image(id), ".staged"));
+            removed
+                .or_else(
+                    |error| if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) },
+                )
+                .told()?;
+        }
+        for device in loop_devices(&self.image(id))? {
             match must("losetup", &["--detach", &device]) {
                 Err(_) if self.has(Mistake::IgnoresFailedDetach) => return self.state().remove(id),
                 detached => drop(detached?),
@@ -379,7 +450,14 @@ impl Inner {
     }
 
     /// Grows the file system to its device.
-    fn grow(&self, device: &str) -> Result<(), Status> {
+    fn grow(&self, id: &str, device: &str) -> Result<(), Status> {
+        if self.has(Mistake::NotesGrownTooEarly) {
+            let (noted, bytes) = (beside(&self.image(id), ".noted"), self.volume(id)?.bytes.to_string());
+            if fs::read_to_string(&noted).is_ok_and(|noted| noted == bytes) {
+                return Ok(());
+            }
+            note(&noted, &bytes)?;
+        }
         match must("resize2fs", &[device]) {
             Err(_) if self.has(Mistake::IgnoresFailedResize) => Ok(()),
             Err(_) if self.has(Mistake::FormatsWhatItCannotGrow) => {
@@ -413,6 +491,11 @@ impl Inner {
         must("rm", &["-f", &text(&image), &text(&beside(&image, ".unfinished"))])?;
         self.state().remove(id)
     }
+}
+
+/// Writes something down beside an image, durably.
+fn note(path: &Path, words: &str) -> Result<(), Status> {
+    fs::write(path, words).and_then(|()| fs::File::open(path)?.sync_all()).told()
 }
 
 /// Notes that a formatting is over.
@@ -511,7 +594,14 @@ impl PlainDriver {
     }
 
     async fn list_volumes(&self, _: Request<ListVolumesRequest>) -> Reply<ListVolumesResponse> {
-        let all = self.0.state().all(Kind::Volume).cloned().collect::<Vec<_>>();
+        let inner = self.0.clone();
+        let stored = tokio::task::spawn_blocking(move || inner.ask_storage("list")).await.unwrap();
+        let stored = match stored {
+            Err(_) if self.0.has(Mistake::ListsNothingUnreached) => Some(Vec::new()),
+            stored => stored?,
+        };
+        let mut all = self.0.state().all(Kind::Volume).cloned().collect::<Vec<_>>();
+        all.retain(|volume| stored.as_ref().is_none_or(|stored| stored.contains(&volume.id)));
         let entry = |volume: Thing| {
             let told = told(volume, &CreateVolumeRequest::default());
             list_volumes_response::Entry { volume: Some(told), status: None }

@@ -180,7 +180,7 @@ mod tests {
             bad[bit / 8] ^= 1 << (bit % 8);
             refused += usize::from(!try_open(&path, &bad, &format!("bit {bit}")));
         }
-        assert!(refused * 8 > bits.len(), "only {refused} are refused");
+        assert!(refused * 8 > bits.len(), "only {refused} are rejected");
     }
 
     /// The file is the same in each run, and so are the bits that flip.

@@ -106,7 +106,7 @@ pub(super) fn write_suites(html: &mut Html, run: &Run) {
 /// How long calls took that the driver did.
 pub(super) fn write(html: &mut Html, run: &Run) {
     const COLUMNS: [&str; 9] =
-        ["RPC", "done", "refused", "no answer", "p50", "p95", "p99", "longest", "picture"];
+        ["RPC", "done", "rejected", "no answer", "p50", "p95", "p99", "longest", "picture"];
     let spreads: Vec<Spread> = run.rpcs.iter().filter(|calls| calls.done > 0).map(Spread::of_calls).collect();
     let scale = Scale::of(spreads.iter());
     html.leaf(

@@ -71,6 +71,8 @@ fn write_facts(list: &mut Html, check: &CheckEntry) {
             item.text(&format!(" ({}), {}", rule.level, rule.section));
         });
         fact(list, "it says", &rule.sentence());
+        let why = rule.why_only_warned().filter(|_| check.outcome() == Kind::Warned);
+        fact(list, "only warns", why.unwrap_or_default());
     }
     fact(list, "known because", check.known_because.as_deref().unwrap_or_default());
     fact(list, "expected", &check.expected);

@@ -76,7 +76,15 @@ fn write_line(body: &mut Html, places: &Places<'_>, line: &Line) {
             labelled(row, name, |cell| cell.text(&number.to_string()));
         }
         for (name, labels) in [(here, line.found_here()), (there, line.found_there())] {
-            labelled(row, name, |cell| write_labels(cell, places, &labels));
+            // In one piece, which a phone puts beside its name; a cell without any stays empty.
+            let all = |cell: &mut Html| {
+                cell.element("span", &[], |all| write_labels(all, places, &labels));
+            };
+            labelled(row, name, |cell| {
+                if !labels.is_empty() {
+                    all(cell)
+                }
+            });
         }
     });
 }

@@ -188,7 +188,7 @@ async fn nothing_is_loaded_from_elsewhere() {
     for loads in ["url(", "@import", "http://", "https://", "fetch(", "innerHTML"] {
         assert!(!page.contains(loads), "{loads}");
     }
-    assert!(page.contains("default-src &#39;none&#39;"), "a browser would refuse, too");
+    assert!(page.contains("default-src &#39;none&#39;"), "a browser would reject, too");
 }
 
 #[tokio::test]

@@ -28,6 +28,7 @@ check! {
             "hostpath/ignores-fs-type",
             "hostpath/ignores-mount-flags",
             "hostpath/mounts-for-reading-only",
+            "hostpath/publishes-files-for-devices",
             "hostpath/takes-first-flag-only",
         ],
         runs: Finally,

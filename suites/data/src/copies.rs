@@ -185,7 +185,7 @@ check! {
         }
         let wanted = source.size_bytes.saturating_mul(2);
         let Some(copy) = larger(cx, &source, wanted).await? else {
-            cx.note("a copy larger than its source is refused, as it may be");
+            cx.note("a copy larger than its source is rejected, as it may be");
             return Ok(());
         };
         let used = Used::begin(cx, &copy).await?;

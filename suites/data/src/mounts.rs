@@ -83,7 +83,7 @@ check! {
 
 check! {
     /// The kernel's table of mounts has spaces and backslashes of a path as numbers. A driver that looks its path up there, and
-    /// does not find it, has nothing to do. It may refuse such paths, which are legal but no kubelet has.
+    /// does not find it, has nothing to do. It may reject such paths, which are legal but no kubelet has.
     UNUSUAL_PATH {
         id: "data/mounts/unusual-path",
         title: "what was published at a path with spaces and backslashes is gone when it was unpublished",
@@ -97,7 +97,7 @@ check! {
         let path = PathBuf::from(cx.staging_path().await?).join(UNUSUAL);
         let path = path.to_string_lossy();
         let published = cx.node_publish(cx.publish_request(&staged, &path)).once().await;
-        published.or_skip("such a path may be refused")?;
+        published.or_skip("such a path may be rejected")?;
         let point = Point { cx, path: &path, told: "target" };
         point.is_seen().await?;
         let undone = cx.node_unpublish(&staged.attached.volume.id, &path).await.any_answer()?;

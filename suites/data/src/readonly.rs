@@ -42,7 +42,7 @@ check! {
 
 check! {
     /// NodePublishVolume asks for writing, so that only what ControllerPublishVolume has done can be in the way. That it is
-    /// refused then is as good.
+    /// rejected then is as good.
     ATTACHED {
         id: "data/readonly/attached",
         title: "a volume attached with readonly cannot be written to",

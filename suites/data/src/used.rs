@@ -45,7 +45,7 @@ pub(crate) struct Used {
 
 impl Used {
     /// # Errors
-    /// Broken if a call is refused; skip where the tests do not see what is mounted.
+    /// Broken if a call is rejected; skip where the tests do not see what is mounted.
     pub(crate) async fn begin(cx: &Cx, volume: &NodeVolume) -> CheckResult<Used> {
         Used::begin_with(cx, volume, Usage::plain(cx)).await
     }
@@ -63,7 +63,7 @@ impl Used {
     /// The same volume for one more workload, which goes with the first one.
     ///
     /// # Errors
-    /// Broken if it is refused: whether it may be, other checks judge.
+    /// Broken if it is rejected: whether it may be, other checks judge.
     pub(crate) async fn once_more(&self) -> CheckResult<Used> {
         let path = published(&self.cx, &self.staged, &self.usage).await?;
         Ok(Used { cx: self.cx.clone(), staged: self.staged.clone(), usage: self.usage.clone(), path })

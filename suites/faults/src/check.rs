@@ -12,9 +12,11 @@ use crate::case::{self, Case};
 use crate::fault::Fault;
 use crate::left::{Look, Places};
 use crate::lever::Lever;
+use crate::lever::backend_network::{self, BackendNetwork};
 use crate::lever::commands::{self, Commands};
 use crate::lever::crash_points::{self, CrashPoints};
 use crate::lever::hooks::{self, Hooks};
+use crate::lever::power::{self, Power};
 use crate::lever::resources::{self, Resources};
 use crate::lever::system_calls::{self, SystemCalls};
 use crate::life::{Life, Plan, Step};
@@ -44,9 +46,11 @@ const CHECK_LIMIT: Duration = Duration::from_secs(6);
 /// Part of the time of a check that is left for undoing.
 const SPARE: f64 = 0.2;
 /// Checks that `--budget` is divided among.
-const SHARES: u32 = 4;
+const SHARES: u32 = 5;
 /// Commands of the user that break things.
 const HOOKS: Need = Need::Configured(Setting::Faults);
+/// A way to the back end that leads through the run.
+const PROXY: Need = Need::Configured(Setting::BackendProxy);
 
 check! {
     /// mkfs, mount, umount, blkid, cp and their like fail, hang and are killed on machines that go wrong. A driver that goes by what they
@@ -82,6 +86,10 @@ check! {
             "plain/ends-on-error",
             "plain/says-unknown",
             "plain/says-not-found",
+            "plain/takes-unreadable-for-unmounted",
+            "plain/gives-up-on-mount",
+            "plain/notes-grown-too-early",
+            "plain/takes-corrected-for-broken",
         ],
         runs: Erases,
         access: Each,
@@ -100,7 +108,7 @@ check! {
         title: "a driver that is killed before any change it makes, or right after its answer, knows what it has answered for and can be asked again",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
-        refuted_by: ["plain/writes-in-place", "plain/answers-before-writing"],
+        refuted_by: ["plain/writes-in-place", "plain/answers-before-writing", "plain/cleans-at-start"],
         runs: EndsAtWork,
         access: Each,
     }
@@ -134,11 +142,11 @@ check! {
 }
 
 check! {
-    /// A node without memory stops a process for minutes, a disk is full, a file system with errors is mounted again for reading. Callers give
-    /// up meanwhile, and come again.
+    /// A node without memory stops a process for minutes, a disk is full, a file system with errors is mounted again for reading, a leak has
+    /// used up what a process may open. Callers give up meanwhile, and come again.
     RESOURCES {
         id: "faults/resources",
-        title: "a driver that is frozen, or finds every disk full or for reading only, loses nothing, and goes on when that is over",
+        title: "a driver that is frozen, finds every disk full or for reading only, or can open nothing, loses nothing, and goes on when that is over",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["plain/ends-on-error", "plain/keeps-lock-after-error"],
@@ -169,7 +177,66 @@ check! {
     }
 }
 
-pub(crate) const CHECKS: &[&Check] = &[&COMMANDS, &RESOURCES, &SYSTEM_CALLS, &BY_HOOKS, &CRASH_POINTS];
+check! {
+    /// A node loses its power, a hypervisor its host. What was written and not made durable is lost, in part or as a whole, and nothing that
+    /// was mounted is mounted any more. What a driver has answered for has to be durable by then.
+    POWER {
+        id: "faults/power",
+        title: "what a driver has answered for outlives a loss of power, whatever is lost of what it has not made durable",
+        spec: RULES,
+        needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
+        refuted_by: [
+            "plain/syncs-nothing",
+            "plain/syncs-no-contents",
+            "plain/syncs-no-directory",
+            "plain/syncs-no-copy",
+            "plain/remembers-mounts",
+        ],
+        runs: EndsAtWork,
+        access: Each,
+    }
+    async |cx| {
+        power::try_it()?;
+        cx.target().driver().map_or(Ok(()), needs_memory)?;
+        let mut seen = CrashPoints::begin(cx).await?;
+        let (_, places) = match plain_life(cx, &mut seen).await {
+            Ok(lived) => lived,
+            Err(stop) => {
+                seen.end().await?;
+                return Err(stop);
+            }
+        };
+        let mut power = Power::begin(seen.into_seen(), &places).await?;
+        let ended = try_all(cx, power::NAME, &mut power, Power::nothing).await;
+        ended.and(power.end().await)
+    }
+}
+
+check! {
+    /// A storage node is late, a switch loses packets, a firewall forgets a connection. A driver that waits without a limit, or keeps a
+    /// connection that is dead, does not come right when the network does.
+    BACKEND_NETWORK {
+        id: "faults/backend-network",
+        title: "a network to the back end that is slow, silent or cut costs no data and no volume, and the same call is done once it works again",
+        spec: RULES,
+        needs: [NODE, CREATE_DELETE_VOLUME, PROXY],
+        refuted_by: [
+            "plain/keeps-dead-connection",
+            "plain/waits-without-limit",
+            "plain/never-forgets-timeout",
+            "plain/lists-nothing-unreached",
+            "plain/believes-half-an-answer",
+        ],
+        runs: Erases,
+        access: Each,
+    }
+    async |cx| {
+        try_all(cx, backend_network::NAME, &mut BackendNetwork::new(cx), BackendNetwork::nothing).await
+    }
+}
+
+pub(crate) const CHECKS: &[&Check] =
+    &[&COMMANDS, &RESOURCES, &SYSTEM_CALLS, &BACKEND_NETWORK, &BY_HOOKS, &CRASH_POINTS, &POWER];
 
 /// Leads a volume through its life without any fault, and then once for each fault that there is time for.
 async fn try_all(cx: &Cx, name: &str, lever: &mut dyn Lever, nothing: fn() -> Stop) -> CheckResult {
@@ -185,7 +252,7 @@ async fn try_all(cx: &Cx, name: &str, lever: &mut dyn Lever, nothing: fn() -> St
         return Err(Stop::skip("--fault names others"));
     }
     let stored = case::of_check(cx)?;
-    let (plan, places) = plain_life(cx, lever).await?;
+    let (plan, places) = plain_lives(cx, lever).await?;
     let mut faults = match wanted.is_empty() {
         _ if cx.config().effort.replay.is_some() => Vec::new(),
         true => lever.faults(),
@@ -238,7 +305,7 @@ async fn try_each(bench: &Bench<'_>, lever: &dyn Lever, tries: &[Try]) -> CheckR
         if Instant::now() >= until || told.len() >= cx.config().effort.faults as usize * 2 {
             break;
         }
-        cx.stage("fault", tried as u64 + 1, Some(tries.len() as u64));
+        cx.stage(fault.step.told(), tried as u64 + 1, Some(tries.len() as u64));
         let told_before = told.times();
         let went = bench.try_one(lever, fault, &mut told).await?;
         if let Some(path) = stored_in {
@@ -290,12 +357,21 @@ fn limit(cx: &Cx) -> Duration {
     let accesses = u32::try_from(cx.config().access_types.len()).unwrap_or(1).max(1);
     let limit = match effort.budget_ms {
         Some(budget_ms) => {
-            let shares = SHARES + u32::from(!cx.config().faults.is_empty());
+            let config = cx.config();
+            let optional = [!config.faults.is_empty(), !config.backend_proxies.is_empty()];
+            let shares = SHARES + optional.into_iter().map(u32::from).sum::<u32>();
             Duration::from_millis(budget_ms) / shares / accesses
         }
         None => CHECK_LIMIT.min(Duration::from_millis(effort.check_budget_ms)) / accesses,
     };
     limit.min(cx.remaining().mul_f64(1.0 - SPARE))
+}
+
+/// Sees what a driver does, and where, while nothing is broken, and what it leaves.
+async fn plain_lives(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Places)> {
+    let (plan, mut places) = plain_life(cx, lever).await?;
+    places.forget(&left_of_a_plain_life(cx, &plan, &places).await?);
+    Ok((plan, places))
 }
 
 /// Sees what a driver does, and where, while nothing is broken.
@@ -343,7 +419,6 @@ async fn plain_life(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Places
     }
     scope.undo().await?;
     places.learn_paths(lever.paths());
-    places.forget(&left_of_a_plain_life(cx, &plan, &places).await?);
     if !left_out.is_empty() {
         let names: Vec<&str> = left_out.iter().map(|step| step.id()).collect();
         cx.note(format!("left out, since the driver does not do it plainly: {}", names.join(", ")));

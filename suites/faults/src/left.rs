@@ -1,7 +1,7 @@
 //! What is left of a volume after its life: mounts, loop devices, files beside those of the driver, and volumes in its list. Only where
 //! the driver was seen to put such, so that nobody else's are taken for its own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,8 +13,24 @@ const ENTRIES_MAX: usize = 10_000;
 /// Leftovers that are named.
 const NAMED_MAX: usize = 4;
 /// Directories that are everybody's.
-const SHARED: [&str; 11] =
-    ["/", "/dev", "/dev/mapper", "/etc", "/mnt", "/proc", "/run", "/sys", "/tmp", "/var", "/var/tmp"];
+const SHARED: [&str; 16] = [
+    "/",
+    "/dev",
+    "/dev/mapper",
+    "/etc",
+    "/home",
+    "/mnt",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/sys",
+    "/tmp",
+    "/var",
+    "/var/lib",
+    "/var/log",
+    "/var/tmp",
+];
 
 /// Where a driver puts what it makes.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +69,29 @@ impl Places {
         self.directories.extend(paths.into_iter().filter_map(|path| own_parent(&path)).filter(is_its));
     }
 
+    /// Where the tests have volumes mounted.
+    pub(crate) fn mounts(&self) -> impl Iterator<Item = &Path> {
+        self.mounts.iter().map(PathBuf::as_path)
+    }
+
+    /// The directory in and below which most of these files lie, of those that are not everybody's.
+    pub(crate) fn own_directory(&self, files: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
+        let mut files_in = BTreeMap::<PathBuf, u32>::new();
+        // Neither those of the tests nor one that they are in.
+        let is_its = |dir: &PathBuf| {
+            dir.is_dir() && !self.mounts.iter().any(|own| own.starts_with(dir) || dir.starts_with(own))
+        };
+        for dir in files.filter_map(|file| own_parent(&file)).filter(is_its) {
+            *files_in.entry(dir).or_default() += 1;
+        }
+        let is_above = |dir: &PathBuf| !files_in.keys().any(|other| other != dir && dir.starts_with(other));
+        let below = |dir: &PathBuf| -> u32 {
+            files_in.iter().filter(|(other, _)| other.starts_with(dir)).map(|(_, files)| files).sum()
+        };
+        let dir = files_in.keys().filter(|dir| is_above(dir)).max_by_key(|dir| below(dir))?;
+        fs::canonicalize(dir).ok()
+    }
+
     /// Leaves out where something is left also of a life without fault.
     pub(crate) fn forget(&mut self, left: &[String]) {
         self.directories.retain(|dir| {
@@ -88,10 +127,12 @@ impl Look {
                 there.insert(format!("mount {}", point.display()));
             }
         }
-        for (device, file) in mounts::loops() {
-            if below(Path::new(&file), &places.images) {
-                there.insert(format!("loop device {device} of {file}"));
-            }
+        // The device of a volume that was given back and is had again may be another one.
+        let mut devices_of = BTreeMap::<String, u32>::new();
+        for file in mounts::loops().into_values().filter(|file| below(Path::new(file), &places.images)) {
+            let devices = devices_of.entry(file.clone()).or_default();
+            *devices += 1;
+            there.insert(format!("loop device {devices} of {file}"));
         }
         for dir in &places.directories {
             let entries = fs::read_dir(dir).into_iter().flatten().flatten().take(ENTRIES_MAX);

@@ -1,9 +1,11 @@
 //! What can be broken, a lever for each kind. A lever knows the faults that a driver can meet, from what it was seen to do in a life
 //! without any; it breaks and heals them.
 
+pub(crate) mod backend_network;
 pub(crate) mod commands;
 pub(crate) mod crash_points;
 pub(crate) mod hooks;
+pub(crate) mod power;
 pub(crate) mod resources;
 mod supervised;
 pub(crate) mod system_calls;
@@ -57,8 +59,12 @@ pub(crate) struct Traits {
     pub(crate) hangs: bool,
     /// The driver is killed by it.
     pub(crate) kills: bool,
+    /// What other calls need may be away, too.
+    pub(crate) isolates: bool,
     /// The whole driver stands still, so that nobody is answered.
     pub(crate) freezes: bool,
+    /// The machine starts anew, without mounts and loop devices.
+    pub(crate) loses_power: bool,
     /// What is answered with OK all the same may be in its memory alone.
     pub(crate) may_forget: bool,
 }

@@ -32,6 +32,11 @@ macro_rules! steps {
                 match self { $(Step::$variant => $id,)+ }
             }
 
+            /// What is tried in it, for who waits.
+            pub(crate) fn told(self) -> &'static str {
+                match self { $(Step::$variant => concat!($id, ", fault"),)+ }
+            }
+
             /// The call that it is.
             pub(crate) fn rpc(self) -> &'static str {
                 match self { $(Step::$variant => $rpc,)+ }
@@ -99,6 +104,19 @@ impl Step {
                 (Step::Snapshot..Step::Delete).contains(&at)
             }
             _ => true,
+        }
+    }
+
+    /// What an orchestrator does again after a loss of power in this step, before it goes on: what was on the node is there no more.
+    pub(crate) fn had_on_node(self, is_answered: bool) -> &'static [Step] {
+        match (self, is_answered) {
+            (Step::Stage, true) | (Step::Publish, false) => &[Step::Stage],
+            (Step::Publish, true) | (Step::ExpandController | Step::ExpandNode, _) => {
+                &[Step::Stage, Step::Publish]
+            }
+            (Step::StageAgain, true) | (Step::PublishAgain, false) => &[Step::StageAgain],
+            (Step::PublishAgain, true) => &[Step::StageAgain, Step::PublishAgain],
+            _ => &[],
         }
     }
 

@@ -8,7 +8,7 @@ use csi_harness::resources::contents::Stamp;
 use csi_harness::resources::workload::{self, Place, play};
 
 use crate::found;
-use crate::rules::FAULT_OTHERS_001;
+use crate::rules::{FAULT_DONE_001, FAULT_HEAL_001, FAULT_OTHERS_001};
 
 /// The place where its workload has written.
 const PLACE: Place = Place::near(0);
@@ -20,7 +20,7 @@ pub(crate) struct Neighbour {
     cx: Cx,
     id: String,
     context: csi_harness::config::Pairs,
-    target_path: PathBuf,
+    published: Published,
     sees: bool,
     /// What its workload has written.
     stamp: Stamp,
@@ -31,14 +31,13 @@ impl Neighbour {
         let volume = cx.node_volume().await?;
         let (id, context) = (volume.id.clone(), volume.context.clone());
         let published = cx.published(cx.staged(cx.attached(volume).await?).await?).await?;
-        let target_path = PathBuf::from(published.target_path);
         let stamp = found::stamp("another volume");
         if sees {
-            let (path, stamp) = (target_path.clone(), stamp.clone());
+            let (path, stamp) = (PathBuf::from(&published.target_path), stamp.clone());
             let written = play(move || workload::write(&path, PLACE, &stamp)).await?;
             written.map_err(|error| Stop::broken(format!("failed to write to a volume: {error}")))?;
         }
-        Ok(Neighbour { cx: cx.clone(), id, context, target_path, sees, stamp })
+        Ok(Neighbour { cx: cx.clone(), id, context, published, sees, stamp })
     }
 
     /// Whether its data are there.
@@ -49,7 +48,7 @@ impl Neighbour {
         if !self.sees {
             return Ok(());
         }
-        let held = found::holds(self.target_path.clone(), PLACE, &self.stamp).await;
+        let held = found::holds(PathBuf::from(&self.published.target_path), PLACE, &self.stamp).await;
         held.map_err(|stop| match stop {
             Stop::Violation(lost) => {
                 Violation { message: "another volume has lost its data".to_owned(), ..*lost }.into()
@@ -66,8 +65,58 @@ impl Neighbour {
         found::is_known(&self.cx, &self.id, &self.context).await
     }
 
-    /// Whether calls are answered that need nothing of what is broken now: `None` if they are, else what is wrong.
-    pub(crate) async fn is_served(&self) -> Option<Violation> {
+    /// Whether it can be had on the node again, with its data, after a loss of power.
+    ///
+    /// # Errors
+    /// A violation if it cannot.
+    pub(crate) async fn is_had_again(&self) -> CheckResult {
+        let Published { staged, target_path } = &self.published;
+        let lost = |rpc: &str, why: String| {
+            Violation::new(format!("{rpc} of another volume fails for good after the power was lost"))
+                .of(&FAULT_HEAL_001)
+                .expected("OK: the volume was in use, and nothing of it has changed since")
+                .actual(why)
+        };
+        if !staged.staging_path.is_empty() {
+            let request = self.cx.stage_request(&staged.attached, &staged.staging_path);
+            refused(self.cx.node_stage(request).await.answer())
+                .map_err(|why| lost("NodeStageVolume", why))?;
+        }
+        let request = self.cx.publish_request(staged, target_path);
+        refused(self.cx.node_publish(request).await.answer())
+            .map_err(|why| lost("NodePublishVolume", why))?;
+        self.holds().await
+    }
+
+    /// Whether a list that is given while something is broken has it: what is missing there is taken for gone.
+    ///
+    /// # Errors
+    /// A violation if it is not.
+    pub(crate) async fn is_listed(&self) -> CheckResult {
+        if !self.cx.target().capabilities().has(Capability::ListVolumes) {
+            return Ok(());
+        }
+        let listed = self.cx.call(v1::ListVolumesRequest::default());
+        let Some(reply) = self.cx.give_up_after(ANSWERED_IN, listed.once()).await else { return Ok(()) };
+        let Answer::Ok(listed) = reply.answer() else { return Ok(()) };
+        let is_it = |entry: &v1::list_volumes_response::Entry| {
+            entry.volume.as_ref().is_some_and(|volume| volume.volume_id == self.id)
+        };
+        if listed.entries.iter().any(is_it) || !listed.next_token.is_empty() {
+            return Ok(());
+        }
+        Err(Violation::new(
+            "ListVolumes says OK while something is broken, and leaves a volume out that is there",
+        )
+        .of(&FAULT_DONE_001)
+        .expected(format!("an error, or a list with volume {:?}", self.id))
+        .actual(format!("{} volumes, and not this one", listed.entries.len()))
+        .into())
+    }
+
+    /// Whether calls are answered that need nothing of what is broken now: `None` if they are, else what is wrong. Where the driver is cut
+    /// off from what it needs, only Probe is such a call.
+    pub(crate) async fn is_served(&self, is_cut_off: bool) -> Option<Violation> {
         let validate = v1::ValidateVolumeCapabilitiesRequest {
             volume_id: self.id.clone(),
             volume_context: self.context.clone(),
@@ -76,6 +125,9 @@ impl Neighbour {
         };
         let asked = async {
             let probed = self.cx.call(v1::ProbeRequest {}).once().await;
+            if is_cut_off {
+                return matches!(probed.answer(), Answer::Unknown(_));
+            }
             let validated = self.cx.call(validate).once().await;
             matches!(probed.answer(), Answer::Unknown(_)) || matches!(validated.answer(), Answer::Unknown(_))
         };
@@ -83,8 +135,20 @@ impl Neighbour {
         is_silent.then(|| {
             Violation::new("calls that need nothing of what is broken are not answered meanwhile")
                 .of(&FAULT_OTHERS_001)
-                .expected("an answer to Probe and to ValidateVolumeCapabilities of another volume")
+                .expected(match is_cut_off {
+                    true => "an answer to Probe",
+                    false => "an answer to Probe and to ValidateVolumeCapabilities of another volume",
+                })
                 .actual(format!("none within {} s", ANSWERED_IN.as_secs()))
         })
+    }
+}
+
+/// What a call came to that is not OK.
+fn refused<T>(answer: &Answer<T>) -> Result<(), String> {
+    match answer {
+        Answer::Ok(_) => Ok(()),
+        Answer::Refused(refused) => Err(refused.to_string()),
+        Answer::Unknown(why) => Err(why.to_string()),
     }
 }

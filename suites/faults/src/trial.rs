@@ -175,7 +175,15 @@ impl Trial<'_> {
         for step in plan.steps.iter().copied().filter(|step| *step < at && step.matters_to(at)) {
             plainly(life, step, plan).await?;
         }
-        let took = match self.break_it(life).await? {
+        let broke = self.break_it(life).await?;
+        if self.traits.loses_power && !matches!(broke, Broke::Unmet) {
+            for step in at.had_on_node(matches!(broke, Broke::Answered)) {
+                if plan.steps.contains(step) {
+                    self.further(life, *step).await?;
+                }
+            }
+        }
+        let took = match broke {
             Broke::Unmet => return Ok(Went::Unmet),
             // Nobody asks again for what was answered for.
             Broke::Answered => Duration::ZERO,
@@ -230,10 +238,12 @@ impl Trial<'_> {
         let healed = injected.heal().await;
         judged?;
         healed?;
-        life.lines
-            .push(if self.traits.kills { "the driver is started again" } else { "it is healed" }.to_owned());
+        life.lines.push(self.healed().to_owned());
         if self.traits.kills {
             self.bench.neighbour.is_known().await?;
+        }
+        if self.traits.loses_power {
+            self.bench.neighbour.is_had_again().await?;
         }
         if !matches!(asked, Some(Answer::Ok(()))) {
             return Ok(Broke::Open);
@@ -244,9 +254,22 @@ impl Trial<'_> {
         }
         if self.traits.kills || self.traits.may_forget {
             life.is_kept(step).await?;
+        }
+        if (self.traits.kills || self.traits.may_forget) && !self.traits.loses_power {
             life.is_done(step, &self.bench.plan).await?;
         }
         Ok(Broke::Answered)
+    }
+
+    /// What comes after the fault, in words.
+    fn healed(&self) -> &'static str {
+        match self.traits {
+            Traits { loses_power: true, .. } => {
+                "the power is back; no mount is left, and the driver is started"
+            }
+            Traits { kills: true, .. } => "the driver is started again",
+            _ => "it is healed",
+        }
     }
 
     /// Judges what was answered while something was broken.
@@ -269,10 +292,11 @@ impl Trial<'_> {
                 self.remark(life, late);
             }
         }
-        if !self.traits.freezes
-            && let Some(silent) = self.bench.neighbour.is_served().await
-        {
-            self.remark(life, silent);
+        if !self.traits.freezes {
+            if let Some(silent) = self.bench.neighbour.is_served(self.traits.isolates).await {
+                self.remark(life, silent);
+            }
+            self.bench.neighbour.is_listed().await?;
         }
         self.bench.neighbour.holds().await
     }
@@ -292,7 +316,7 @@ impl Trial<'_> {
         );
         if misleads {
             let wrong = Violation::new(format!(
-                "{} is refused with a code that does not say that the driver cannot do it now",
+                "{} is rejected with a code that does not say that the driver cannot do it now",
                 self.fault.step.rpc()
             ));
             let expected = "INTERNAL, UNAVAILABLE, ABORTED or the like, on which the call is made again";

@@ -4,6 +4,7 @@ mod commands;
 mod copies;
 mod foreign;
 mod harm;
+mod ids;
 mod limits;
 mod mixups;
 mod mount_options;
@@ -28,6 +29,7 @@ pub(crate) const ALL: &[&[&Check]] = &[
     limits::CHECKS,
     numbers::CHECKS,
     sparse::CHECKS,
+    ids::CHECKS,
     tokens::CHECKS,
     paging::CHECKS,
     foreign::CHECKS,

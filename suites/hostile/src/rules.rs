@@ -65,14 +65,14 @@ pub static HOSTILE_CODE_001: Requirement = rule(
     "HOSTILE-CODE-001",
     Level::Should,
     "a request is nonsense",
-    "it is refused with a code that says so, and not with INTERNAL or UNKNOWN",
+    "it is rejected with a code that says so, and not with INTERNAL or UNKNOWN",
 );
 
 /// Nothing comes of what was refused.
 pub static HOSTILE_EFFECT_001: Requirement = rule(
     "HOSTILE-EFFECT-001",
     Level::Must,
-    "a request is refused as invalid",
+    "a request is rejected as invalid",
     "nothing is made by it, and what was there before is there",
 );
 
@@ -80,7 +80,7 @@ pub static HOSTILE_EFFECT_001: Requirement = rule(
 pub static HOSTILE_GROWTH_001: Requirement = rule(
     "HOSTILE-GROWTH-001",
     Level::Should,
-    "many requests were refused, or connections broken",
+    "many requests were rejected, or connections broken",
     "memory, open files and threads are given back",
 );
 

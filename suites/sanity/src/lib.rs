@@ -9,6 +9,7 @@ mod expansion;
 mod gated;
 mod group;
 mod identity;
+mod inspect;
 mod lifecycle;
 mod metadata;
 mod moment;
@@ -94,6 +95,7 @@ pub const SUITE: Suite = Suite {
         node::node_expand_volume::fields::CHECKS,
         node::node_expand_volume::refusals::CHECKS,
         node::node_expand_volume::paths::CHECKS,
+        inspect::CHECKS,
         lifecycle::created::CHECKS,
         lifecycle::provisioned::CHECKS,
     ]),

@@ -13,7 +13,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// What comes of a request that is sent for the n-th time, from zero. A repeated one that is refused is no reason not to go on:
+    /// What comes of a request that is sent for the n-th time, from zero. A repeated one that is rejected is no reason not to go on:
     /// the way behind it can still be walked.
     fn at<T>(&self, nth: u32, judged: CheckResult<T>) -> CheckResult<Option<T>> {
         match judged {

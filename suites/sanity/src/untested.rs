@@ -11,13 +11,11 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     (&req::CTRL_CREATESNAP_011, "whether a snapshot is still processed shows in ready_to_use alone"),
     (&req::CTRL_CREATESNAP_027, "needs a back end whose space for snapshots is used up"),
     (&req::CTRL_CREATESNAP_033, "needs a location whose storage is used up"),
-    (&req::CTRL_CREATEVOL_006, "volume_context is opaque, so that it does not show which value a volume got"),
     (
         &req::CTRL_CREATEVOL_023,
         "what it does not know a driver may ignore, and which values are valid it alone knows",
     ),
     (&req::CTRL_CREATEVOL_026, "documents are not visible over gRPC"),
-    (&req::CTRL_CREATEVOL_031, "volume_context is opaque, so that it does not show which value a volume got"),
     (&req::CTRL_CREATEVOL_046, "needs a location whose storage is used up"),
     (
         &req::CTRL_CREATEVOL_049,
@@ -33,7 +31,6 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
         "upstream callers send no secrets, but a driver may document that it needs some",
     ),
     (&req::CTRL_LISTSNAP_003, "the moment at which a snapshot is cut does not show from outside"),
-    (&req::CTRL_MODIFYVOL_008, "the present values of mutable parameters cannot be read back"),
     (
         &req::CTRL_PUBLISH_020,
         "the calls that carry no publish_context can do nothing else, and all others may need it",
@@ -175,14 +172,14 @@ pub static SAID_AGAIN: &[(&Requirement, &[&Requirement])] = &[
 pub static ONLY_WARNED: &[(&Requirement, &str)] = &[
     (
         &req::CTRL_CAPACITY_002,
-        "storage is shared and moves, and may be told as 0 or refused where nothing can be made",
+        "storage is shared and moves, and may be told as 0 or rejected where nothing can be made",
     ),
     (
         &req::CTRL_CAPACITY_003,
         "storage is shared and moves, and what a parameter changes the driver alone knows",
     ),
     (&req::CTRL_EXPAND_014, "the field is optional, and a driver may leave it unread"),
-    (&req::CTRL_PUBLISH_010, "a controller may leave it to the node to refuse"),
+    (&req::CTRL_PUBLISH_010, "a controller may leave it to the node to reject"),
     (
         &req::ID_PROBE_007,
         "what a driver that starts still waits for does not show, and a missing dependency is an error by ID-PROBE-014",

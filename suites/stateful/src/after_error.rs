@@ -31,7 +31,7 @@ check! {
     /// Who has corrected a manifest asks again, for the same volume, and may not be turned away for what was wrong before.
     RIGHT_CALL {
         id: "after-error/right-call-works",
-        title: "after a call was refused, the right call for the same object works",
+        title: "after a call was rejected, the right call for the same object works",
         spec: [AFTER_ERROR_001],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -39,6 +39,8 @@ check! {
             "create-snapshot-refusal-takes-name",
             "create-group-snapshot-refusal-takes-name",
             "controller-expand-refusal-blocks",
+            "controller-modify-refusal-blocks",
+            "node-expand-refusal-blocks",
             "node-stage-refusal-stages",
             "node-publish-refusal-publishes",
             "lock-never-released-after-error",
@@ -70,7 +72,7 @@ struct Ground {
 }
 
 impl Ground {
-    /// Makes a volume. `None` if the driver refuses the right call even so, which other checks judge.
+    /// Makes a volume. `None` if the driver rejects the right call even so, which other checks judge.
     async fn of(cx: &Cx, kind: Kind) -> CheckResult<Option<Ground>> {
         let cx = cx.scope();
         let ground = Ground { volume: cx.node_volume().await?, cx };
@@ -149,8 +151,8 @@ async fn refused(cx: &Cx, wrong: &Asked) -> CheckResult<Option<Refused>> {
 fn told(refusal: &Refusal) -> Stop {
     let Refusal { method, what, first, then } = refusal;
     let message = match then.code {
-        Code::Aborted => format!("{method} is put off for ever after it was refused {what}"),
-        _ => format!("{method} is refused after it was refused {what}"),
+        Code::Aborted => format!("{method} is put off for ever after it was rejected {what}"),
+        _ => format!("{method} is rejected after it was rejected {what}"),
     };
     Violation::new(message)
         .expected(format!("OK: the call {what} was answered {first}, so that nothing came of it"))

@@ -98,6 +98,7 @@ impl Budget {
     /// Says how far it came, if time ran out or was what counts.
     pub(crate) fn tell(&self, cx: &Cx, tries: u32, what: &str) {
         if self.tries_max == u32::MAX {
+            let what = if tries == 1 { what.trim_end_matches('s') } else { what };
             cx.note(format!("{tries} {what} in {} s", self.started.elapsed().as_secs()));
         } else if tries < self.tries_max {
             let (most, seconds) = (self.tries_max, self.started.elapsed().as_secs());

@@ -12,7 +12,7 @@ use crate::budget::Budget;
 use crate::load::Load;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
-use crate::rules::ALL;
+use crate::rules::AT_ONCE;
 use crate::stock::{self, Stock};
 use crate::told::{Told, told_elsewhere};
 use crate::trial::Trial;
@@ -29,7 +29,7 @@ const LANE_PAIRS: u32 = 10;
 /// The concurrency suite.
 pub const SUITE: Suite = Suite { name: "concurrency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
-const CHECKS: &[&Check] = &[&CONTROLLER_CALLS, &PAIRS];
+const CHECKS: &[&Check] = &[&CONTROLLER_CALLS, &PAIRS, &EXPANSIONS];
 
 check! {
     /// The sidecars of Kubernetes work on many volumes at once, and on one after they have lost their memory: a name is
@@ -37,9 +37,15 @@ check! {
     CONTROLLER_CALLS {
         id: "concurrency/controller-calls",
         title: "what many callers are told at the same time could have been told to one after another",
-        spec: ALL,
+        spec: AT_ONCE,
         needs: [CREATE_DELETE_VOLUME],
-        refuted_by: ["create-volume-counts-overlaps-twice", "create-volume-loses-updates", "create-volume-races-on-name", "create-volume-revives-deleted"],
+        refuted_by: [
+            "create-volume-counts-overlaps-twice",
+            "create-volume-loses-updates",
+            "create-volume-races-on-name",
+            "create-volume-revives-deleted",
+            "list-volumes-crashes-on-overlap",
+        ],
         duplicate_of: "*",
         runs: Serial,
     }
@@ -54,7 +60,7 @@ check! {
     PAIRS {
         id: "concurrency/pairs",
         title: "of two calls for one volume at the same moment one comes first",
-        spec: ALL,
+        spec: AT_ONCE,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-loses-updates", "create-volume-races-on-name"],
         duplicate_of: "*",
@@ -66,11 +72,28 @@ check! {
     }
 }
 
+check! {
+    /// A claim is edited twice, and a resizer that has lost its memory asks for the first size while another asks for the second.
+    EXPANSIONS {
+        id: "concurrency/expansions",
+        title: "of two expansions of one volume at the same moment neither takes away what the other one was answered for",
+        spec: AT_ONCE,
+        needs: [CREATE_DELETE_VOLUME, EXPAND_VOLUME],
+        refuted_by: ["controller-expand-overlaps"],
+        duplicate_of: "*",
+        runs: Serial,
+    }
+    async |cx| {
+        in_rounds(cx, Calls::Expansions).await
+    }
+}
+
 /// What is called at the same time.
 #[derive(Clone, Copy)]
 enum Calls {
     OfManyWorkers,
     InPairs,
+    Expansions,
 }
 
 impl Calls {
@@ -79,6 +102,7 @@ impl Calls {
         match self {
             Calls::OfManyWorkers => ROUND_CALLS,
             Calls::InPairs => 2 * u32::from(LANES) * LANE_PAIRS,
+            Calls::Expansions => pairs::EXPANSION_CALLS * u32::from(LANES),
         }
     }
 
@@ -95,6 +119,7 @@ impl Calls {
                 load.run(recorder, WORKERS, ROUND_CALLS, seed, budget.until()).await?;
                 load.look(recorder).await
             }
+            Calls::Expansions => pairs::expand(recorder, probed, LANES, budget.until()).await,
             Calls::InPairs => pairs::run(recorder, probed, LANES, LANE_PAIRS, seed, budget.until()).await,
         }
     }

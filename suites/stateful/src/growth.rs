@@ -1,6 +1,7 @@
 //! The growth suite: what can be done and undone, refused or given up is, again and again, and what the driver takes up must not
 //! grow with it: memory, open files, threads, child processes, mounts, loop devices, and files in its directory.
 
+mod back_end;
 mod cycle;
 pub mod rules;
 mod trend;
@@ -34,6 +35,7 @@ const CHECKS: &[&Check] = &[
     &REFUSED_PUBLICATIONS,
     &GIVEN_UP,
     &CONNECTIONS,
+    &back_end::BACK_END,
 ];
 
 /// Part of the time of a check of these suites that one of this suite looks, and again for each look at what it suspects.
@@ -114,7 +116,7 @@ grows! {
     REFUSED_ATTACHMENTS = "growth/refused-attachments", "a driver takes up no more with each volume that it refuses to attach", RefusedAttachments by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, NODE], refuted_by ["controller-publish-refusal-keeps-socket"],
         duplicate_of "growth/looks";
-    /// Kubelet repeats what is refused for as long as the pod is there.
+    /// Kubelet repeats what is rejected for as long as the pod is there.
     REFUSED_STAGINGS = "growth/refused-stagings", "a driver takes up no more with each volume that it refuses to stage", RefusedStagings by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, NODE, STAGE_UNSTAGE_VOLUME], refuted_by ["node-stage-refusal-leaves-zombie"],
         duplicate_of "growth/looks";

@@ -28,8 +28,14 @@ const UNANSWERED_TIMES: usize = 3;
 /// The idempotency suite.
 pub const SUITE: Suite = Suite { name: "idempotency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
-const CHECKS: &[&Check] =
-    &[&EACH_CALL, &EVERY_POINT, &AFTER_ERRORS, &GIVEN_UP_AND_REPEATED, &BROKEN_AND_REPEATED];
+const CHECKS: &[&Check] = &[
+    &EACH_CALL,
+    &EVERY_POINT,
+    &AFTER_ERRORS,
+    &GIVEN_UP_AND_REPEATED,
+    &GIVEN_UP_AND_DONE_AGAIN,
+    &BROKEN_AND_REPEATED,
+];
 
 check! {
     /// Whoever does not hear the answer asks again, and so does each part of Kubernetes that is started anew.
@@ -75,10 +81,10 @@ check! {
 }
 
 check! {
-    /// A request that is refused leaves things as they are, so that the right one is answered as before.
+    /// A request that is rejected leaves things as they are, so that the right one is answered as before.
     AFTER_ERRORS {
         id: "idempotency/after-an-error",
-        title: "a call is answered as before after one that contradicts it was refused",
+        title: "a call is answered as before after one that contradicts it was rejected",
         spec: ALL,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -132,6 +138,40 @@ check! {
 }
 
 check! {
+    /// Kubelet stops waiting for an unstaging, the next pod wants the volume, and what still goes on takes it away from under that.
+    GIVEN_UP_AND_DONE_AGAIN {
+        id: "idempotency/given-up-and-done-again",
+        title: "what was undone by a call that its caller gave up, and done again, stays done",
+        spec: GIVEN_UP,
+        needs: [CREATE_DELETE_VOLUME, NODE],
+        refuted_by: ["node-unstage-goes-on"],
+        duplicate_of: "*",
+        runs: Serial,
+        access: Each,
+    }
+    async |cx| {
+        let probed = ProbedDriver::probe(cx).await?;
+        let path = Path::new(&probed);
+        let mut rng = cx.rng();
+        let mut undone = |call: Call| {
+            let how = disruption::GIVEN_UP.after(some_time(&mut rng)).into();
+            Item::Doing(Doing { call, how })
+        };
+        let insisted = |call: Call| Item::Doing(Doing { call, how: How::Insisting });
+        let mut sequences = Vec::new();
+        for _ in 0..UNANSWERED_TIMES * repeat(cx) {
+            for (before, forth, back, after) in path.steps_with_their_places() {
+                let mut items: Vec<Item> = before.into_iter().map(Item::from).collect();
+                items.extend([Item::from(forth.clone()), undone(back), insisted(forth)]);
+                items.extend(after.into_iter().map(Item::from));
+                sequences.push(items);
+            }
+        }
+        try_all(cx, &probed, sequences).await
+    }
+}
+
+check! {
     /// A sidecar that dies takes its connection with it, and the next one asks again over another.
     BROKEN_AND_REPEATED {
         id: "idempotency/connection-broken-and-repeated",
@@ -148,15 +188,18 @@ check! {
     }
 }
 
+/// As often shorter than a tenth of the longest as between that and the longest.
+fn some_time(rng: &mut fastrand::Rng) -> Duration {
+    UNANSWERED_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()))
+}
+
 /// Makes each call twice that got no answer within a random time.
 async fn made_again(cx: &Cx, unanswered: &'static Disruption) -> CheckResult {
     let probed = ProbedDriver::probe(cx).await?;
     let path = Path::new(&probed);
     let mut rng = cx.rng();
     let mut again = |call: Call| {
-        // As often shorter than a tenth of the longest as between that and the longest.
-        let limit = UNANSWERED_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()));
-        [unanswered.after(limit).into(), How::Insisting, How::Once]
+        [unanswered.after(some_time(&mut rng)).into(), How::Insisting, How::Once]
             .map(|how| Item::Doing(Doing { call: call.clone(), how }))
     };
     let before = Stock::before(cx, &probed).await?;

@@ -141,8 +141,8 @@ impl Load {
             choices.extend([attach.clone(), attach.clone(), attach, detach.clone(), detach].map(Call::from));
         }
         if has(Capability::ExpandVolume) {
-            let size = Size::at_least(self.profile.larger_bytes);
-            choices.push(VolumeCall::ControllerExpandVolume { volume, size }.into());
+            let expand = |size| VolumeCall::ControllerExpandVolume { volume, size };
+            choices.extend(self.profile.expansions().map(expand).map(Call::from));
         }
         if has(Capability::GetVolume) {
             choices.push(VolumeCall::ControllerGetVolume { volume }.into());

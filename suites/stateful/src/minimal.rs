@@ -15,6 +15,8 @@ use crate::trial::Trial;
 
 /// Sequences made at the most to shorten one.
 const SHRINK_TRIES_MAX: u32 = 400;
+/// How often a sequence with a call that is broken off is made again to see a refusal twice: what the break meets, the machine decides.
+const BROKEN_OFF_TRIES_MAX: u32 = 8;
 /// How long a call is insisted on while a sequence is shortened.
 const SHRINK_INSISTS: Duration = Duration::from_secs(1);
 
@@ -25,7 +27,7 @@ pub(crate) enum Smallest {
     Shows(Sequence),
     /// The driver only needed time.
     NeedsTime,
-    /// The refusal did not come again.
+    /// The rejection did not come again.
     Once,
     /// Another check has come to tell it meanwhile.
     ToldElsewhere,
@@ -57,12 +59,14 @@ impl Trial<'_> {
         let whole = self.cx.settle_limit_of(&smallest.settles()).max(self.profile.settle);
         let settles = if takes_time { whole } else { Duration::ZERO };
         let pace = Pace { until: Instant::now() + self.cx.remaining(), insists: whole, settles };
-        let again = self.attempt(pace, &items(smallest.doings())).await?;
-        Ok(match is_the_same(&again, breach) {
-            true => Smallest::Shows(again),
-            false if takes_time => Smallest::NeedsTime,
-            false => Smallest::Once,
-        })
+        let tries = if smallest.is_broken_off() { BROKEN_OFF_TRIES_MAX } else { 1 };
+        for _ in 0..tries {
+            let again = self.attempt(pace, &items(smallest.doings())).await?;
+            if is_the_same(&again, breach) {
+                return Ok(Smallest::Shows(again));
+            }
+        }
+        Ok(if takes_time { Smallest::NeedsTime } else { Smallest::Once })
     }
 
     /// What is to be told of a contradiction: the smallest sequence of calls one after another that shows the same, or else the

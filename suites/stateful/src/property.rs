@@ -39,6 +39,7 @@ check! {
             "create-volume-refuses-limit-repeats",
             "create-volume-keeps-parameters-in-part",
             "controller-expand-exceeds-limit",
+            "controller-expand-waits-for-exact-size",
             "controller-get-volume-health-answers-last-asked",
             "controller-get-volume-health-refuses-unpublished",
             "controller-get-volume-health-unknown-ok",

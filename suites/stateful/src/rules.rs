@@ -164,6 +164,11 @@ pub static RESTARTED: Rules = {
     const LISTS: &[Rules] = &[OF_ENDS, OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
     &joined::<{ length(LISTS) }>(LISTS)
 };
+/// Everything, and what is said of a driver that calls at the same time end.
+pub(crate) static AT_ONCE: Rules = {
+    const LISTS: &[Rules] = &[&[&req::GEN_ERR_001], OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
+    &joined::<{ length(LISTS) }>(LISTS)
+};
 /// Everything.
 pub static ALL: Rules = {
     const LISTS: &[Rules] = &[OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];

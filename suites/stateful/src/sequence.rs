@@ -209,6 +209,11 @@ impl Sequence {
         self.links.iter().map(|link| link.doing.clone()).collect()
     }
 
+    /// Whether a call did not get the time to be answered.
+    pub(crate) fn is_broken_off(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step.how, How::Disrupted(_)))
+    }
+
     /// Whether time may change what was seen: something was deleted or listed.
     pub fn takes_time(&self) -> bool {
         self.steps.iter().any(|step| deletes(&step.call) || lists(&step.call))

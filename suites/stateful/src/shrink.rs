@@ -370,10 +370,7 @@ mod tests {
         ];
         assert_eq!(
             shrunk(calls.concat(), expands_what_is_deleted),
-            format!(
-                "CreateVolume v1 {SIZE} bytes, DeleteVolume v1, ControllerExpandVolume v1 to {} bytes",
-                2 * SIZE
-            )
+            "CreateVolume v1 1Gi, DeleteVolume v1, ControllerExpandVolume v1 to 2Gi"
         );
     }
 
@@ -394,7 +391,7 @@ mod tests {
             calls.last() == Some(&delete(volume))
                 && has(calls, "CreateSnapshot") == has(calls, "ControllerExpandVolume")
         };
-        assert_eq!(shrunk(calls, fails), format!("CreateVolume v1 {SIZE} bytes, DeleteVolume v1"));
+        assert_eq!(shrunk(calls, fails), "CreateVolume v1 1Gi, DeleteVolume v1");
     }
 
     #[test]
@@ -419,10 +416,7 @@ mod tests {
 
     #[test]
     fn one_call_stays_one() {
-        assert_eq!(
-            shrunk(vec![create(0)], |calls| !calls.is_empty()),
-            format!("CreateVolume v1 {SIZE} bytes")
-        );
+        assert_eq!(shrunk(vec![create(0)], |calls| !calls.is_empty()), "CreateVolume v1 1Gi");
         let profile = profile();
         let insisting = Doing { call: create(0), how: How::Insisting };
         let mut shrinker = Shrinker::new(made(vec![insisting]), &profile);

@@ -89,7 +89,8 @@ impl Stock {
             Some(format!("{} volumes that nobody was told of, such as {}", surplus.len(), surplus[0]))
         } else if lost > 0 && lost % size_bytes == 0 {
             Some(format!(
-                "{lost} bytes less in GetCapacity, which is as much as {} volumes",
+                "{} less in GetCapacity, which is as much as {} volumes",
+                sized(lost),
                 lost / size_bytes
             ))
         } else {

@@ -40,7 +40,7 @@ pub(crate) enum Came {
 fn refused_once(call: &str, breach: &Breach) -> Breach {
     Breach {
         rule: &req::GEN_CONC_003,
-        message: format!("{call} is refused once, and not when the same calls are made again"),
+        message: format!("{call} is rejected once, and not when the same calls are made again"),
         ..breach.clone()
     }
 }

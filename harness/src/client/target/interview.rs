@@ -6,7 +6,7 @@ use csi_proto::{Call, Service, UnaryCall, code_name, v1};
 use tonic::Code;
 
 use super::{Peer, TargetError};
-use crate::client::answer::Answer;
+use crate::client::answer::{Answer, Refused};
 use crate::client::call::Exchange;
 use crate::client::patience::Patience;
 use crate::client::patience::Pauses;
@@ -49,7 +49,10 @@ impl<'a> Interview<'a> {
 
     /// GetPluginInfo of the first node, and GetPluginCapabilities of it and of the Controller services elsewhere.
     pub(super) async fn identity(&mut self) -> Result<v1::GetPluginInfoResponse, TargetError> {
-        let info = self.ask(&self.nodes[0], v1::GetPluginInfoRequest {}).await?.unwrap_or_default();
+        let info = self.ask(&self.nodes[0], v1::GetPluginInfoRequest {}).await?.unwrap_or_else(|refused| {
+            self.remarks.push(format!("GetPluginInfo failed, so the driver has no name here: {refused}"));
+            v1::GetPluginInfoResponse::default()
+        });
         for peer in self.nodes.iter().take(1).chain(self.controller) {
             self.plugin_capabilities(peer).await?;
         }
@@ -81,21 +84,21 @@ impl<'a> Interview<'a> {
         use v1::{controller_service_capability as c, group_controller_service_capability as g};
 
         let controller = self.controller.unwrap_or(&self.nodes[0]);
-        if let Some(answer) = self.ask(controller, v1::ControllerGetCapabilitiesRequest {}).await? {
+        if let Ok(answer) = self.ask(controller, v1::ControllerGetCapabilitiesRequest {}).await? {
             self.services.insert(Service::Controller);
             for capability in answer.capabilities {
                 let Some(c::Type::Rpc(rpc)) = capability.r#type else { continue };
                 self.capabilities.add("controller", rpc.r#type, sets::Controller(rpc.r#type));
             }
         }
-        if let Some(answer) = self.ask(controller, v1::GroupControllerGetCapabilitiesRequest {}).await? {
+        if let Ok(answer) = self.ask(controller, v1::GroupControllerGetCapabilitiesRequest {}).await? {
             self.services.insert(Service::GroupController);
             for capability in answer.capabilities {
                 let Some(g::Type::Rpc(rpc)) = capability.r#type else { continue };
                 self.capabilities.add("group controller", rpc.r#type, sets::Group(rpc.r#type));
             }
         }
-        if let Some(answer) = self.ask(&self.nodes[0], v1::NodeGetCapabilitiesRequest {}).await? {
+        if let Ok(answer) = self.ask(&self.nodes[0], v1::NodeGetCapabilitiesRequest {}).await? {
             self.services.insert(Service::Node);
             add_node_capabilities(&mut self.capabilities, answer);
         }
@@ -139,7 +142,7 @@ impl<'a> Interview<'a> {
 
     async fn node_capabilities(&self, peer: &Peer) -> Result<Option<Capabilities>, TargetError> {
         let answer = self.ask(peer, v1::NodeGetCapabilitiesRequest {}).await?;
-        Ok(answer.map(|answer| {
+        Ok(answer.ok().map(|answer| {
             let mut capabilities = Capabilities::default();
             add_node_capabilities(&mut capabilities, answer);
             capabilities
@@ -148,7 +151,7 @@ impl<'a> Interview<'a> {
 
     async fn node_id(&self, peer: &Peer) -> Result<Option<String>, TargetError> {
         let answer = self.ask(peer, v1::NodeGetInfoRequest {}).await?;
-        Ok(answer.map(|info| info.node_id).filter(|id| !id.is_empty()))
+        Ok(answer.ok().map(|info| info.node_id).filter(|id| !id.is_empty()))
     }
 
     /// A service that GetPluginCapabilities promises is there to be tested even if its capability call fails.
@@ -182,7 +185,7 @@ impl<'a> Interview<'a> {
     }
 
     /// The answer, or `None` if the driver refused.
-    async fn ask<Q>(&self, peer: &Peer, request: Q) -> Result<Option<Q::Response>, TargetError>
+    async fn ask<Q>(&self, peer: &Peer, request: Q) -> Result<Result<Q::Response, Refused>, TargetError>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
@@ -208,12 +211,12 @@ impl<'a> Interview<'a> {
             }
         };
         let problem = match answer {
-            Answer::Ok(response) => return Ok(Some(response)),
+            Answer::Ok(response) => return Ok(Ok(response)),
             // Internal and Unknown are what tonic makes of an answer that is not gRPC.
             Answer::Refused(refused) if refused.code == Code::Unknown && rpc.service == Service::Identity => {
                 format!("{} {}", code_name(refused.code), refused.message)
             }
-            Answer::Refused(_) => return Ok(None),
+            Answer::Refused(refused) => return Ok(Err(refused)),
             Answer::Unknown(no_answer) => no_answer.to_string(),
         };
         Err(TargetError::NotADriver { endpoint: peer.endpoint.clone(), rpc, problem })

@@ -85,7 +85,7 @@ impl Runner<'_> {
             return;
         }
         let rule = &req::GEN_CONC_003;
-        let message = format!("{method} is refused while other calls are under way, and not alone");
+        let message = format!("{method} is rejected while other calls are under way, and not alone");
         let fault = Fault { rule: rule.id, what: Fault::BESIDE_ANOTHER_CALL.to_owned() };
         if let Err(reported_by) = self.target.faults().claim(&fault, &report.label()) {
             report.notes.push(format!("{message}: {actual}; {reported_by} tells that"));

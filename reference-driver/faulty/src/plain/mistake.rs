@@ -62,6 +62,36 @@ defects! {
     TakesOfflineForGone = "plain/takes-offline-for-gone";
     /// The answer is sent before the state is written.
     AnswersBeforeWriting = "plain/answers-before-writing";
+    /// Nothing of the state is made durable before the answer.
+    SyncsNothing = "plain/syncs-nothing";
+    /// The state is renamed into place before its contents are durable.
+    SyncsNoContents = "plain/syncs-no-contents";
+    /// The contents of the state are made durable, and its new name is not.
+    SyncsNoDirectory = "plain/syncs-no-directory";
+    /// What was copied is not made durable.
+    SyncsNoCopy = "plain/syncs-no-copy";
+    /// A connection to the storage that has broken is used for ever.
+    KeepsDeadConnection = "plain/keeps-dead-connection";
+    /// An answer of the storage is waited for without a limit, with the volume held.
+    WaitsWithoutLimit = "plain/waits-without-limit";
+    /// Once the storage was late, nothing is asked of it any more.
+    NeverForgetsTimeout = "plain/never-forgets-timeout";
+    /// A storage that cannot be reached has no volumes.
+    ListsNothingUnreached = "plain/lists-nothing-unreached";
+    /// An answer of the storage that was broken off is taken for a whole one.
+    BelievesHalfAnAnswer = "plain/believes-half-an-answer";
+    /// A mountpoint(1) that fails is taken for no mount.
+    TakesUnreadableForUnmounted = "plain/takes-unreadable-for-unmounted";
+    /// A mount that could not be taken away once is never tried again.
+    GivesUpOnMount = "plain/gives-up-on-mount";
+    /// That a volume is staged is noted on the disk, and believed after a reboot.
+    RemembersMounts = "plain/remembers-mounts";
+    /// What is staged is emptied when the driver starts.
+    CleansAtStart = "plain/cleans-at-start";
+    /// A file system is noted as grown before it is.
+    NotesGrownTooEarly = "plain/notes-grown-too-early";
+    /// An e2fsck that has corrected something is taken for one that cannot, and the volume is refused for ever.
+    TakesCorrectedForBroken = "plain/takes-corrected-for-broken";
     /// A state that cannot be written is kept in memory alone, with OK for an answer.
     IgnoresFailedWrite = "plain/ignores-failed-write";
 }

@@ -47,7 +47,7 @@ impl State {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(state),
             read => read.map_err(|error| format!("{}: {error}", state.path.display()))?,
         };
-        let takes_any = mistake == Some(Mistake::WritesInPlace);
+        let takes_any = matches!(mistake, Some(Mistake::WritesInPlace | Mistake::SyncsNoContents));
         if text.lines().last() != Some(END) && !takes_any {
             return Err(format!("{} is not whole", state.path.display()));
         }
@@ -110,7 +110,8 @@ impl State {
         text.push_str(END);
         let path = self.path.clone();
         let in_place = self.mistake == Some(Mistake::WritesInPlace);
-        let write = move || if in_place { fs::write(&path, text) } else { replace(&path, &text) };
+        let mistake = self.mistake;
+        let write = move || if in_place { fs::write(&path, text) } else { replace(&path, &text, mistake) };
         if self.mistake == Some(Mistake::AnswersBeforeWriting) {
             std::thread::spawn(move || {
                 std::thread::sleep(std::time::Duration::from_millis(30));
@@ -126,11 +127,16 @@ impl State {
 }
 
 /// Replaces a file by one with this text, so that it is whole at any time.
-fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+fn replace(path: &Path, text: &str, mistake: Option<Mistake>) -> std::io::Result<()> {
     let new = tools::beside(path, ".new");
     let mut file = File::create(&new)?;
     file.write_all(text.as_bytes())?;
-    file.sync_all()?;
+    if !matches!(mistake, Some(Mistake::SyncsNothing | Mistake::SyncsNoContents)) {
+        file.sync_all()?;
+    }
     fs::rename(&new, path)?;
-    File::open(path.parent().unwrap())?.sync_all()
+    match mistake {
+        Some(Mistake::SyncsNothing | Mistake::SyncsNoDirectory) => Ok(()),
+        _ => File::open(path.parent().unwrap())?.sync_all(),
+    }
 }

@@ -60,33 +60,38 @@ impl<T> Told<T> for std::io::Result<T> {
 }
 
 /// How often something is mounted at a path.
-pub(super) fn mounts_at(path: &str) -> usize {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    table.lines().filter(|line| line.split(' ').nth(4) == Some(path)).count()
+pub(super) fn mounts_at(path: &str) -> Result<usize, Status> {
+    let table = fs::read_to_string("/proc/self/mountinfo").told()?;
+    Ok(table.lines().filter(|line| line.split(' ').nth(4) == Some(path)).count())
 }
 
 /// How often something is mounted from a device.
-pub(super) fn mounts_of(device: &str) -> usize {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
-    table.lines().filter(|line| line.split(' ').any(|field| field == device)).count()
+pub(super) fn mounts_of(device: &str) -> Result<usize, Status> {
+    let table = fs::read_to_string("/proc/self/mountinfo").told()?;
+    Ok(table.lines().filter(|line| line.split(' ').any(|field| field == device)).count())
 }
 
 /// The loop devices of a file.
-pub(super) fn loop_devices(image: &Path) -> Vec<String> {
-    let image = image.to_string_lossy();
-    let devices = fs::read_dir("/sys/block").unwrap().flatten();
-    let of_image = devices.filter(|device| {
-        let file = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
-        file.trim_end() == image
-    });
-    of_image.map(|device| format!("/dev/{}", device.file_name().to_string_lossy())).collect()
+pub(super) fn loop_devices(image: &Path) -> Result<Vec<String>, Status> {
+    let (image, mut devices) = (image.to_string_lossy(), Vec::new());
+    for device in fs::read_dir("/sys/block").told()?.flatten() {
+        let file = match fs::read_to_string(device.path().join("loop/backing_file")) {
+            // It is no loop device, is not attached, or has just been detached.
+            Err(error) if matches!(error.raw_os_error(), Some(2 | 6 | 19)) => continue,
+            read => read.told()?,
+        };
+        if file.trim_end() == image {
+            devices.push(format!("/dev/{}", device.file_name().to_string_lossy()));
+        }
+    }
+    Ok(devices)
 }
 
 /// Waits until a file has no loop device: one that somebody looks at while it is detached stays until that is over, with the size
 /// that it had.
 pub(super) fn until_detached(image: &Path) -> Result<(), Status> {
     for _ in 0..DETACHED_LOOKS_MAX {
-        if loop_devices(image).is_empty() {
+        if loop_devices(image)?.is_empty() {
             return Ok(());
         }
         std::thread::sleep(DETACHED_PAUSE);

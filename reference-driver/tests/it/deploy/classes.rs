@@ -91,7 +91,7 @@ async fn volumes_can_be_made_with_every_attributes_class() {
     let other = BTreeMap::from([("colour".to_owned(), "blue".to_owned())]);
     let mut request = request(&class, other);
     request.name = "other".to_owned();
-    assert!(driver.create_volume(Request::new(request)).await.is_err(), "an unknown name is refused");
+    assert!(driver.create_volume(Request::new(request)).await.is_err(), "an unknown name is rejected");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The kinds that the oldest Kubernetes API we support does not have: those of custom resources, and one that is newer.
-#![expect(dead_code, reason = "fields stand here to be accepted, and all others refused")]
+#![expect(dead_code, reason = "fields stand here to be accepted, and all others rejected")]
 
 use std::collections::BTreeMap;
 

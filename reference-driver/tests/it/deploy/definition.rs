@@ -1,5 +1,5 @@
 //! The driver definitions have only keys that the Kubernetes storage tests know, since those ignore all others silently.
-#![expect(dead_code, reason = "fields stand here to be accepted, and all others refused")]
+#![expect(dead_code, reason = "fields stand here to be accepted, and all others rejected")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use csi_harness::prelude::{Capability, Cx};
+use csi_harness::text::size::sized;
 use csi_proto::v1::{self, volume_content_source};
 
 use super::failure::{Caller, Failure, Verdict};
@@ -256,7 +257,8 @@ fn content_source(
 ) -> Result<v1::VolumeContentSource, Problem> {
     use volume_content_source::{SnapshotSource, Type, VolumeSource};
     let too_small = |bytes: i64| {
-        Problem::for_good(format!("{} bytes are asked for, but the source has {bytes}", spec.request_bytes))
+        let asked = sized(spec.request_bytes);
+        Problem::for_good(format!("{asked} are asked for, but the source has {}", sized(bytes)))
     };
     let source = match source {
         DataSource::Snapshot(name) => {
@@ -305,7 +307,7 @@ async fn usable(
     {
         "the volume made is no copy: content_source is not what was asked for".to_owned()
     } else if volume.capacity_bytes != 0 && volume.capacity_bytes < required {
-        format!("the volume made has {} bytes, and not {required}", volume.capacity_bytes)
+        format!("the volume made has {}, and not {}", sized(volume.capacity_bytes), sized(required))
     } else {
         return Ok(volume);
     };

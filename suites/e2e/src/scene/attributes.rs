@@ -60,7 +60,7 @@ impl Scene {
 
     /// Waits until a change to a class has failed.
     pub(crate) async fn modification_fails(&self, claim: &str, class: &AttributesClass) -> Done {
-        let what = format!("the driver refuses the attributes of {}", class.name);
+        let what = format!("the driver rejects the attributes of {}", class.name);
         self.until(&what, MODIFY_LIMIT, || async {
             let claim = self.existing_claim(claim).await?;
             let is_refused =

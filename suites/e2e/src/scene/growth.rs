@@ -69,7 +69,7 @@ impl Scene {
             (left, None) => {
                 let state = left.map(|left| format!(", {left}")).unwrap_or_default();
                 let event = self.telling_event(&claim.spec.name).await?;
-                Seen::NotYet(format!("{has_bytes} of {}{state}{event}", sized(wanted_bytes)))
+                Seen::NotYet(format!("{} of {}{state}{event}", sized(has_bytes).short(), sized(wanted_bytes)))
             }
         })
     }

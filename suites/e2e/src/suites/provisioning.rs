@@ -1,4 +1,5 @@
 use csi_driver_definitions::Capability;
+use csi_harness::text::size::sized;
 
 use crate::cluster::{
     AccessMode, BindingMode, ClaimSpec, DataSource, Done, PersistentVolume, ReclaimPolicy, StorageClass,
@@ -145,8 +146,8 @@ test! {
         let pod = scene.run_within(scene.pod(&[&larger]), scene.timeouts().pod_start_slow).await?;
         let after = pod.size_bytes(&path, false).await?;
         if after <= before {
-            let grown = format!("more than the {before} bytes of its source");
-            return Err(failed("the file system of a larger copy has not grown", grown, format!("{after} bytes")));
+            let grown = format!("more than the {} of its source", sized(before));
+            return Err(failed("the file system of a larger copy has not grown", grown, sized(after).to_string()));
         }
         pod.holds(&path, false, &source.content).await?;
         pod.delete().await

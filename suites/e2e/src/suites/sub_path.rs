@@ -184,7 +184,7 @@ async fn leads_nowhere(scene: &Scene, elsewhere: &str) -> Done {
 /// The sub path of a pod cannot be mounted.
 async fn is_refused(scene: &Scene, spec: &PodSpec) -> Done {
     scene
-        .until("the sub path is refused", scene.timeouts().pod_start, || async {
+        .until("the sub path is rejected", scene.timeouts().pod_start, || async {
             let Pod { phase, waiting, .. } = scene.existing_pod(&spec.name).await?;
             let why = waiting.unwrap_or_default();
             Ok(match phase {

@@ -1,4 +1,5 @@
 use csi_driver_definitions::Capability;
+use csi_harness::text::size::sized;
 
 use crate::cluster::{Done, Feature, PodSpec};
 use crate::pattern;
@@ -42,7 +43,7 @@ test! {
         // That the claim can still be looked at says that it was refused, and not that the cluster is out of reach.
         let asks_bytes = scene.existing_claim(&spec.name).await?.spec.request_bytes;
         if grown.is_ok() || asks_bytes != asked_bytes {
-            return Err(failed("a claim grows that must not", "a refusal", format!("{asks_bytes} bytes asked for")));
+            return Err(failed("a claim grows that must not", "a rejection", format!("{} asked for", sized(asks_bytes))));
         }
         pod.delete().await
     }

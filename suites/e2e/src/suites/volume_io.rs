@@ -1,4 +1,5 @@
 use csi_driver_definitions::Capability;
+use csi_harness::text::size::sized;
 
 use crate::cluster::{Container, VolumeMount};
 use crate::pattern;
@@ -62,7 +63,7 @@ test! {
             let written = pod.sh(&format!("({repeated}) | sha256sum")).await?;
             let found = pod.sh(&format!("sha256sum < {file}")).await?;
             if found != written {
-                return Err(failed(format!("a file of {size} bytes has other data than was written"), written, found));
+                return Err(failed(format!("a file of {} has other data than was written", sized(size)), written, found));
             }
             pod.sh(&format!("rm {file}")).await?;
         }

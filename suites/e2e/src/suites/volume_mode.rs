@@ -31,7 +31,7 @@ test! {
         scene.cluster().create_storage_class(&class).await?;
         let spec = scene.claim_spec(&class);
         scene.cluster().create_claim(&spec).await?;
-        scene.until("making a block volume is refused", scene.timeouts().claim_provision, || async {
+        scene.until("making a block volume is rejected", scene.timeouts().claim_provision, || async {
             let claim = scene.existing_claim(&spec.name).await?;
             if claim.phase == ClaimPhase::Bound {
                 return Ok(Seen::Never("the claim is bound".to_owned()));
@@ -59,7 +59,7 @@ test! {
         let limit = scene.timeouts().pod_start;
         let since = Instant::now();
         scene.cluster().create_pod(&spec).await?;
-        scene.until("kubelet refuses the pod", limit, || async {
+        scene.until("kubelet rejects the pod", limit, || async {
             let phase = scene.existing_pod(&spec.name).await?.phase;
             if phase != PodPhase::Pending {
                 return Ok(Seen::Never(format!("it is {phase:?}")));

@@ -106,6 +106,12 @@ pub(crate) static ROWS: &[Row] = &[
         "find the same data",
     ),
     row(
+        Defect::RemembersLastInline,
+        "forgets where an inline volume is when it publishes another one",
+        "ephemeral/csi-ephemeral-volume-default-fs:should-support-two-pods-which-have-the-same-volume-definition",
+        "the target path is not that of the volume",
+    ),
+    row(
         Defect::WipesAtRestage,
         "loses the files of a volume when it is staged again",
         "volumes/dynamic-pv-default-fs:should-store-data",
@@ -193,7 +199,7 @@ pub(crate) static ROWS: &[Row] = &[
         Defect::TakesAnyAttributes,
         "answers ControllerModifyVolume without looking at the parameters",
         "volume-modify/dynamic-pv-default-fs:should-recover-from-invalid-target-vac-by-updating-pvc-to-new-valid-vac",
-        "the driver refuses the attributes",
+        "the driver rejects the attributes",
     ),
     row(
         Defect::NegativeCapacity,
@@ -245,7 +251,7 @@ pub(crate) static ROWS: &[Row] = &[
     ),
     mock(
         MockDefect::NodeGetVolumeHealthRefusesStagingPath,
-        "refuses NodeGetVolumeHealth with a staging path, as kubelet always has one",
+        "rejects NodeGetVolumeHealth with a staging path, as kubelet always has one",
         "volume-health/dynamic-pv-block-volmode:return-normal-volume-health",
         "cannot be found out",
     ),

@@ -33,6 +33,11 @@ impl<'a> CrashPoints<'a> {
         self.0.end().await
     }
 
+    /// The driver whose changes were seen, for others to break.
+    pub(crate) fn into_seen(self) -> Supervised<'a> {
+        self.0
+    }
+
     /// Says why there is nothing to break.
     pub(crate) fn nothing() -> Stop {
         Stop::skip("the driver was seen to do nothing at all")

@@ -1,11 +1,12 @@
 //! What a driver needs of its machine runs out: it is frozen for longer than its callers wait, nothing can be written any more, or only
-//! be read.
+//! be read, or it can open nothing. Memory is not among it: a driver that lacks it is killed, which crash points show, or slow.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use csi_harness::driver::{CallFault, Meant, Supervisor};
 use csi_harness::prelude::*;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
 use tonic::async_trait;
@@ -22,8 +23,10 @@ const DRIVER: &str = "driver";
 /// The place of what is broken for all files.
 const FILES: &str = "files";
 const FROZEN: &str = "frozen";
+const NO_DESCRIPTORS: &str = "no-descriptors";
 /// What it costs not to have it.
-const COSTS: &str = "a driver that is frozen, or whose disk is full or can only be read";
+const COSTS: &str =
+    "a driver that is frozen, whose disk is full or can only be read, or that can open nothing";
 
 /// A way, what it means, the error that calls fail with, and which of them.
 const OF_FILES: &[(&str, &str, i32, &[&str])] = &[
@@ -65,6 +68,25 @@ impl<'a> Resources<'a> {
         Stop::skip("the driver was seen to do nothing at all")
     }
 
+    /// Lets the driver open nothing more, by a limit below which all numbers are used.
+    async fn take_descriptors(&self) -> CheckResult<NoDescriptors> {
+        let failed = |why: String| Stop::broken(format!("failed to limit what the driver can open: {why}"));
+        let process = self.supervised.cx.driver_process().await;
+        let process = process.and_then(|process| i32::try_from(process).ok()).and_then(Pid::from_raw);
+        let process = process.ok_or_else(|| failed("its process is not known".to_owned()))?;
+        let open = std::fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero()));
+        let open: BTreeSet<u64> = open
+            .map_err(|error| failed(error.to_string()))?
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .collect();
+        let free = (0..).find(|number| !open.contains(number)).unwrap_or_default();
+        let before = getrlimit(Resource::Nofile);
+        let limit = Rlimit { current: Some(free), maximum: before.maximum };
+        let before = prlimit(Some(process), Resource::Nofile, limit);
+        Ok(NoDescriptors { process, before: before.map_err(|error| failed(error.to_string()))? })
+    }
+
     async fn freeze(&self) -> CheckResult<Child> {
         let failed = |why: String| Stop::broken(format!("failed to freeze the driver: {why}"));
         let process = self.supervised.cx.driver_process().await;
@@ -101,7 +123,11 @@ impl Lever for Resources<'_> {
     fn faults(&self) -> Vec<Fault> {
         let of_step = |step: &Step| {
             let files = OF_FILES.iter().map(|row| Fault::new(NAME, *step, FILES, row.0));
-            [Fault::new(NAME, *step, DRIVER, FROZEN)].into_iter().chain(files).collect::<Vec<_>>()
+            [FROZEN, NO_DESCRIPTORS]
+                .map(|way| Fault::new(NAME, *step, DRIVER, way))
+                .into_iter()
+                .chain(files)
+                .collect::<Vec<_>>()
         };
         self.steps.iter().flat_map(of_step).collect()
     }
@@ -111,6 +137,9 @@ impl Lever for Resources<'_> {
     }
 
     fn tell(&self, fault: &Fault) -> String {
+        if fault.way == NO_DESCRIPTORS {
+            return "the driver can open nothing more (EMFILE)".to_owned();
+        }
         let of_files = OF_FILES.iter().find(|row| row.0 == fault.way);
         of_files.map_or("the driver is frozen for longer than its caller waits", |row| row.1).to_owned()
     }
@@ -123,6 +152,9 @@ impl Lever for Resources<'_> {
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
         if fault.way == FROZEN {
             return Ok(Box::new(Frozen(self.freeze().await?)));
+        }
+        if fault.way == NO_DESCRIPTORS {
+            return Ok(Box::new(self.take_descriptors().await?));
         }
         let row = OF_FILES.iter().find(|row| row.0 == fault.way);
         let row = row.ok_or_else(|| Stop::broken(format!("there is no fault {fault}")))?;
@@ -148,6 +180,30 @@ impl Injected for Frozen {
         }
         let thawed = self.0.wait().await;
         thawed.map(drop).map_err(|error| Stop::broken(format!("failed to thaw the driver: {error}")))
+    }
+}
+
+/// A driver that can open nothing until this is dropped.
+struct NoDescriptors {
+    process: Pid,
+    before: Rlimit,
+}
+
+#[async_trait]
+impl Injected for NoDescriptors {
+    fn was_met(&self) -> bool {
+        true
+    }
+
+    async fn heal(self: Box<Self>) -> CheckResult {
+        Ok(())
+    }
+}
+
+impl Drop for NoDescriptors {
+    fn drop(&mut self) {
+        // It may have ended, and its limit with it.
+        let _ = prlimit(Some(self.process), Resource::Nofile, self.before.clone());
     }
 }
 

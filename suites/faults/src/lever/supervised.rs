@@ -55,7 +55,19 @@ impl<'a> Supervised<'a> {
     async fn start_anew(&self) -> CheckResult {
         let failed = |what: String| Stop::broken(format!("failed to start the driver anew: {what}"));
         self.driver.kill().await.map_err(|error| failed(error.to_string()))?;
-        self.cx.target().bring_back().await.map(drop).map_err(|away| failed(away.to_string()))
+        let told = |away| format!("{away}; it printed last: {}", self.driver.last_lines().join("; "));
+        self.cx.target().bring_back().await.map(drop).map_err(|away| failed(told(away)))
+    }
+
+    pub(crate) fn driver(&self) -> &Driver {
+        self.driver
+    }
+
+    /// Files that were made, replaced, made durable or removed.
+    pub(crate) fn written(&self) -> impl Iterator<Item = PathBuf> {
+        let keeps = ["create", "rename", "fsync", "truncate", "link", "unlink"];
+        let calls = self.seen.values().flatten().filter(move |call| keeps.contains(&call.name));
+        calls.map(|call| call.path.clone())
     }
 
     pub(crate) fn begin_step(&self) {

@@ -1,13 +1,14 @@
 //! Drivers as processes of their own, played by this program, with the suite on them.
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::ExitCode;
 
-use csi_faulty_driver::plain::{Mistake, PlainDriver};
+use csi_faulty_driver::plain::{Mistake, PlainDriver, storage};
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
-use csi_harness::config::{AccessType, Config, Effort, FaultHook, TimeLimits};
+use csi_harness::config::{AccessType, BackendProxy, Config, Effort, FaultHook, TimeLimits};
 use csi_harness::driver::{Driver, DriverLog};
 use csi_harness::run::runner::RunOptions;
 use csi_proto::{Endpoint, Listener};
@@ -21,6 +22,9 @@ use tonic::service::Routes;
 pub(crate) const DIRECTORY: &str = "SERVE_FAULTS_IN";
 /// Names the driver: `plain`, with a mistake or without one, or a back end of the reference driver.
 const DRIVER: &str = "SERVE_FAULTS_AS";
+
+/// Names the address at which the plain driver has its list of volumes.
+const STORAGE: &str = "SERVE_FAULTS_STORAGE";
 
 /// Large enough for any file system.
 const VOLUME_BYTES: i64 = 64 << 20;
@@ -62,9 +66,15 @@ pub(crate) fn play(played: Played, tries: &Tries) -> Result<Option<Run>, Failed>
 
 async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Failed> {
     let program = std::env::current_exe()?;
-    let command =
-        format!("{DIRECTORY}='{}' {DRIVER}='{}' exec '{}'", root.display(), played.name(), program.display());
-    let config = config(root, tries);
+    let proxy = proxy()?;
+    let command = format!(
+        "{DIRECTORY}='{}' {DRIVER}='{}' {STORAGE}='{}' exec '{}'",
+        root.display(),
+        played.name(),
+        proxy.listen,
+        program.display()
+    );
+    let config = config(root, tries, proxy);
     let log = DriverLog::create(&root.join("log"), &config)?;
     let driver = Driver::child(&command, config.endpoint.as_deref(), Some(log));
     if tries.forgets {
@@ -80,7 +90,13 @@ async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Fail
     run.check_wording()
 }
 
-fn config(root: &Path, tries: &Tries) -> Config {
+/// A way through the run to a server that the plain driver has its list of volumes at.
+fn proxy() -> std::io::Result<BackendProxy> {
+    let listen = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+    Ok(BackendProxy { listen, target: storage::serve()?.to_string() })
+}
+
+fn config(root: &Path, tries: &Tries, proxy: BackendProxy) -> Config {
     let settle_ms = Some(tries.settle_ms);
     let limits = TimeLimits { call_ms: 10_000, check_ms: 600_000, settle_ms, ..TimeLimits::default() };
     let effort = Effort {
@@ -93,7 +109,8 @@ fn config(root: &Path, tries: &Tries) -> Config {
         endpoint: Some(hostpath::endpoint(root).to_string()),
         mount_dir: Some(root.join("mount")),
         staging_dir: Some(root.join("staging")),
-        faults: vec![storage(root)],
+        faults: vec![offline(root)],
+        backend_proxies: vec![proxy],
         access_types: tries.access.clone(),
         volume_size_bytes: Some(VOLUME_BYTES),
         time_limits: limits,
@@ -103,7 +120,7 @@ fn config(root: &Path, tries: &Tries) -> Config {
 }
 
 /// Has the plain driver's storage away; the other ones have none.
-fn storage(root: &Path) -> FaultHook {
+fn offline(root: &Path) -> FaultHook {
     let file = root.join("state/offline");
     let command = |word: &str| format!("{word} '{}'", file.display());
     let (break_command, heal_command) = (command("touch"), command("rm -f"));
@@ -131,7 +148,8 @@ pub(crate) fn serve(root: &Path) -> ExitCode {
 fn routes(root: &Path, name: &str) -> Result<Routes, Box<dyn std::error::Error>> {
     let mistake = Mistake::ALL.iter().find(|mistake| mistake.id() == name).copied();
     if mistake.is_some() || name == "plain" {
-        return Ok(PlainDriver::new(&root.join("state"), mistake)?.routes());
+        let storage = Some(std::env::var(STORAGE)?);
+        return Ok(PlainDriver::new(&root.join("state"), mistake, storage)?.routes());
     }
     let backend = format!("--backend={name}");
     let flags = ["--enable-attach", "--enable-volume-expansion", &backend];

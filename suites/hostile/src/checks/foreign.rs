@@ -139,7 +139,7 @@ check! {
         ensure!(
             second.volume_id != first.volume_id,
             "CreateVolume with the id of a volume as its name gives that volume away";
-            expected: "another volume, or a refusal",
+            expected: "another volume, or a rejection",
             actual: format!("volume_id {:?}, which is that of the volume named {:?}", second.volume_id, request.name),
         );
         if let Some(why) = scope.undo_or_leave().await {

@@ -20,7 +20,7 @@ check! {
     /// Limits are there to be relied on; but whoever sends more must not end the driver.
     STRINGS {
         id: "hostile/limits/strings",
-        title: "texts above the limit are refused, or taken; the driver survives",
+        title: "texts above the limit are rejected, or taken; the driver survives",
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [VOLUME],
         refuted_by: ["create-volume-crashes-on-long-names", "invalid-argument-as-internal"],
@@ -38,7 +38,7 @@ check! {
     /// Parameters, contexts and secrets come from users; an annotation in the wrong place makes them grow.
     MAPS {
         id: "hostile/limits/maps",
-        title: "maps above the limit are refused, or taken; the driver survives",
+        title: "maps above the limit are rejected, or taken; the driver survives",
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [VOLUME],
         refuted_by: ["node-publish-crashes-on-large-context", "invalid-argument-as-unknown"],

@@ -18,7 +18,9 @@ const MARK: &str = "noatime";
 /// Those that protect the host, where the driver sets them.
 const GUARDS: [&str; 3] = ["nosuid", "nodev", "noexec"];
 /// Keys out of whose values drivers make the arguments of mount.
-const KEYS: [&str; 6] = ["server", "share", "source", "subDir", "mounttargetip", "mountOptions"];
+const KEYS: [&str; 5] = ["server", "share", "source", "subDir", "mounttargetip"];
+/// Parts of the names of keys that are there for options, such as `mountOptions`: what stands there is meant to become one.
+const MADE_FOR_OPTIONS: [&str; 2] = ["option", "flag"];
 
 check! {
     /// Who joins an id or an address to a list of options with commas lets everybody who writes a comma choose options: a
@@ -66,9 +68,16 @@ struct Change {
     fs_type: &'static str,
 }
 
+/// The entries of volume_context that are not there for options: those of the volume, and some that drivers know.
+fn entries(context: &Pairs) -> Vec<(&str, &str)> {
+    let own = context.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let is_for_options =
+        |key: &str| MADE_FOR_OPTIONS.iter().any(|part| key.to_ascii_lowercase().contains(part));
+    own.chain(KEYS.map(|key| (key, "a"))).filter(|(key, _)| !is_for_options(key)).collect()
+}
+
 fn changes(attached: &Attached) -> Vec<Change> {
-    let own = attached.volume.context.iter().map(|(key, value)| (key.as_str(), value.as_str()));
-    let entries: Vec<(&str, &str)> = own.chain(KEYS.map(|key| (key, "a"))).collect();
+    let entries = entries(&attached.volume.context);
     let mut all = Vec::new();
     for suffix in SUFFIXES {
         for (key, value) in &entries {
@@ -130,3 +139,16 @@ fn joined(options: &BTreeSet<String>) -> String {
 }
 
 pub(crate) static CHECKS: &[&Check] = &[&TEXTS];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_is_there_for_options_is_left_alone() {
+        let context = ["mountOptions", "MOUNT_FLAGS", "pool"].map(|key| (key.to_owned(), "hard".to_owned()));
+        let context = Pairs::from(context);
+        let keys: Vec<&str> = entries(&context).into_iter().map(|(key, _)| key).collect();
+        assert_eq!(keys, [&["pool"], &KEYS[..]].concat());
+    }
+}

@@ -12,7 +12,7 @@ check! {
     /// Sizes are added, rounded up and divided; page lengths and offsets become lengths of arrays.
     ENDS {
         id: "hostile/numbers/ends",
-        title: "numbers at the ends of their type are refused, or taken; the driver survives",
+        title: "numbers at the ends of their type are rejected, or taken; the driver survives",
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [VOLUME],
         refuted_by: [

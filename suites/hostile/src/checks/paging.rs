@@ -61,7 +61,7 @@ check! {
                         return Err(Stop::broken(format!("ListVolumes gives no next page: {refused}")));
                     }
                     return Err(Violation::new(format!(
-                        "page {page} is refused after {GIVEN_UP} other listings were begun"
+                        "page {page} is rejected after {GIVEN_UP} other listings were begun"
                     ))
                     .of(&req::CTRL_LISTVOL_010)
                     .expected("the next page, or ABORTED if its token has expired")

@@ -15,6 +15,8 @@ use crate::sweep::{Shot, volley};
 
 /// Long and unlike anything else, so that it is not found by chance.
 const MARK: &str = "csi-sanity-secret-5e0c97a41bd2486f";
+/// Bytes of a part of it that is not found by chance either; the mark ends in twice as many of which none is a word.
+const PART_BYTES: usize = 8;
 /// Under which kubelet hands over the tokens of a pod's service account.
 const TOKENS_KEY: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 /// Bytes of the log that are read at the most.
@@ -27,7 +29,7 @@ check! {
         title: "no reply to any call contains a secret that was sent with it",
         spec: [req::GEN_SECRET_001],
         needs: [VOLUME],
-        refuted_by: ["secrets-in-errors", "create-volume-context-holds-secrets"],
+        refuted_by: ["secrets-in-errors", "ends-of-secrets-in-errors", "create-volume-context-holds-secrets"],
         runs: CrashProne,
     }
     async |cx| { marked(cx, is_any, "secrets", "csi-sanity-mark", MARK, not_in_reply).await }
@@ -132,6 +134,12 @@ fn with_entry(message: &DynamicMessage, map: &str, key: &str, value: &str) -> Op
     Some(message)
 }
 
+/// Whether a text has the mark in it, or so much of its end that no chance puts it there.
+fn shows_mark(text: &[u8]) -> bool {
+    let end = &MARK.as_bytes()[MARK.len() - 2 * PART_BYTES..];
+    end.windows(PART_BYTES).any(|part| text.windows(PART_BYTES).any(|other| other == part))
+}
+
 fn not_in_reply(shot: &Shot, answer: &Answer<Json>) -> CheckResult {
     let (text, place) = match answer {
         Answer::Ok(response) => (response.to_string(), "the response"),
@@ -139,7 +147,7 @@ fn not_in_reply(shot: &Shot, answer: &Answer<Json>) -> CheckResult {
         Answer::Unknown(_) => return Ok(()),
     };
     ensure!(
-        !text.contains(MARK),
+        !shows_mark(text.as_bytes()),
         "{} is answered with what was marked as secret", shot.told();
         expected: "secrets neither in responses nor in errors",
         actual: format!("the mark is in {place}"),
@@ -169,7 +177,7 @@ impl Log<'_> {
     fn is_without_mark(&self) -> CheckResult {
         let text = self.read().map_err(|error| unread(self.path, &error))?;
         let lines = text.split(|byte| *byte == b'\n');
-        let told = lines.filter(|line| line.windows(MARK.len()).any(|part| part == MARK.as_bytes())).count();
+        let told = lines.filter(|line| shows_mark(line)).count();
         ensure!(
             told == 0,
             "the driver prints what was marked as secret";

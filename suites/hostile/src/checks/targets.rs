@@ -86,7 +86,7 @@ check! {
         ensure!(
             changed.is_none(),
             "NodePublishVolume follows a symbolic link in the place of target_path";
-            expected: "the link refused or replaced, and what it points to as it was",
+            expected: "the link rejected or replaced, and what it points to as it was",
             actual: changed.unwrap_or_default(),
         );
         Ok(())
@@ -113,7 +113,7 @@ check! {
         let through = link_to(cx, &above).await?.join("target");
         let (volume_id, through) = (&staged.attached.volume.id, text(&through));
         let target = text(&above.join("target"));
-        cx.node_publish(cx.publish_request(&staged, &through)).once().await.or_skip("links may be refused")?;
+        cx.node_publish(cx.publish_request(&staged, &through)).once().await.or_skip("links may be rejected")?;
         let unpublished = cx.node_unpublish(volume_id, &through).await.any_answer()?;
         let answer = unpublished.map_or_else(|refused| refused.to_string(), |_| "OK".to_owned());
         let left = cx.path_kind(&target).await?;

@@ -31,7 +31,7 @@ check! {
     /// A token comes back from outside. What it is made of is the driver's business, but anything may come.
     FORMS {
         id: "hostile/tokens/forms",
-        title: "a token that is none is refused, or taken; the driver survives",
+        title: "a token that is none is rejected, or taken; the driver survives",
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [any_of(&[Capability::ListVolumes, Capability::ListSnapshots])],
         refuted_by: ["list-volumes-panics-on-numeric-token", "list-snapshots-cuts-letters-of-tokens"],
@@ -49,7 +49,7 @@ check! {
     /// Two lists of one driver often have tokens of one form.
     OTHER_LIST {
         id: "hostile/tokens/other-list",
-        title: "a token of the list of volumes is refused, or taken, in the list of snapshots; the driver survives",
+        title: "a token of the list of volumes is rejected, or taken, in the list of snapshots; the driver survives",
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [LIST_VOLUMES, LIST_SNAPSHOTS, CREATE_DELETE_VOLUME],
         refuted_by: ["list-snapshots-internal-on-other-tokens"],
@@ -67,7 +67,7 @@ check! {
         let request = v1::ListSnapshotsRequest { starting_token: token, ..Default::default() };
         match cx.call(request).await.any_answer()? {
             Err(refused) if matches!(refused.code, Code::Internal | Code::Unknown) => Err(Violation::new(
-                "ListSnapshots refuses a token of ListVolumes with a code for faults of the driver",
+                "ListSnapshots rejects a token of ListVolumes with a code for faults of the driver",
             )
             .expected("ABORTED, or OK")
             .actual(refused)

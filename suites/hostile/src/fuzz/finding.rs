@@ -107,8 +107,8 @@ impl Fault {
             ),
             Trouble::Left(difference) => (
                 &HOSTILE_EFFECT_001,
-                format!("after {rpc} was refused, and all else undone, the lists differ"),
-                "nothing comes of a request that is refused as invalid",
+                format!("after {rpc} was rejected, and all else undone, the lists differ"),
+                "nothing comes of a request that is rejected as invalid",
                 difference,
             ),
         };

@@ -257,7 +257,7 @@ struct Listed {
 }
 
 impl Listed {
-    /// Asks. A driver that refuses a list, as after hostile requests some do, has none to compare.
+    /// Asks. A driver that rejects a list, as after hostile requests some do, has none to compare.
     async fn now(cx: &Cx) -> CheckResult<Listed> {
         let has = |capability| cx.target().capabilities().has(capability);
         let mut listed = Listed { volumes: None, snapshots: None };

@@ -226,7 +226,7 @@ pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str)
         "the snapshot has a negative size";
         of: &req::MSG_SNAPSHOT_002,
         expected: "size_bytes of 0 (unknown) or more",
-        actual: format!("size_bytes {}", snapshot.size_bytes)
+        actual: format!("size_bytes {}", sized(snapshot.size_bytes).of_field())
     );
     Ok(())
 }

@@ -28,7 +28,7 @@ check! {
     /// There is nothing to expand.
     NO_VOLUME_ID {
         id: "controller/controller-expand-volume/no-volume-id",
-        title: "ControllerExpandVolume without volume_id is refused",
+        title: "ControllerExpandVolume without volume_id is rejected",
         spec: [req::CTRL_EXPAND_008, req::GEN_ERR_004],
         needs: [EXPAND_VOLUME],
         refuted_by: ["controller-expand-empty-id-as-not-found", "invalid-argument-as-ok"],
@@ -45,7 +45,7 @@ check! {
     /// Without a size there is nothing to do, and nothing to answer.
     NO_CAPACITY_RANGE {
         id: "controller/controller-expand-volume/no-capacity-range",
-        title: "ControllerExpandVolume without capacity_range is refused",
+        title: "ControllerExpandVolume without capacity_range is rejected",
         spec: [req::CTRL_EXPAND_009, req::GEN_ERR_004],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-accepts-missing-range"],
@@ -63,7 +63,7 @@ check! {
     /// A range has to have a bound.
     EMPTY_RANGE {
         id: "controller/controller-expand-volume/empty-range",
-        title: "ControllerExpandVolume with neither required_bytes nor limit_bytes is refused",
+        title: "ControllerExpandVolume with neither required_bytes nor limit_bytes is rejected",
         spec: [req::MSG_CAPRANGE_004, req::GEN_ERR_005],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-accepts-empty-range"],
@@ -80,7 +80,7 @@ check! {
     /// Sizes that wrap around shrink volumes.
     NEGATIVE_SIZE {
         id: "controller/controller-expand-volume/negative-size",
-        title: "ControllerExpandVolume to a negative size is refused",
+        title: "ControllerExpandVolume to a negative size is rejected",
         spec: [req::MSG_CAPRANGE_007, req::GEN_ERR_005],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-accepts-negative-size"],
@@ -126,8 +126,8 @@ check! {
             capacity >= wanted,
             "the volume is smaller than what it was expanded to";
             of: &req::CTRL_EXPAND_011,
-            expected: format!("capacity_bytes of at least {wanted}"),
-            actual: format!("capacity_bytes {capacity}")
+            expected: format!("capacity_bytes of at least {}", sized(wanted).of_field()),
+            actual: format!("capacity_bytes {}", sized(capacity).of_field())
         );
         Ok(())
     }
@@ -155,8 +155,8 @@ check! {
         ensure!(
             response.capacity_bytes == wanted,
             "the volume does not have the only size that was allowed";
-            expected: format!("capacity_bytes {wanted}, or OUT_OF_RANGE"),
-            actual: format!("capacity_bytes {}", response.capacity_bytes)
+            expected: format!("capacity_bytes {}, or OUT_OF_RANGE", sized(wanted).of_field()),
+            actual: format!("capacity_bytes {}", sized(response.capacity_bytes).of_field())
         );
         Ok(())
     }
@@ -179,8 +179,8 @@ check! {
         ensure!(
             first.capacity_bytes == again.capacity_bytes,
             "the same expansion has two outcomes";
-            expected: format!("capacity_bytes {}", first.capacity_bytes),
-            actual: format!("capacity_bytes {}", again.capacity_bytes)
+            expected: format!("capacity_bytes {}", sized(first.capacity_bytes).of_field()),
+            actual: format!("capacity_bytes {}", sized(again.capacity_bytes).of_field())
         );
         Ok(())
     }
@@ -203,8 +203,8 @@ check! {
         ensure!(
             now.capacity_bytes >= large.capacity_bytes,
             "the volume is said to be smaller than before";
-            expected: format!("capacity_bytes of at least {}", large.capacity_bytes),
-            actual: format!("capacity_bytes {}", now.capacity_bytes)
+            expected: format!("capacity_bytes of at least {}", sized(large.capacity_bytes).of_field()),
+            actual: format!("capacity_bytes {}", sized(now.capacity_bytes).of_field())
         );
         Ok(())
     }
@@ -234,7 +234,7 @@ check! {
     /// How a volume grows may depend on its use; an impossible one is a mistake of the caller.
     OTHER_CAPABILITY {
         id: "controller/controller-expand-volume/unsupported-capability",
-        title: "ControllerExpandVolume with a capability that CreateVolume refuses is refused",
+        title: "ControllerExpandVolume with a capability that CreateVolume rejects is rejected",
         spec: [req::CTRL_EXPAND_014],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-ignores-capability"],
@@ -242,7 +242,7 @@ check! {
     async |cx| {
         let volume = expandable(cx).await?;
         let Some(capability) = refused_capability(cx).await? else {
-            return Err(Stop::skip("the driver refuses none of the capabilities tried"));
+            return Err(Stop::skip("the driver rejects none of the capabilities tried"));
         };
         let request = v1::ControllerExpandVolumeRequest {
             volume_capability: Some(capability),
@@ -318,9 +318,9 @@ check! {
         if let Some(response) = reply.may_be_refused("to 4 EiB", too_large())? {
             ensure!(
                 response.capacity_bytes >= HUGE_BYTES,
-                "the expansion was not refused, and not done";
-                expected: format!("OUT_OF_RANGE, or capacity_bytes of at least {HUGE_BYTES}"),
-                actual: format!("OK with capacity_bytes {}", response.capacity_bytes)
+                "the expansion was not rejected, and not done";
+                expected: format!("OUT_OF_RANGE, or capacity_bytes of at least {}", sized(HUGE_BYTES).of_field()),
+                actual: format!("OK with capacity_bytes {}", sized(response.capacity_bytes).of_field())
             );
         }
         Ok(())
@@ -331,7 +331,7 @@ check! {
     /// No size lies between bounds that are crossed.
     CROSSED_RANGE {
         id: "controller/controller-expand-volume/crossed-range",
-        title: "ControllerExpandVolume with required_bytes above limit_bytes is refused",
+        title: "ControllerExpandVolume with required_bytes above limit_bytes is rejected",
         spec: [req::CTRL_EXPAND_017],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-accepts-crossed-range"],

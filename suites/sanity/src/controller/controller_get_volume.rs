@@ -12,7 +12,7 @@ check! {
     /// There is nothing to look up.
     NO_VOLUME_ID {
         id: "controller/controller-get-volume/no-volume-id",
-        title: "ControllerGetVolume without volume_id is refused",
+        title: "ControllerGetVolume without volume_id is rejected",
         spec: [req::CTRL_GETVOL_006, req::GEN_ERR_004],
         needs: [GET_VOLUME],
         refuted_by: ["controller-get-volume-empty-id-as-not-found", "invalid-argument-as-ok"],
@@ -171,8 +171,8 @@ check! {
         ensure!(
             size == 0 || size == grown.capacity_bytes,
             "ControllerGetVolume does not tell the size that ControllerExpandVolume answered";
-            expected: format!("capacity_bytes {}, or 0 for unknown", grown.capacity_bytes),
-            actual: format!("capacity_bytes {size}")
+            expected: format!("capacity_bytes {}, or 0 for unknown", sized(grown.capacity_bytes).of_field()),
+            actual: format!("capacity_bytes {}", sized(size).of_field())
         );
         Ok(())
     }

@@ -10,7 +10,7 @@ check! {
     /// There is nothing to look up.
     NO_VOLUME_ID {
         id: "controller/controller-get-volume-health/no-volume-id",
-        title: "ControllerGetVolumeHealth without volume_id is refused",
+        title: "ControllerGetVolumeHealth without volume_id is rejected",
         spec: [req::CTRL_GETHEALTH_002, req::GEN_ERR_004],
         needs: [GET_VOLUME_HEALTH],
         refuted_by: ["controller-get-volume-health-empty-id-as-not-found", "invalid-argument-as-ok"],

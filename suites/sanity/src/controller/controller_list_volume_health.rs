@@ -80,7 +80,7 @@ check! {
     /// The list is mostly empty, and a number that counts from its end may be taken for a length.
     NEGATIVE_MAX {
         id: "controller/controller-list-volume-health/negative-max-entries",
-        title: "ControllerListVolumeHealth with negative max_entries is refused",
+        title: "ControllerListVolumeHealth with negative max_entries is rejected",
         spec: [req::CTRL_LISTHEALTH_011],
         needs: [LIST_VOLUME_HEALTH],
         refuted_by: ["controller-list-volume-health-accepts-negative-max"],
@@ -96,7 +96,7 @@ check! {
     /// The caller has to learn that it has to start over. Some drivers take any text for an id to start after.
     INVALID_TOKEN {
         id: "controller/controller-list-volume-health/invalid-token",
-        title: "ControllerListVolumeHealth refuses a starting_token that it never gave with ABORTED, if it does",
+        title: "ControllerListVolumeHealth rejects a starting_token that it never gave with ABORTED, if it does",
         spec: [req::CTRL_LISTHEALTH_014],
         needs: [LIST_VOLUME_HEALTH],
         refuted_by: ["controller-list-volume-health-invalid-token-as-internal"],

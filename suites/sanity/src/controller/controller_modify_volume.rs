@@ -56,7 +56,7 @@ check! {
     /// There is nothing to modify.
     NO_VOLUME_ID {
         id: "controller/controller-modify-volume/no-volume-id",
-        title: "ControllerModifyVolume without volume_id is refused",
+        title: "ControllerModifyVolume without volume_id is rejected",
         spec: [req::CTRL_MODIFYVOL_004, req::GEN_ERR_004],
         needs: [MODIFY_VOLUME, Need::Configured(Setting::MutableParameters)],
         refuted_by: ["controller-modify-empty-id-as-not-found", "invalid-argument-as-ok"],
@@ -73,7 +73,7 @@ check! {
     /// At least one parameter has to be there.
     NO_PARAMETERS {
         id: "controller/controller-modify-volume/no-mutable-parameters",
-        title: "ControllerModifyVolume without mutable_parameters is refused",
+        title: "ControllerModifyVolume without mutable_parameters is rejected",
         spec: [req::CTRL_MODIFYVOL_005, req::GEN_ERR_004],
         needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-modify-accepts-missing-parameters"],
@@ -175,7 +175,7 @@ check! {
         ) {
             let never_modified = plain_volume(cx).await?;
             let whole = cx.call(request(cx, &never_modified.volume_id)).await;
-            whole.or_skip("all configured parameters at once are refused as well")?;
+            whole.or_skip("all configured parameters at once are rejected as well")?;
             reply.must("take a modification of a volume that was modified before")?;
         }
         Ok(())
@@ -187,7 +187,7 @@ check! {
     /// only remarked on.
     UNKNOWN_KEY_OF_PLAIN {
         id: "controller/controller-modify-volume/unknown-key",
-        title: "ControllerModifyVolume with an unknown key is refused",
+        title: "ControllerModifyVolume with an unknown key is rejected",
         spec: [req::CTRL_MODIFYVOL_009, req::CTRL_MODIFYVOL_006],
         needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-modify-accepts-unknown-keys", "invalid-argument-as-internal"],
@@ -205,7 +205,7 @@ check! {
     /// The same for a volume that has mutable parameters already.
     UNKNOWN_KEY_OF_MODIFIED {
         id: "controller/controller-modify-volume/unknown-key-later",
-        title: "ControllerModifyVolume with an unknown key is refused for a volume made with mutable parameters",
+        title: "ControllerModifyVolume with an unknown key is rejected for a volume made with mutable parameters",
         spec: [req::CTRL_MODIFYVOL_009, req::CTRL_MODIFYVOL_006],
         needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, Need::Configured(Setting::MutableParameters)],
         refuted_by: ["controller-modify-accepts-unknown-keys"],
@@ -220,10 +220,10 @@ check! {
 }
 
 check! {
-    /// A refused modification that is half done is worse than one that is done.
+    /// A rejected modification that is half done is worse than one that is done.
     REFUSED_CHANGES_NOTHING {
         id: "controller/controller-modify-volume/refused-changes-nothing",
-        title: "a modification that was refused leaves the volume as it was",
+        title: "a modification that was rejected leaves the volume as it was",
         spec: [req::CTRL_MODIFYVOL_010],
         needs: [MODIFY_VOLUME, GET_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-modify-changes-refused-volume"],
@@ -234,12 +234,12 @@ check! {
         let before = get().setup("the volume as it is").await?.volume;
         let reply = cx.call(request_with_unknown_key(cx, &made.volume_id)).await;
         if reply.code()? != Code::InvalidArgument {
-            return Err(Stop::skip("the driver does not refuse unknown keys with INVALID_ARGUMENT"));
+            return Err(Stop::skip("the driver does not reject unknown keys with INVALID_ARGUMENT"));
         }
-        let after = get().setup("the volume after the refusal").await?.volume;
+        let after = get().setup("the volume after the rejection").await?.volume;
         ensure!(
             before == after,
-            "a refused modification has changed the volume";
+            "a rejected modification has changed the volume";
             expected: wires(&before),
             actual: wires(&after)
         );

@@ -21,7 +21,7 @@ check! {
     /// There is nothing to attach.
     NO_VOLUME_ID {
         id: "controller/controller-publish-volume/no-volume-id",
-        title: "ControllerPublishVolume without volume_id is refused",
+        title: "ControllerPublishVolume without volume_id is rejected",
         spec: [req::CTRL_PUBLISH_007, req::GEN_ERR_004],
         needs: [PUBLISH_UNPUBLISH_VOLUME, NODE],
         refuted_by: ["controller-publish-empty-volume-id-as-not-found", "invalid-argument-as-ok"],
@@ -41,7 +41,7 @@ check! {
     /// There is nothing to attach to.
     NO_NODE_ID {
         id: "controller/controller-publish-volume/no-node-id",
-        title: "ControllerPublishVolume without node_id is refused",
+        title: "ControllerPublishVolume without node_id is rejected",
         spec: [req::CTRL_PUBLISH_008, req::GEN_ERR_004],
         needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME],
         refuted_by: ["controller-publish-empty-node-id-as-not-found", "invalid-argument-as-ok"],
@@ -61,7 +61,7 @@ check! {
     /// How a volume is attached depends on how it will be used.
     NO_VOLUME_CAPABILITY {
         id: "controller/controller-publish-volume/no-volume-capability",
-        title: "ControllerPublishVolume without volume_capability is refused",
+        title: "ControllerPublishVolume without volume_capability is rejected",
         spec: [req::CTRL_PUBLISH_011, req::GEN_ERR_004, req::GEN_ERR_001],
         needs: [PUBLISH_UNPUBLISH_VOLUME, VOLUME, NODE],
         refuted_by: [
@@ -258,7 +258,7 @@ check! {
     /// What neither the driver nor its storage can do has to be said before the volume reaches the node.
     UNSUPPORTED_CAPABILITY {
         id: "controller/controller-publish-volume/unsupported-capability",
-        title: "ControllerPublishVolume with a capability that CreateVolume refuses is refused",
+        title: "ControllerPublishVolume with a capability that CreateVolume rejects is rejected",
         spec: [req::CTRL_PUBLISH_010],
         needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE],
         refuted_by: ["controller-publish-accepts-any-capability"],
@@ -266,7 +266,7 @@ check! {
     async |cx| {
         let (volume, node_id) = publishable(cx).await?;
         let Some(capability) = super::common::refused_capability(cx).await? else {
-            return Err(Stop::skip("the driver refuses none of the capabilities tried"));
+            return Err(Stop::skip("the driver rejects none of the capabilities tried"));
         };
         let request = v1::ControllerPublishVolumeRequest {
             volume_capability: Some(capability),
@@ -275,7 +275,7 @@ check! {
         if cx.controller_publish(request).await.any_answer()?.is_ok() {
             // A controller without insight may leave the verdict to the node.
             cx.warn(
-                Violation::new("a volume can be published with a capability that CreateVolume refuses")
+                Violation::new("a volume can be published with a capability that CreateVolume rejects")
                     .expected("an error that fits, such as INVALID_ARGUMENT")
                     .actual("OK"),
             );
@@ -341,10 +341,14 @@ check! {
     /// A scheduler that believes in the limit must not be proved wrong by a node that hangs.
     ATTACH_LIMIT {
         id: "controller/controller-publish-volume/attach-limit",
-        title: "ControllerPublishVolume beyond max_volumes_per_node is RESOURCE_EXHAUSTED",
+        title: "ControllerPublishVolume beyond max_volumes_per_node is RESOURCE_EXHAUSTED, and works up to it",
         spec: [req::CTRL_PUBLISH_029],
         needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE, Need::Configured(Setting::AttachLimit)],
-        refuted_by: ["controller-publish-ignores-limit", "controller-publish-limit-as-internal"],
+        refuted_by: [
+            "controller-publish-ignores-limit",
+            "controller-publish-limit-as-internal",
+            "controller-publish-limit-comes-early",
+        ],
         replaces: [
             "Controller Service [Controller Server] ControllerPublishVolume should fail when publishing more volumes than the node max attach limit",
         ],
@@ -359,6 +363,7 @@ check! {
         if limit > i64::from(cx.config().attach_limit_max) {
             return Err(Stop::skip(format!("the node takes {limit} volumes, more than attach-limit-max")));
         }
+        let is_empty = is_empty(cx, &node.node_id).await?;
         let refusal = || refused_with(Code::ResourceExhausted);
         for number in 1..=limit {
             let volume = cx.node_volume().await?;
@@ -366,6 +371,12 @@ check! {
             if reply.may_be_refused("up to the limit of the node", refusal())?.is_some() {
                 continue;
             }
+            ensure!(
+                !is_empty,
+                "a node is full before it has max_volumes_per_node volumes, although nobody else uses it";
+                expected: format!("OK for {limit} volumes"),
+                actual: format!("RESOURCE_EXHAUSTED for volume {number}")
+            );
             // Volumes of others on the node use up the limit earlier, but one that takes none at all shows no limit.
             return match number {
                 1 => Err(Stop::broken("needs a node that has room for a volume, and this one is full")),
@@ -377,6 +388,16 @@ check! {
         reply.must_be_refused("beyond max_volumes_per_node", refusal())?;
         Ok(())
     }
+}
+
+/// Whether a node of a back end that nobody else uses has no volumes, as the list tells.
+async fn is_empty(cx: &Cx, node_id: &str) -> CheckResult<bool> {
+    let tells = cx.target().capabilities().has(Capability::ListVolumesPublishedNodes);
+    if !(tells && cx.config().exclusive) {
+        return Ok(false);
+    }
+    let nodes = cx.list_volumes().await?.into_iter().filter_map(|entry| entry.status);
+    Ok(!nodes.flat_map(|status| status.published_node_ids).any(|id| id == node_id))
 }
 
 pub(crate) static CHECKS: &[&Check] = &[

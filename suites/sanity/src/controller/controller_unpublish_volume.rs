@@ -23,7 +23,7 @@ check! {
     /// There is nothing to detach.
     NO_VOLUME_ID {
         id: "controller/controller-unpublish-volume/no-volume-id",
-        title: "ControllerUnpublishVolume without volume_id is refused",
+        title: "ControllerUnpublishVolume without volume_id is rejected",
         spec: [req::CTRL_UNPUBLISH_008, req::GEN_ERR_004],
         needs: [PUBLISH_UNPUBLISH_VOLUME, NODE],
         refuted_by: ["controller-unpublish-accepts-empty-id"],

@@ -20,7 +20,7 @@ check! {
     /// Without a name a repeated call cannot be told from a new one.
     NO_NAME {
         id: "controller/create-snapshot/no-name",
-        title: "CreateSnapshot without name is refused",
+        title: "CreateSnapshot without name is rejected",
         spec: [req::CTRL_CREATESNAP_017, req::GEN_ERR_004],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["create-snapshot-accepts-empty-name"],
@@ -41,7 +41,7 @@ check! {
     /// There is nothing to take a snapshot of.
     NO_SOURCE {
         id: "controller/create-snapshot/no-source-volume-id",
-        title: "CreateSnapshot without source_volume_id is refused",
+        title: "CreateSnapshot without source_volume_id is rejected",
         spec: [req::CTRL_CREATESNAP_016, req::GEN_ERR_004],
         needs: [CREATE_DELETE_SNAPSHOT],
         refuted_by: ["create-snapshot-empty-source-as-not-found", "invalid-argument-as-ok"],
@@ -258,7 +258,7 @@ check! {
         );
         ensure!(
             refusals.is_empty(),
-            "names that the protocol allows are refused";
+            "names that the protocol allows are rejected";
             expected: "OK for any Unicode name without control characters",
             actual: refusals.join("; ")
         );
@@ -289,7 +289,7 @@ check! {
         };
         ensure!(
             refused.code == Code::NotFound,
-            "a snapshot of a deleted volume is refused with another code than that for what does not exist";
+            "a snapshot of a deleted volume is rejected with another code than that for what does not exist";
             of: &req::CTRL_CREATESNAP_004,
             expected: "NOT_FOUND",
             actual: refused
@@ -319,7 +319,7 @@ check! {
     /// Parameters come from a class that an administrator wrote by hand.
     UNKNOWN_PARAMETER {
         id: "controller/create-snapshot/unknown-parameter",
-        title: "CreateSnapshot ignores an unknown parameter or refuses it as invalid",
+        title: "CreateSnapshot ignores an unknown parameter or rejects it as invalid",
         spec: [req::CTRL_CREATESNAP_020],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["invalid-argument-as-internal"],
@@ -358,8 +358,8 @@ check! {
             restored.capacity_bytes == 0 || restored.capacity_bytes >= snapshot.size_bytes,
             "the volume is smaller than the snapshot that it was made from";
             of: &req::MSG_SNAPSHOT_001,
-            expected: format!("capacity_bytes of at least {}", snapshot.size_bytes),
-            actual: format!("capacity_bytes {}", restored.capacity_bytes)
+            expected: format!("capacity_bytes of at least {}", sized(snapshot.size_bytes).of_field()),
+            actual: format!("capacity_bytes {}", sized(restored.capacity_bytes).of_field())
         );
         Ok(())
     }

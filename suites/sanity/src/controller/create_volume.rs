@@ -33,7 +33,7 @@ fn not_negative(volume: &v1::Volume) -> CheckResult {
         "the size of the new volume is negative";
         of: &req::MSG_VOLUME_002,
         expected: "capacity_bytes of 0 (unknown) or more",
-        actual: volume.capacity_bytes
+        actual: sized(volume.capacity_bytes).of_field()
     );
     Ok(())
 }

@@ -14,7 +14,7 @@ check! {
     /// There is nothing to delete, and nothing must be.
     NO_SNAPSHOT_ID {
         id: "controller/delete-snapshot/no-snapshot-id",
-        title: "DeleteSnapshot without snapshot_id is refused",
+        title: "DeleteSnapshot without snapshot_id is rejected",
         spec: [req::CTRL_DELETESNAP_008, req::GEN_ERR_004],
         needs: [CREATE_DELETE_SNAPSHOT],
         refuted_by: ["delete-snapshot-accepts-empty-id"],

@@ -34,7 +34,7 @@ check! {
     /// An empty id must not match whatever the back end finds first.
     NO_ID {
         id: "controller/delete-volume/no-volume-id",
-        title: "DeleteVolume without volume_id is refused",
+        title: "DeleteVolume without volume_id is rejected",
         spec: [req::CTRL_DELETEVOL_008, req::GEN_ERR_004],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["delete-volume-accepts-empty-id", "invalid-argument-as-internal"],
@@ -182,7 +182,7 @@ check! {
     /// A backup that dies with what it is a backup of is none.
     SNAPSHOTS_SURVIVE {
         id: "controller/delete-volume/with-snapshots",
-        title: "a volume with snapshots is deleted without them, or the deletion is refused and both stay",
+        title: "a volume with snapshots is deleted without them, or the deletion is rejected and both stay",
         spec: [
             req::CTRL_DELETEVOL_006,
             req::CTRL_DELETEVOL_007,
@@ -232,7 +232,7 @@ check! {
 async fn untouched(cx: &Cx, volume: &v1::Volume) -> CheckResult {
     match validate(cx, volume).await.any_answer()? {
         Ok(_) => Ok(()),
-        Err(refused) => Err(Violation::new("a volume is gone although its deletion was refused")
+        Err(refused) => Err(Violation::new("a volume is gone although its deletion was rejected")
             .expected("the volume, untouched")
             .actual(format!("ValidateVolumeCapabilities answers {refused}"))
             .into()),
@@ -262,7 +262,7 @@ check! {
     /// Pulling a volume away under a running workload.
     IN_USE {
         id: "controller/delete-volume/in-use",
-        title: "DeleteVolume of a volume that is attached is refused with FAILED_PRECONDITION",
+        title: "DeleteVolume of a volume that is attached is rejected with FAILED_PRECONDITION",
         spec: [req::CTRL_DELETEVOL_011],
         needs: [CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, NODE],
         refuted_by: ["delete-volume-in-use-as-internal", "delete-volume-deletes-in-use"],

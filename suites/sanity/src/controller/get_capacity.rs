@@ -32,7 +32,7 @@ async fn warn_of_space(cx: &Cx, what: &str, request: v1::GetCapacityRequest) -> 
     if response.available_capacity > 0 {
         // Back ends report by pool, and pools move: a number alone proves nothing.
         cx.warn(
-            Violation::new(format!("there is capacity for volumes {what}, but CreateVolume refuses them"))
+            Violation::new(format!("there is capacity for volumes {what}, but CreateVolume rejects them"))
                 .expected("available_capacity 0, or INVALID_ARGUMENT")
                 .actual(format!("available_capacity {}", response.available_capacity)),
         );
@@ -175,14 +175,14 @@ check! {
     /// Storage that cannot serve a volume must not be counted for it.
     UNSUPPORTED_CAPABILITY {
         id: "controller/get-capacity/unsupported-capability",
-        title: "there is no capacity for volumes that CreateVolume refuses for their capability",
+        title: "there is no capacity for volumes that CreateVolume rejects for their capability",
         spec: [req::CTRL_CAPACITY_002],
         needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
         refuted_by: ["get-capacity-ignores-capabilities"],
     }
     async |cx| {
         let Some(capability) = refused_capability(cx).await? else {
-            return Err(Stop::skip("the driver refuses none of the capabilities tried"));
+            return Err(Stop::skip("the driver rejects none of the capabilities tried"));
         };
         let asked = v1::GetCapacityRequest { volume_capabilities: vec![capability], ..request(cx) };
         warn_of_space(cx, "with an unsupported capability", asked).await
@@ -193,7 +193,7 @@ check! {
     /// The same for parameters: they often choose the pool.
     UNKNOWN_PARAMETERS {
         id: "controller/get-capacity/unknown-parameters",
-        title: "there is no capacity for volumes that CreateVolume refuses for their parameters",
+        title: "there is no capacity for volumes that CreateVolume rejects for their parameters",
         spec: [req::CTRL_CAPACITY_003],
         needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
         refuted_by: ["get-capacity-ignores-parameters", "get-capacity-constant"],
@@ -214,7 +214,7 @@ check! {
     /// Schedulers rule nodes out by this number.
     MAXIMUM_HOLDS {
         id: "controller/get-capacity/maximum-holds",
-        title: "CreateVolume refuses a volume above maximum_volume_size",
+        title: "CreateVolume rejects a volume above maximum_volume_size",
         spec: [req::CTRL_CAPACITY_007, req::CTRL_CREATEVOL_047],
         needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
         refuted_by: ["get-capacity-maximum-too-small", "create-volume-accepts-any-size"],
@@ -237,7 +237,7 @@ check! {
             cx.warn(
                 Violation::new("a volume above maximum_volume_size can be made")
                     .expected(format!("OUT_OF_RANGE for {} bytes", maximum + 1))
-                    .actual(format!("OK with capacity_bytes {}", volume.capacity_bytes)),
+                    .actual(format!("OK with capacity_bytes {}", sized(volume.capacity_bytes).of_field())),
             );
         }
         Ok(())
@@ -248,7 +248,7 @@ check! {
     /// A limit that is kept but not told makes schedulers try in vain.
     MAXIMUM_REPORTED {
         id: "controller/get-capacity/maximum-reported",
-        title: "a driver that refuses large volumes as out of range reports maximum_volume_size",
+        title: "a driver that rejects large volumes as out of range reports maximum_volume_size",
         spec: [req::CTRL_CAPACITY_008],
         needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
         refuted_by: ["get-capacity-hides-size-limits"],
@@ -275,7 +275,7 @@ check! {
     /// The number is worth something only if it is the true limit.
     MINIMUM_HOLDS {
         id: "controller/get-capacity/minimum-holds",
-        title: "CreateVolume refuses a volume below minimum_volume_size",
+        title: "CreateVolume rejects a volume below minimum_volume_size",
         spec: [req::CTRL_CAPACITY_010],
         needs: [GET_CAPACITY, CREATE_DELETE_VOLUME],
         refuted_by: ["get-capacity-minimum-above-maximum"],

@@ -12,7 +12,7 @@ check! {
     /// There is nothing to look up.
     NO_SNAPSHOT_ID {
         id: "controller/get-snapshot/no-snapshot-id",
-        title: "GetSnapshot without snapshot_id is refused",
+        title: "GetSnapshot without snapshot_id is rejected",
         spec: [req::CTRL_GETSNAP_006, req::GEN_ERR_004],
         needs: [GET_SNAPSHOT],
         refuted_by: ["get-snapshot-empty-id-as-not-found", "invalid-argument-as-ok"],

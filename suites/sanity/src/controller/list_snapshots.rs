@@ -41,7 +41,7 @@ async fn must_find_nothing(cx: &Cx, what: &str, request: v1::ListSnapshotsReques
         // A made-up id need not have the driver's format.
         Err(refused) if refused.code == Code::InvalidArgument => {}
         Err(refused) => cx.warn(
-            Violation::new(format!("ListSnapshots {what} is refused"))
+            Violation::new(format!("ListSnapshots {what} is rejected"))
                 .expected("OK with an empty list")
                 .actual(refused),
         ),

@@ -268,7 +268,7 @@ check! {
     /// A token that leads nowhere must not look like the end of the list, nor like its beginning.
     INVALID_TOKEN {
         id: "controller/list-volumes/invalid-token",
-        title: "ListVolumes with a starting_token that it never gave is refused with ABORTED",
+        title: "ListVolumes with a starting_token that it never gave is rejected with ABORTED",
         spec: [req::CTRL_LISTVOL_022],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-accepts-any-token", "list-volumes-invalid-token-as-invalid-argument"],
@@ -325,7 +325,7 @@ check! {
     /// As an unsigned number it is a huge one, and as a capacity it is a crash.
     NEGATIVE_MAX_ENTRIES {
         id: "controller/list-volumes/negative-max-entries",
-        title: "ListVolumes with negative max_entries is refused",
+        title: "ListVolumes with negative max_entries is rejected",
         spec: [req::CTRL_LISTVOL_009, req::GEN_ERR_005, req::GEN_ERR_001],
         needs: [LIST_VOLUMES],
         refuted_by: ["list-volumes-accepts-negative-max", "list-volumes-panics-on-negative-max"],

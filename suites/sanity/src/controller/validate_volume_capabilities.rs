@@ -43,7 +43,7 @@ check! {
     /// A request without the volume cannot be meant for any.
     NO_VOLUME_ID {
         id: "controller/validate-volume-capabilities/no-volume-id",
-        title: "ValidateVolumeCapabilities without volume_id is refused",
+        title: "ValidateVolumeCapabilities without volume_id is rejected",
         spec: [req::CTRL_VALIDATE_007, req::GEN_ERR_004],
         needs: [CONTROLLER],
         refuted_by: ["validate-empty-id-as-not-found", "invalid-argument-as-ok"],
@@ -63,7 +63,7 @@ check! {
     /// Nothing to validate is a mistake of the caller, not a confirmation.
     NO_VOLUME_CAPABILITIES {
         id: "controller/validate-volume-capabilities/no-volume-capabilities",
-        title: "ValidateVolumeCapabilities without volume_capabilities is refused",
+        title: "ValidateVolumeCapabilities without volume_capabilities is rejected",
         spec: [req::CTRL_VALIDATE_010, req::GEN_ERR_004],
         needs: [CONTROLLER, VOLUME],
         refuted_by: ["validate-accepts-missing-capabilities"],

@@ -59,7 +59,7 @@ fn short(cx: &Cx, rule: &'static Requirement) -> CheckResult {
 }
 
 check! {
-    /// Programs go by status and reason, and keep one record of each pair: what has none, or is told twice, they refuse as a whole.
+    /// Programs go by status and reason, and keep one record of each pair: what has none, or is told twice, they reject as a whole.
     ENTRIES {
         id: "every-reply/health/entries",
         title: "everything that is told to be wrong with a volume has a status and a reason, and is told once",

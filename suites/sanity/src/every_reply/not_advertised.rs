@@ -32,7 +32,7 @@ check! {
         }
         if !wrong.is_empty() {
             cx.warn(
-                Violation::new("RPCs that are not advertised are refused with a code that says nothing")
+                Violation::new("RPCs that are not advertised are rejected with a code that says nothing")
                     .expected("UNIMPLEMENTED")
                     .actual(wrong.join("; ")),
             );

@@ -161,7 +161,7 @@ check! {
     /// A caller's mistake has to be told from a group that is gone.
     NO_ID {
         id: "group/delete-volume-group-snapshot/no-group-snapshot-id",
-        title: "DeleteVolumeGroupSnapshot without group_snapshot_id is refused as INVALID_ARGUMENT",
+        title: "DeleteVolumeGroupSnapshot without group_snapshot_id is rejected as INVALID_ARGUMENT",
         spec: [req::GROUP_DELETE_005, req::GEN_ERR_004],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
         refuted_by: ["delete-group-snapshot-accepts-empty-id"],
@@ -202,7 +202,7 @@ check! {
     /// Upstream tools delete without the list, so drivers that do as they are told are only told so.
     NO_MEMBERS {
         id: "group/delete-volume-group-snapshot/no-snapshot-ids",
-        title: "DeleteVolumeGroupSnapshot without snapshot_ids is refused as INVALID_ARGUMENT",
+        title: "DeleteVolumeGroupSnapshot without snapshot_ids is rejected as INVALID_ARGUMENT",
         spec: [req::GROUP_DELETE_008],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["group-snapshot-accepts-missing-members"],
@@ -214,7 +214,7 @@ check! {
     /// A caller that does not know the members has mistaken the group for another.
     OTHER_MEMBERS {
         id: "group/delete-volume-group-snapshot/other-snapshot-ids",
-        title: "DeleteVolumeGroupSnapshot with snapshot_ids that are not those of the group is refused as INVALID_ARGUMENT",
+        title: "DeleteVolumeGroupSnapshot with snapshot_ids that are not those of the group is rejected as INVALID_ARGUMENT",
         spec: [req::GROUP_DELETE_006, req::GROUP_DELETE_012],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["group-snapshot-ignores-member-mismatch", "group-snapshot-member-mismatch-as-internal"],

@@ -46,7 +46,7 @@ check! {
     /// The orchestrator then stops to wait for it.
     DELETED {
         id: "group/get-volume-group-snapshot/deleted-group",
-        title: "GetVolumeGroupSnapshot of a group snapshot that was deleted is refused as NOT_FOUND",
+        title: "GetVolumeGroupSnapshot of a group snapshot that was deleted is rejected as NOT_FOUND",
         spec: [req::GROUP_GET_014],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["get-group-snapshot-unknown-ok"],
@@ -72,7 +72,7 @@ check! {
     /// The id is made up, so a driver may call it malformed.
     UNKNOWN {
         id: "group/get-volume-group-snapshot/unknown-group",
-        title: "GetVolumeGroupSnapshot of a group snapshot that never existed is refused as NOT_FOUND",
+        title: "GetVolumeGroupSnapshot of a group snapshot that never existed is rejected as NOT_FOUND",
         spec: [req::GROUP_GET_014],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
         refuted_by: ["get-group-snapshot-unknown-ok"],
@@ -97,7 +97,7 @@ check! {
     /// A caller's mistake has to be told from a group that is gone.
     NO_ID {
         id: "group/get-volume-group-snapshot/no-group-snapshot-id",
-        title: "GetVolumeGroupSnapshot without group_snapshot_id is refused as INVALID_ARGUMENT",
+        title: "GetVolumeGroupSnapshot without group_snapshot_id is rejected as INVALID_ARGUMENT",
         spec: [req::GROUP_GET_005, req::GEN_ERR_004],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
         refuted_by: ["get-group-snapshot-empty-id-as-not-found", "invalid-argument-as-ok"],
@@ -133,7 +133,7 @@ check! {
     /// Many drivers look up the group alone and do not miss the list: they are only told so.
     NO_MEMBERS {
         id: "group/get-volume-group-snapshot/no-snapshot-ids",
-        title: "GetVolumeGroupSnapshot without snapshot_ids is refused as INVALID_ARGUMENT",
+        title: "GetVolumeGroupSnapshot without snapshot_ids is rejected as INVALID_ARGUMENT",
         spec: [req::GROUP_GET_008],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["group-snapshot-accepts-missing-members"],
@@ -145,7 +145,7 @@ check! {
     /// A caller that does not know the members has mistaken the group for another.
     OTHER_MEMBERS {
         id: "group/get-volume-group-snapshot/other-snapshot-ids",
-        title: "GetVolumeGroupSnapshot with snapshot_ids that are not those of the group is refused as INVALID_ARGUMENT",
+        title: "GetVolumeGroupSnapshot with snapshot_ids that are not those of the group is rejected as INVALID_ARGUMENT",
         spec: [req::GROUP_GET_006, req::GROUP_GET_013],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["group-snapshot-ignores-member-mismatch", "group-snapshot-member-mismatch-as-internal"],

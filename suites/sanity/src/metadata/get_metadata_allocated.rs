@@ -65,7 +65,7 @@ check! {
     /// There is nothing to tell of.
     NO_ID {
         id: "metadata/get-metadata-allocated/no-snapshot-id",
-        title: "GetMetadataAllocated without snapshot_id is refused",
+        title: "GetMetadataAllocated without snapshot_id is rejected",
         spec: [req::META_ALLOC_003, req::META_ALLOC_017],
         needs: [SNAPSHOT_METADATA_SERVICE],
         refuted_by: ["get-metadata-allocated-accepts-empty-id", "get-metadata-allocated-empty-id-as-not-found"],
@@ -228,7 +228,7 @@ check! {
     /// Drivers are known to crash on lists of fewer than no entries.
     NEGATIVE_MAX_RESULTS {
         id: "metadata/get-metadata-allocated/negative-max-results",
-        title: "GetMetadataAllocated with negative max_results is refused",
+        title: "GetMetadataAllocated with negative max_results is rejected",
         spec: [req::META_ALLOC_017],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["invalid-argument-as-internal"],

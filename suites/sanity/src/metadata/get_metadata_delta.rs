@@ -77,7 +77,7 @@ check! {
     /// What was written since nothing is another question.
     NO_BASE {
         id: "metadata/get-metadata-delta/no-base-snapshot-id",
-        title: "GetMetadataDelta without base_snapshot_id is refused",
+        title: "GetMetadataDelta without base_snapshot_id is rejected",
         spec: [req::META_DELTA_003, req::META_DELTA_019],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["get-metadata-delta-accepts-empty-base-id", "get-metadata-delta-empty-id-as-not-found"],
@@ -92,7 +92,7 @@ check! {
     /// There is nothing to tell of.
     NO_TARGET {
         id: "metadata/get-metadata-delta/no-target-snapshot-id",
-        title: "GetMetadataDelta without target_snapshot_id is refused",
+        title: "GetMetadataDelta without target_snapshot_id is rejected",
         spec: [req::META_DELTA_004, req::META_DELTA_019],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["get-metadata-delta-accepts-empty-target-id", "get-metadata-delta-empty-id-as-not-found"],
@@ -141,11 +141,11 @@ check! {
 }
 
 check! {
-    /// What differs between two volumes is nearly everything, and no backup of either. That it is refused is only inferred, and
+    /// What differs between two volumes is nearly everything, and no backup of either. That it is rejected is only inferred, and
     /// no code is named.
     OTHER_VOLUME {
         id: "metadata/get-metadata-delta/other-volume",
-        title: "GetMetadataDelta between snapshots of different volumes is refused",
+        title: "GetMetadataDelta between snapshots of different volumes is rejected",
         spec: [req::META_DELTA_023],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["get-metadata-delta-mixes-volumes"],
@@ -160,7 +160,7 @@ check! {
         ensure!(
             blocks == 0,
             "GetMetadataDelta compares snapshots of different volumes";
-            expected: "INVALID_ARGUMENT, or another refusal",
+            expected: "INVALID_ARGUMENT, or another rejection",
             actual: format!("OK, with {blocks} tuples in the first messages")
         );
         Ok(())
@@ -292,7 +292,7 @@ check! {
     /// Drivers are known to crash on lists of fewer than no entries.
     NEGATIVE_MAX_RESULTS {
         id: "metadata/get-metadata-delta/negative-max-results",
-        title: "GetMetadataDelta with negative max_results is refused",
+        title: "GetMetadataDelta with negative max_results is rejected",
         spec: [req::META_DELTA_019],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["invalid-argument-as-internal"],

@@ -315,7 +315,7 @@ pub(super) async fn negative_max_results<Q: Question>(cx: &Cx, question: &Q) -> 
         }
     };
     cx.warn(
-        Violation::new(format!("{} with negative max_results is not refused as invalid", Q::RPC))
+        Violation::new(format!("{} with negative max_results is not rejected as invalid", Q::RPC))
             .of(Q::RULES.invalid)
             .expected("INVALID_ARGUMENT")
             .actual(actual),

@@ -82,7 +82,7 @@ check! {
         title: "NodeExpandVolume of a published volume that has grown is OK",
         spec: [req::NODE_EXPAND_001, req::NODE_EXPAND_024],
         needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
-        refuted_by: ["node-expand-volume-unimplemented", "node-expand-answers-wrong-size"],
+        refuted_by: ["node-expand-volume-unimplemented", "node-expand-answers-wrong-size", "node-expand-fails-on-devices"],
         replaces: ["Node Service NodeExpandVolume should work if node-expand is called after node-publish"],
         plain: ["NodeExpandVolume"],
         access: Each,

@@ -154,7 +154,7 @@ check! {
 }
 
 check! {
-    /// Keys become label keys of the node, which Kubernetes refuses in any other form.
+    /// Keys become label keys of the node, which Kubernetes rejects in any other form.
     TOPOLOGY_FORM {
         id: "node/node-get-info/topology-form",
         title: "keys and values of the node's topology have the form of labels",

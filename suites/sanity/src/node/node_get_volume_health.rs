@@ -22,7 +22,7 @@ check! {
     /// There is nothing to look up.
     NO_VOLUME_ID {
         id: "node/node-get-volume-health/no-volume-id",
-        title: "NodeGetVolumeHealth without volume_id is refused",
+        title: "NodeGetVolumeHealth without volume_id is rejected",
         spec: [req::NODE_HEALTH_002, req::GEN_ERR_004],
         needs: [NODE, NODE_GET_VOLUME_HEALTH],
         refuted_by: ["node-get-volume-health-empty-id-as-not-found", "invalid-argument-as-ok"],

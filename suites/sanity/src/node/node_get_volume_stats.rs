@@ -100,6 +100,7 @@ check! {
             "node-get-volume-stats-used-negative",
             "node-get-volume-stats-available-negative",
             "node-get-volume-stats-total-zero",
+            "node-get-volume-stats-available-exceeds-total",
         ],
         access: Each,
     }
@@ -116,6 +117,15 @@ check! {
                     of: rule,
                     expected: "0 or more",
                     actual: wire(&usage)
+                );
+            }
+            // What is meant by total where storage is shared, the specification leaves open.
+            if usage.total > 0 && usage.available.max(usage.used) > usage.total {
+                cx.warn(
+                    Violation::new("available or used of a usage exceeds total")
+                        .of(if usage.available > usage.total { &req::MSG_USAGE_001 } else { &req::MSG_USAGE_003 })
+                        .expected(format!("no more than {}", usage.total))
+                        .actual(wire(&usage)),
                 );
             }
             // File systems without a fixed number of inodes report 0 of them.

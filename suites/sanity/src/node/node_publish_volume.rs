@@ -42,7 +42,7 @@ check! {
     /// A node plugin without state cannot know better, so success is only remarked on.
     UNKNOWN_VOLUME {
         id: "node/node-publish-volume/unknown-volume",
-        title: "NodePublishVolume of a volume that does not exist is refused",
+        title: "NodePublishVolume of a volume that does not exist is rejected",
         spec: [req::NODE_PUBLISH_039],
         needs: [NODE],
         refuted_by: ["node-publish-unknown-volume-ok"],
@@ -61,7 +61,7 @@ check! {
     /// be used that way, which is not visible from here, so it is only remarked on.
     BEYOND_VOLUME {
         id: "node/node-publish-volume/unsupported-access-type",
-        title: "NodePublishVolume with an access type that the volume lacks is refused as FAILED_PRECONDITION",
+        title: "NodePublishVolume with an access type that the volume lacks is rejected as FAILED_PRECONDITION",
         spec: [req::NODE_PUBLISH_041],
         needs: [NODE, CREATE_DELETE_VOLUME],
         refuted_by: ["node-publish-accepts-any-capability"],

@@ -58,7 +58,7 @@ check! {
     /// A caller's mistake has to be told from a volume that is gone.
     NO_VOLUME_ID {
         id: "node/node-stage-volume/no-volume-id",
-        title: "NodeStageVolume without volume_id is refused as INVALID_ARGUMENT",
+        title: "NodeStageVolume without volume_id is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_STAGE_009, req::GEN_ERR_004],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
         refuted_by: ["node-stage-empty-id-as-not-found", "invalid-argument-as-ok"],
@@ -75,7 +75,7 @@ check! {
     /// An empty path must not become the root or the working directory of the driver.
     NO_STAGING_PATH {
         id: "node/node-stage-volume/no-staging-target-path",
-        title: "NodeStageVolume without staging_target_path is refused as INVALID_ARGUMENT",
+        title: "NodeStageVolume without staging_target_path is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_STAGE_013, req::GEN_ERR_004],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
         refuted_by: ["node-stage-accepts-missing-path"],
@@ -93,7 +93,7 @@ check! {
     /// A driver that guesses how a volume is meant to be used may format a block volume.
     NO_CAPABILITY {
         id: "node/node-stage-volume/no-volume-capability",
-        title: "NodeStageVolume without volume_capability is refused as INVALID_ARGUMENT",
+        title: "NodeStageVolume without volume_capability is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_STAGE_017, req::GEN_ERR_004],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
         refuted_by: ["node-stage-accepts-missing-capability"],
@@ -111,7 +111,7 @@ check! {
     /// Both halves of a capability are needed to know what to do.
     INCOMPLETE_CAPABILITY {
         id: "node/node-stage-volume/incomplete-volume-capability",
-        title: "NodeStageVolume with an incomplete volume_capability is refused as INVALID_ARGUMENT",
+        title: "NodeStageVolume with an incomplete volume_capability is rejected as INVALID_ARGUMENT",
         spec: [req::MSG_VOLCAP_012, req::MSG_VOLCAP_013, req::MSG_VOLCAP_010],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
         refuted_by: ["node-stage-accepts-incomplete-capability"],
@@ -135,7 +135,7 @@ check! {
     /// A node plugin without state cannot know better, so success is only remarked on.
     UNKNOWN_VOLUME {
         id: "node/node-stage-volume/unknown-volume",
-        title: "NodeStageVolume of a volume that does not exist is refused",
+        title: "NodeStageVolume of a volume that does not exist is rejected",
         spec: [req::NODE_STAGE_021],
         needs: [NODE, STAGE_UNSTAGE_VOLUME],
         refuted_by: ["node-stage-unknown-volume-ok"],
@@ -151,7 +151,7 @@ check! {
     /// Staging that does nothing finds every capability alike, so success is only remarked on.
     OTHER_CAPABILITY {
         id: "node/node-stage-volume/other-access-type",
-        title: "NodeStageVolume of a volume staged with another access type is refused as ALREADY_EXISTS",
+        title: "NodeStageVolume of a volume staged with another access type is rejected as ALREADY_EXISTS",
         spec: [req::NODE_STAGE_022],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
         refuted_by: ["node-stage-ignores-capability-conflict", "node-stage-conflict-as-internal"],
@@ -207,7 +207,7 @@ check! {
 }
 
 check! {
-    /// A driver may stage anything and refuse when it publishes. Where it does neither, the volume may be of use that way all
+    /// A driver may stage anything and reject when it publishes. Where it does neither, the volume may be of use that way all
     /// the same, so that it is only remarked on.
     BEYOND_VOLUME {
         id: "node/node-stage-volume/unsupported-access-type",

@@ -101,7 +101,7 @@ check! {
     /// A caller's mistake has to be told from a volume that is gone.
     NO_VOLUME_ID {
         id: "node/node-unpublish-volume/no-volume-id",
-        title: "NodeUnpublishVolume without volume_id is refused as INVALID_ARGUMENT",
+        title: "NodeUnpublishVolume without volume_id is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_UNPUBLISH_008, req::GEN_ERR_004],
         needs: [NODE],
         refuted_by: ["node-unpublish-accepts-empty-id"],
@@ -119,7 +119,7 @@ check! {
     /// An empty path must not become the root or the working directory of the driver.
     NO_TARGET_PATH {
         id: "node/node-unpublish-volume/no-target-path",
-        title: "NodeUnpublishVolume without target_path is refused as INVALID_ARGUMENT",
+        title: "NodeUnpublishVolume without target_path is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_UNPUBLISH_011, req::GEN_ERR_004],
         needs: [NODE, VOLUME],
         refuted_by: ["node-unpublish-accepts-missing-path"],

@@ -53,7 +53,7 @@ check! {
         ensure!(
             again != Code::AlreadyExists || at_first == Code::AlreadyExists,
             "a volume that was unstaged is taken for a staged one";
-            expected: "the volume is staged with another access type, or refused for that alone",
+            expected: "the volume is staged with another access type, or rejected for that alone",
             actual: "ALREADY_EXISTS"
         );
         Ok(())
@@ -109,7 +109,7 @@ check! {
     /// A caller's mistake has to be told from a volume that is gone.
     NO_VOLUME_ID {
         id: "node/node-unstage-volume/no-volume-id",
-        title: "NodeUnstageVolume without volume_id is refused as INVALID_ARGUMENT",
+        title: "NodeUnstageVolume without volume_id is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_UNSTAGE_010, req::GEN_ERR_004],
         needs: [NODE, STAGE_UNSTAGE_VOLUME],
         refuted_by: ["node-unstage-accepts-empty-id"],
@@ -127,7 +127,7 @@ check! {
     /// An empty path must not become the root or the working directory of the driver.
     NO_STAGING_PATH {
         id: "node/node-unstage-volume/no-staging-target-path",
-        title: "NodeUnstageVolume without staging_target_path is refused as INVALID_ARGUMENT",
+        title: "NodeUnstageVolume without staging_target_path is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_UNSTAGE_011, req::GEN_ERR_004],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
         refuted_by: ["node-unstage-accepts-missing-path"],
@@ -191,10 +191,10 @@ check! {
 }
 
 check! {
-    /// Whoever was refused, or heard nothing, gives the volume back before it tries anew.
+    /// Whoever was rejected, or heard nothing, gives the volume back before it tries anew.
     AFTER_REFUSAL {
         id: "node/node-unstage-volume/after-refused-staging",
-        title: "NodeUnstageVolume after a NodeStageVolume that was refused is OK",
+        title: "NodeUnstageVolume after a NodeStageVolume that was rejected is OK",
         spec: [req::NODE_UNSTAGE_008],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["lock-never-released-after-error"],
@@ -213,7 +213,7 @@ check! {
             return Err(Stop::skip("the driver stages with whichever access type"));
         }
         let reply = cx.node_unstage(&attached.volume.id, &staging_path).await;
-        reply.must("answer OK where staging was refused, and so nothing is staged")?;
+        reply.must("answer OK where staging was rejected, and so nothing is staged")?;
         Ok(())
     }
 }

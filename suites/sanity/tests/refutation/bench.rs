@@ -49,6 +49,7 @@ pub(crate) fn everything_set() -> Config {
         size_max_bytes: Some(16 << 40),
         mutable_parameters: pairs(&[("iops", "3000"), ("tier", "gold")]),
         attach_limit: true,
+        exclusive: true,
         allow_harm: false,
         secrets: [("CreateVolume", "user"), ("ControllerPublishVolume", "token")]
             .map(|(rpc, key)| (rpc.to_owned(), Secret(pairs(&[(key, "mock-7f3a91c2d45e")]))))
@@ -101,6 +102,8 @@ async fn run(
     config.health =
         HealthHooks { make_ill: Some(make_ill), make_well: Some(make_well), ..Default::default() };
     mock.health_dir = Some(dir.path().to_owned());
+    config.inspect_command = Some(csi_mock_driver::inspect::command(dir.path()));
+    mock.inspect_dir = Some(dir.path().to_owned());
     let driver = MockDriver::new(mock)?;
     let (stop_driver, stopped) = watch::channel(());
     let mut serving = JoinSet::new();

@@ -1,5 +1,6 @@
 //! Right calls, and the same calls with something wrong.
 
+use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
 use csi_proto::Service;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
@@ -12,25 +13,29 @@ const TOO_LARGE_BYTES: i64 = i64::MAX - (i64::MAX % (1 << 30));
 pub(super) enum Kind {
     CreateVolume,
     Expand,
+    Modify,
     Attach,
     Detach,
     Stage,
     Unstage,
     Publish,
     Unpublish,
+    NodeExpand,
     CreateSnapshot,
     CreateGroupSnapshot,
 }
 
-const ALL: [Kind; 10] = [
+const ALL: [Kind; 12] = [
     Kind::CreateVolume,
     Kind::Expand,
+    Kind::Modify,
     Kind::Attach,
     Kind::Detach,
     Kind::Stage,
     Kind::Unstage,
     Kind::Publish,
     Kind::Unpublish,
+    Kind::NodeExpand,
     Kind::CreateSnapshot,
     Kind::CreateGroupSnapshot,
 ];
@@ -40,12 +45,14 @@ const ALL: [Kind; 10] = [
 pub(super) enum Asked {
     CreateVolume(Box<v1::CreateVolumeRequest>),
     Expand(v1::ControllerExpandVolumeRequest),
+    Modify(v1::ControllerModifyVolumeRequest),
     Attach(v1::ControllerPublishVolumeRequest),
     Detach(v1::ControllerUnpublishVolumeRequest),
     Stage(v1::NodeStageVolumeRequest),
     Unstage(v1::NodeUnstageVolumeRequest),
     Publish(v1::NodePublishVolumeRequest),
     Unpublish(v1::NodeUnpublishVolumeRequest),
+    NodeExpand(v1::NodeExpandVolumeRequest),
     CreateSnapshot(v1::CreateSnapshotRequest),
     CreateGroupSnapshot(v1::CreateVolumeGroupSnapshotRequest),
 }
@@ -61,9 +68,11 @@ impl Kind {
         let is_there = |kind: &Kind| match kind {
             Kind::CreateVolume => true,
             Kind::Expand => has(Capability::ExpandVolume),
+            Kind::Modify => has(Capability::ModifyVolume) && !cx.config().mutable_parameters.is_empty(),
             Kind::Attach | Kind::Detach => has_node && has(Capability::PublishUnpublishVolume),
             Kind::Stage | Kind::Unstage => has_node && has(Capability::StageUnstageVolume),
             Kind::Publish | Kind::Unpublish => has_node,
+            Kind::NodeExpand => has_node && has(Capability::NodeExpandVolume),
             Kind::CreateSnapshot => has(Capability::CreateDeleteSnapshot),
             Kind::CreateGroupSnapshot => has(Capability::CreateDeleteGetVolumeGroupSnapshot),
         };
@@ -79,6 +88,11 @@ impl Kind {
                 volume_id: volume.id,
                 capacity_range: Some(at_least(cx.expand_size_bytes())),
                 volume_capability: Some(cx.capability()),
+                ..Default::default()
+            }),
+            Kind::Modify => Asked::Modify(v1::ControllerModifyVolumeRequest {
+                volume_id: volume.id,
+                mutable_parameters: cx.config().mutable_parameters.clone(),
                 ..Default::default()
             }),
             Kind::Attach => Asked::Attach(cx.controller_publish_request(&volume, &cx.node_id().await?)),
@@ -110,6 +124,19 @@ impl Kind {
             Kind::Unpublish => {
                 Asked::unpublish(&cx.published(cx.staged(cx.attached(volume).await?).await?).await?)
             }
+            Kind::NodeExpand => {
+                let size_bytes = volume.size_bytes;
+                let published = cx.published(cx.staged(cx.attached(volume).await?).await?).await?;
+                Asked::NodeExpand(v1::NodeExpandVolumeRequest {
+                    volume_id: published.staged.attached.volume.id,
+                    volume_path: published.target_path,
+                    staging_target_path: published.staged.staging_path,
+                    // What it has, so that the controller has nothing to do before.
+                    capacity_range: (size_bytes > 0).then(|| at_least(size_bytes)),
+                    volume_capability: Some(cx.capability()),
+                    ..Default::default()
+                })
+            }
             Kind::CreateSnapshot => Asked::CreateSnapshot(cx.create_snapshot_request(&volume.id)),
             Kind::CreateGroupSnapshot => {
                 Asked::CreateGroupSnapshot(cx.create_group_snapshot_request(&[&volume.id]))
@@ -132,12 +159,14 @@ impl Asked {
         match self {
             Asked::CreateVolume(_) => "CreateVolume",
             Asked::Expand(_) => "ControllerExpandVolume",
+            Asked::Modify(_) => "ControllerModifyVolume",
             Asked::Attach(_) => "ControllerPublishVolume",
             Asked::Detach(_) => "ControllerUnpublishVolume",
             Asked::Stage(_) => "NodeStageVolume",
             Asked::Unstage(_) => "NodeUnstageVolume",
             Asked::Publish(_) => "NodePublishVolume",
             Asked::Unpublish(_) => "NodeUnpublishVolume",
+            Asked::NodeExpand(_) => "NodeExpandVolume",
             Asked::CreateSnapshot(_) => "CreateSnapshot",
             Asked::CreateGroupSnapshot(_) => "CreateVolumeGroupSnapshot",
         }
@@ -157,6 +186,8 @@ impl Asked {
         match self.clone() {
             Asked::CreateVolume(request) => answer(cx.create_volume(*request), insists).await,
             Asked::Expand(request) => answer(cx.call(request), insists).await,
+            Asked::Modify(request) => answer(cx.call(request), insists).await,
+            Asked::NodeExpand(request) => answer(cx.call(request), insists).await,
             Asked::Attach(request) => answer(cx.controller_publish(request), insists).await,
             Asked::Detach(request) => {
                 answer(cx.controller_unpublish(&request.volume_id, &request.node_id), insists).await
@@ -174,11 +205,12 @@ impl Asked {
         }
     }
 
-    /// The calls that a driver has reason to refuse, one wrong thing in each.
+    /// The calls that a driver has reason to reject, one wrong thing in each.
     pub(super) fn wrong(&self, cx: &Cx) -> Vec<Wrong> {
         match self {
             Asked::CreateVolume(request) => wrong_volumes(cx, request),
-            Asked::Expand(request) => wrong_expansions(request),
+            Asked::Expand(request) => wrong_expansions(cx, request),
+            Asked::Modify(request) => wrong_modifications(request),
             Asked::Attach(request) => {
                 let right = || request.clone();
                 vec![
@@ -193,6 +225,13 @@ impl Asked {
                         "without access mode",
                         Asked::Attach(v1::ControllerPublishVolumeRequest {
                             volume_capability: modeless(cx),
+                            ..right()
+                        }),
+                    ),
+                    (
+                        "with an access type that it was not made for",
+                        Asked::Attach(v1::ControllerPublishVolumeRequest {
+                            volume_capability: Some(other_access(cx)),
                             ..right()
                         }),
                     ),
@@ -222,6 +261,7 @@ impl Asked {
                 let wrong = v1::NodeUnpublishVolumeRequest { target_path, ..request.clone() };
                 vec![("without target_path", Asked::Unpublish(wrong))]
             }
+            Asked::NodeExpand(request) => wrong_node_expansions(request),
             Asked::CreateSnapshot(request) => {
                 let of = |source_volume_id| {
                     Asked::CreateSnapshot(v1::CreateSnapshotRequest { source_volume_id, ..request.clone() })
@@ -265,6 +305,17 @@ fn crossed(required_bytes: i64) -> v1::CapacityRange {
     v1::CapacityRange { required_bytes, limit_bytes: (required_bytes - 1).max(1) }
 }
 
+/// What a volume of these checks is not made for.
+fn other_access(cx: &Cx) -> v1::VolumeCapability {
+    cx.capability_for(cx.access().other(), Mode::SingleNodeWriter)
+}
+
+/// The same with a key that no driver has.
+fn with_unknown_key(pairs: &Pairs) -> Pairs {
+    let unknown = ("csi-sanity-no-such-key".to_owned(), "x".to_owned());
+    pairs.clone().into_iter().chain([unknown]).collect()
+}
+
 fn modeless(cx: &Cx) -> Option<v1::VolumeCapability> {
     Some(v1::VolumeCapability { access_mode: None, ..cx.capability() })
 }
@@ -295,7 +346,32 @@ fn wrong_volumes(cx: &Cx, request: &v1::CreateVolumeRequest) -> Vec<Wrong> {
         ("with a file system that does not exist", with(vec![unknown_fs_type(cx)])),
         ("with limit_bytes below required_bytes", sized(crossed(cx.volume_size_bytes()))),
         ("with a size that no storage has", sized(at_least(TOO_LARGE_BYTES))),
+        (
+            "with a parameter that does not exist",
+            asked(v1::CreateVolumeRequest {
+                parameters: with_unknown_key(&request.parameters),
+                ..request.clone()
+            }),
+        ),
     ];
+    if has(Capability::ModifyVolume) {
+        let mutable_parameters = with_unknown_key(&request.mutable_parameters);
+        wrong.push((
+            "with a mutable parameter that does not exist",
+            asked(v1::CreateVolumeRequest { mutable_parameters, ..request.clone() }),
+        ));
+    }
+    if has(Capability::VolumeAccessibilityConstraints) {
+        let nowhere = v1::Topology { segments: with_unknown_key(&Pairs::new()) };
+        let requirement = v1::TopologyRequirement { requisite: vec![nowhere], preferred: Vec::new() };
+        wrong.push((
+            "in a place that does not exist",
+            asked(v1::CreateVolumeRequest {
+                accessibility_requirements: Some(requirement),
+                ..request.clone()
+            }),
+        ));
+    }
     if has(Capability::CreateDeleteSnapshot) {
         let snapshot_id = cx.unknown_snapshot_id();
         wrong.push((
@@ -310,7 +386,7 @@ fn wrong_volumes(cx: &Cx, request: &v1::CreateVolumeRequest) -> Vec<Wrong> {
     wrong
 }
 
-fn wrong_expansions(request: &v1::ControllerExpandVolumeRequest) -> Vec<Wrong> {
+fn wrong_expansions(cx: &Cx, request: &v1::ControllerExpandVolumeRequest) -> Vec<Wrong> {
     let with = |capacity_range| {
         Asked::Expand(v1::ControllerExpandVolumeRequest { capacity_range, ..request.clone() })
     };
@@ -320,6 +396,37 @@ fn wrong_expansions(request: &v1::ControllerExpandVolumeRequest) -> Vec<Wrong> {
         ("with limit_bytes below required_bytes", with(Some(crossed(required_bytes)))),
         ("to less than the volume has", with(Some(v1::CapacityRange { required_bytes: 0, limit_bytes: 1 }))),
         ("to a size that no storage has", with(Some(at_least(TOO_LARGE_BYTES)))),
+        (
+            "with an access type that it was not made for",
+            Asked::Expand(v1::ControllerExpandVolumeRequest {
+                volume_capability: Some(other_access(cx)),
+                ..request.clone()
+            }),
+        ),
+    ]
+}
+
+fn wrong_modifications(request: &v1::ControllerModifyVolumeRequest) -> Vec<Wrong> {
+    let with = |mutable_parameters| {
+        Asked::Modify(v1::ControllerModifyVolumeRequest { mutable_parameters, ..request.clone() })
+    };
+    vec![
+        ("without mutable_parameters", with(Pairs::new())),
+        ("with a parameter that does not exist", with(with_unknown_key(&request.mutable_parameters))),
+    ]
+}
+
+fn wrong_node_expansions(request: &v1::NodeExpandVolumeRequest) -> Vec<Wrong> {
+    let at = |volume_path| Asked::NodeExpand(v1::NodeExpandVolumeRequest { volume_path, ..request.clone() });
+    let to = |range| {
+        Asked::NodeExpand(v1::NodeExpandVolumeRequest { capacity_range: Some(range), ..request.clone() })
+    };
+    let required_bytes = request.capacity_range.map_or(1 << 30, |range| range.required_bytes);
+    vec![
+        ("without volume_path", at(String::new())),
+        ("with a volume_path where nothing is published", at(format!("{}-elsewhere", request.volume_path))),
+        ("with limit_bytes below required_bytes", to(crossed(required_bytes))),
+        ("to a size that no storage has", to(at_least(TOO_LARGE_BYTES))),
     ]
 }
 
@@ -331,6 +438,7 @@ fn wrong_stagings(cx: &Cx, request: &v1::NodeStageVolumeRequest) -> Vec<Wrong> {
         ("without volume_capability", with(None)),
         ("without access mode", with(modeless(cx))),
         ("with a file system that does not exist", with(Some(unknown_fs_type(cx)))),
+        ("with an access type that it was not made for", with(Some(other_access(cx)))),
         ("without staging_target_path", Asked::Stage(pathless)),
     ]
 }
@@ -343,6 +451,7 @@ fn wrong_publications(cx: &Cx, request: &v1::NodePublishVolumeRequest) -> Vec<Wr
     let mut wrong = vec![
         ("without volume_capability", with(None)),
         ("without access mode", with(modeless(cx))),
+        ("with an access type that it was not made for", with(Some(other_access(cx)))),
         ("without target_path", Asked::Publish(targetless)),
     ];
     if !request.staging_target_path.is_empty() {

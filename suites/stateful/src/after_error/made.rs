@@ -15,10 +15,10 @@ use crate::facts::{Change, Facts, Objects};
 const TIMES: usize = 3;
 
 check! {
-    /// Nobody knows of what a refused call has made, so that nobody deletes it.
+    /// Nobody knows of what a rejected call has made, so that nobody deletes it.
     pub(super) NOTHING_MADE {
         id: "after-error/nothing-made",
-        title: "a call that is refused with a definite no makes and changes nothing",
+        title: "a call that is rejected with a definite no makes and changes nothing",
         spec: [AFTER_ERROR_003],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -70,7 +70,7 @@ async fn after_refusals(cx: &Cx, kind: Kind) -> CheckResult {
             before = Before::look(&scope, &objects, published.as_ref()).await?;
             continue;
         };
-        let after = format!("{} {what} was refused with {refused}", right.method());
+        let after = format!("{} {what} was rejected with {refused}", right.method());
         before.is_still(&scope, &objects, published.as_ref(), &after).await?;
         if kind.makes() {
             made(&scope, &known, &wrong, &after).await?;

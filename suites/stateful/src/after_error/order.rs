@@ -30,8 +30,8 @@ const UNUSUAL: [&[Undo]; 7] = [
 ];
 
 check! {
-    /// Nodes are drained by force, finalizers removed by hand, and controllers started anew in the middle of it. What is refused
-    /// then must not be refused for ever.
+    /// Nodes are drained by force, finalizers removed by hand, and controllers started anew in the middle of it. What is rejected
+    /// then must not be rejected for ever.
     pub(super) UNUSUAL_ORDER {
         id: "after-error/unusual-order",
         title: "what was undone or deleted too early is undone by the right order of calls afterwards",
@@ -129,7 +129,7 @@ async fn undone(cx: &Cx, unusual: &[Undo]) -> CheckResult {
                 "a volume is mounted still when everything was undone, after an unusual order of calls",
             )
             .expected(
-                "no mount: DeleteVolume of a volume in use is refused, or what is left of it can be undone",
+                "no mount: DeleteVolume of a volume in use is rejected, or what is left of it can be undone",
             )
             .actual(format!("{}, and then the right order", story.join(", "))),
         );

@@ -15,10 +15,10 @@ use crate::facts::{Change, Facts, Objects};
 const GIVEN_UP_MAX: Duration = Duration::from_millis(4);
 
 check! {
-    /// What is cleaned up behind a refusal must be its own: a workload that has done nothing wrong loses its volume otherwise.
+    /// What is cleaned up behind a rejection must be its own: a workload that has done nothing wrong loses its volume otherwise.
     pub(super) UNTOUCHED {
         id: "after-error/others-untouched",
-        title: "calls that are refused or given up leave other volumes and snapshots as they are",
+        title: "calls that are rejected or given up leave other volumes and snapshots as they are",
         spec: [AFTER_ERROR_002],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -46,7 +46,7 @@ check! {
             let right = kind.ready(&scope, &volume).await?;
             for (what, wrong) in right.wrong(&scope) {
                 if let Some(refused) = refused(&scope, &wrong).await? {
-                    let after = format!("{} {what} was refused with {refused}", right.method());
+                    let after = format!("{} {what} was rejected with {refused}", right.method());
                     others.look(cx, &after).await?;
                 }
             }

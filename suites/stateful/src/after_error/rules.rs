@@ -13,16 +13,16 @@ const fn rule(id: &'static str, when: &'static str, expect: &'static str) -> Req
 
 /// The next call.
 pub static AFTER_ERROR_001: Requirement =
-    rule("AFTER-ERROR-001", "a call was refused", "the right call for the same object works");
+    rule("AFTER-ERROR-001", "a call was rejected", "the right call for the same object works");
 
 /// Other objects.
 pub static AFTER_ERROR_002: Requirement =
-    rule("AFTER-ERROR-002", "a call was refused or given up", "other objects are as they were");
+    rule("AFTER-ERROR-002", "a call was rejected or given up", "other objects are as they were");
 
 /// What is left of it.
 pub static AFTER_ERROR_003: Requirement = rule(
     "AFTER-ERROR-003",
-    "a call was refused with a code that says that nothing was done",
+    "a call was rejected with a code that says that nothing was done",
     "nothing was made or changed by it",
 );
 

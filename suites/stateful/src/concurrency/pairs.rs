@@ -54,6 +54,31 @@ pub(super) async fn run(
     Ok(())
 }
 
+/// Calls of each lane that expands.
+pub(super) const EXPANSION_CALLS: u32 = 5;
+
+/// Several volumes in parallel, each made, expanded to two sizes at the same moment, asked for again, and deleted.
+///
+/// # Errors
+/// Broken if a path cannot be made.
+pub(super) async fn expand(
+    recorder: &Recorder,
+    probed: &Arc<ProbedDriver>,
+    lanes: u16,
+    until: Instant,
+) -> CheckResult {
+    let mut running = JoinSet::new();
+    for number in 0..lanes {
+        let (profile, usage) = (probed.profile.clone(), probed.usage);
+        let lane = Lane { number, profile, usage, recorder: recorder.clone(), until };
+        running.spawn(async move { lane.expand().await });
+    }
+    while let Some(ended) = running.join_next().await {
+        ended.map_err(|panic| Stop::broken(format!("a caller failed: {panic}")))??;
+    }
+    Ok(())
+}
+
 /// How far a volume is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Point {
@@ -90,6 +115,18 @@ impl Lane {
             }
         }
         Ok(())
+    }
+
+    /// Two expansions at once of a volume, whose size is then told by the answer to a repeated CreateVolume.
+    async fn expand(&self) -> CheckResult {
+        if !self.insist(self.create(self.profile.size_bytes)).await? {
+            return Ok(());
+        }
+        let Some(volume) = self.volume() else { return Ok(()) };
+        let calls = self.profile.expansions().map(|size| VolumeCall::ControllerExpandVolume { volume, size });
+        self.recorder.at_once(self.worker(), calls.map(Call::from)).await?;
+        self.insist(self.create(self.profile.size_bytes)).await?;
+        self.insist(VolumeCall::DeleteVolume { volume }.into()).await.map(drop)
     }
 
     /// The points that this driver has.
@@ -211,8 +248,8 @@ impl Lane {
             calls.push(SnapshotCall::CreateSnapshot { name, volume }.into());
         }
         if self.profile.has(Capability::ExpandVolume) {
-            let size = Size::at_least(self.profile.larger_bytes);
-            calls.push(VolumeCall::ControllerExpandVolume { volume, size }.into());
+            let expand = |size| VolumeCall::ControllerExpandVolume { volume, size };
+            calls.extend(self.profile.expansions().map(expand).map(Call::from));
         }
         if self.profile.has(Capability::ListVolumes) {
             calls.push(Call::List(List::Volumes));

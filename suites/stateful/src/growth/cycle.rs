@@ -17,6 +17,7 @@ pub(super) enum Cycle {
     Looks,
     Volumes,
     Copies,
+    Clones,
     Snapshots,
     GroupSnapshots,
     Attachments,
@@ -50,9 +51,8 @@ impl Cycle {
     pub(super) fn rule(self) -> &'static Requirement {
         use Cycle::*;
         match self {
-            Looks | Volumes | Copies | Snapshots | GroupSnapshots | Attachments | Stagings | Publications => {
-                &GROWTH_001
-            }
+            Looks | Volumes | Copies | Clones | Snapshots | GroupSnapshots | Attachments | Stagings
+            | Publications => &GROWTH_001,
             RefusedVolumes | RefusedSnapshots | RefusedAttachments | RefusedStagings
             | RefusedPublications => &GROWTH_002,
             GivenUp | Connections => &GROWTH_003,
@@ -65,16 +65,17 @@ impl Cycle {
             Cycle::Looks => "each round of calls that only look",
             Cycle::Volumes => "each CreateVolume that was undone",
             Cycle::Copies => "each CreateVolume from a source that was undone",
+            Cycle::Clones => "each CreateVolume from a volume that was undone",
             Cycle::Snapshots => "each CreateSnapshot that was undone",
             Cycle::GroupSnapshots => "each CreateVolumeGroupSnapshot that was undone",
             Cycle::Attachments => "each ControllerPublishVolume that was undone",
             Cycle::Stagings => "each NodeStageVolume that was undone",
             Cycle::Publications => "each NodePublishVolume that was undone",
-            Cycle::RefusedVolumes => "each round of CreateVolume and DeleteVolume that were refused",
-            Cycle::RefusedSnapshots => "each round of CreateSnapshot and DeleteSnapshot that were refused",
-            Cycle::RefusedAttachments => "each round of ControllerPublishVolume that was refused",
-            Cycle::RefusedStagings => "each round of NodeStageVolume that was refused",
-            Cycle::RefusedPublications => "each round of NodePublishVolume that was refused",
+            Cycle::RefusedVolumes => "each round of CreateVolume and DeleteVolume that were rejected",
+            Cycle::RefusedSnapshots => "each round of CreateSnapshot and DeleteSnapshot that were rejected",
+            Cycle::RefusedAttachments => "each round of ControllerPublishVolume that was rejected",
+            Cycle::RefusedStagings => "each round of NodeStageVolume that was rejected",
+            Cycle::RefusedPublications => "each round of NodePublishVolume that was rejected",
             Cycle::GivenUp => "each CreateVolume that was given up, made again and undone",
             Cycle::Connections => "each connection that was broken",
         }
@@ -88,6 +89,10 @@ impl Cycle {
             Cycle::Copies => {
                 scene.volume = cx.new_volume().await?;
                 scene.source = Some(source(cx, &scene.volume).await?);
+            }
+            Cycle::Clones => {
+                let volume_id = cx.new_volume().await?.volume_id;
+                scene.source = Some(Source::Volume(VolumeSource { volume_id }));
             }
             Cycle::Snapshots | Cycle::GroupSnapshots => scene.volume = cx.new_volume().await?,
             Cycle::Attachments => {
@@ -130,7 +135,7 @@ impl Cycle {
         match self {
             Cycle::Looks => look(cx).await?,
             Cycle::Volumes => drop(cx.new_volume().await?),
-            Cycle::Copies => {
+            Cycle::Copies | Cycle::Clones => {
                 let volume_content_source = Some(v1::VolumeContentSource { r#type: scene.source.clone() });
                 let request = v1::CreateVolumeRequest { volume_content_source, ..cx.create_volume_request() };
                 cx.create_volume(request).setup("a copy").await?;

@@ -21,7 +21,7 @@ pub static GROWTH_001: Requirement = rule(
 /// Calls that are refused.
 pub static GROWTH_002: Requirement = rule(
     "GROWTH-002",
-    "calls are refused again and again",
+    "calls are rejected again and again",
     "what the driver takes up does not grow with each of them",
 );
 

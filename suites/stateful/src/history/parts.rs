@@ -323,7 +323,7 @@ fn same_id(id: Id, name: Name) -> Breach {
 fn says_nothing(call: &Call, code: Code) -> Breach {
     Breach {
         rule: &req::GEN_CONC_003,
-        message: format!("{} is refused while other calls are under way", call.method()),
+        message: format!("{} is rejected while other calls are under way", call.method()),
         expected: "OK, or ABORTED, which tells the caller that another call is pending".to_owned(),
         actual: code_name(code).to_owned(),
         code: Some(code),

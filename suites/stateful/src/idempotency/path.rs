@@ -79,6 +79,20 @@ impl<'a> Path<'a> {
         Some((calls, VolumeCall::NodePublishVolume { volume, node, target, usage, readonly }.into()))
     }
 
+    /// For each step to a workload: the calls before it, the step, what undoes it, and all that comes after it and back.
+    pub(super) fn steps_with_their_places(&self) -> Vec<(Vec<Call>, Call, Call, Vec<Call>)> {
+        let steps = self.steps();
+        let place = |at: usize| {
+            let before =
+                std::iter::once(self.create()).chain(steps[..at].iter().map(|(forth, _)| forth.clone()));
+            let beyond = steps[at + 1..].iter().map(|(forth, _)| forth.clone());
+            let back = steps.iter().rev().map(|(_, back)| back.clone()).chain([self.delete()]);
+            let (forth, undo) = steps[at].clone();
+            (before.collect(), forth, undo, beyond.chain(back).collect())
+        };
+        (0..steps.len()).map(place).collect()
+    }
+
     /// The calls that undo that.
     pub(super) fn back(&self) -> Vec<Call> {
         let mut calls: Vec<Call> = self.copies().into_iter().rev().map(|(_, back)| back).collect();

@@ -5,6 +5,7 @@ use std::fmt;
 use csi_harness::config::AccessType;
 use csi_harness::lifecycle::volume_capability::Mode;
 use csi_harness::protocol::rpc::Facts;
+use csi_harness::text::size::sized;
 use serde::{Deserialize, Serialize};
 
 use super::call_context::DriverProfile;
@@ -86,8 +87,8 @@ fn is_zero(bytes: &i64) -> bool {
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit_bytes {
-            0 => write!(f, "{} bytes", self.required_bytes),
-            limit => write!(f, "{} to {limit} bytes", self.required_bytes),
+            0 => write!(f, "{}", sized(self.required_bytes).short()),
+            limit => write!(f, "{} to {}", sized(self.required_bytes).short(), sized(limit).short()),
         }
     }
 }
@@ -558,7 +559,7 @@ mod tests {
                 name: Name::volume(0),
                 wanted: Wanted { source: Some(Name::snapshot(2).id(0)), ..wanted }
             }),
-            "CreateVolume v1 1 to 2 bytes from s3"
+            "CreateVolume v1 1 byte to 2 bytes from s3"
         );
     }
 }

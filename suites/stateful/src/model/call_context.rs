@@ -7,9 +7,11 @@ use std::time::Duration;
 use csi_harness::protocol::capability::Capability;
 
 use super::bytes::Bytes;
-use super::call::Usage;
+use super::call::{Size, Usage};
 use super::expectation::Known;
 use super::names::Id;
+
+const MIB: i64 = 1 << 20;
 
 /// Time since the calls began.
 pub type Time = Duration;
@@ -47,6 +49,12 @@ impl DriverProfile {
     /// Whether the driver advertises it.
     pub fn has(&self, capability: Capability) -> bool {
         self.capabilities.contains(&capability)
+    }
+
+    /// Two sizes to expand volumes to, which orchestrators may ask for at the same time.
+    pub(crate) fn expansions(&self) -> [Size; 2] {
+        let between = self.size_bytes.midpoint(self.larger_bytes);
+        [self.larger_bytes, between - between % MIB].map(Size::at_least)
     }
 }
 

@@ -16,7 +16,7 @@ use super::answer::Answer;
 #[derive(Clone, Debug)]
 pub struct Expectation {
     rule: &'static Requirement,
-    /// Reads after "must", or after the name of the call where it has to be refused.
+    /// Reads after "must", or after the name of the call where it has to be rejected.
     what: &'static str,
     done: Done,
     refusals: Vec<Refusal>,
@@ -71,7 +71,7 @@ impl Expectation {
         self
     }
 
-    /// Permits any refusal.
+    /// Permits any rejection.
     #[must_use]
     pub fn or_any_refusal(mut self) -> Expectation {
         self.any_refusal = true;
@@ -169,7 +169,7 @@ impl fmt::Display for Expectation {
                 because => format!("{code} ({because})"),
             }
         });
-        let any = self.any_refusal.then(|| "any refusal".to_owned());
+        let any = self.any_refusal.then(|| "any rejection".to_owned());
         f.write_str(&done.into_iter().chain(refusals).chain(any).collect::<Vec<_>>().join(", or "))
     }
 }
@@ -272,7 +272,7 @@ pub struct Breach {
     pub expected: String,
     /// What this driver said.
     pub actual: String,
-    /// The code, where a refusal is what is wrong.
+    /// The code, where a rejection is what is wrong.
     pub code: Option<Code>,
     /// Whether nobody knows after it what the driver keeps.
     pub leaves_doubt: bool,
@@ -284,7 +284,7 @@ impl Breach {
         if self.rule.is_binding() { Finding::Wrong(vec![self]) } else { Finding::Odd(self) }
     }
 
-    /// The refusal that is wrong, if one is: what is said of it begins with the RPC.
+    /// The rejection that is wrong, if one is: what is said of it begins with the RPC.
     fn refused(&self) -> Option<(Rpc, Code)> {
         let method = self.message.split(' ').next()?;
         let rpc = RPCS.iter().find(|rpc| rpc.method == method)?;
@@ -388,7 +388,7 @@ mod tests {
         let expectation =
             must_be_refused(&req::CTRL_DELETEVOL_011, Code::FailedPrecondition, "of a volume in use")
                 .or_remark(Code::Internal, "FAILED_PRECONDITION says more")
-                .or_done_remark("nothing says that a driver able to must refuse");
+                .or_done_remark("nothing says that a driver able to must reject");
         assert_eq!(found(&expectation, Answer::Refused(Code::FailedPrecondition)), "fits");
         assert_eq!(found(&expectation, Answer::Refused(Code::Internal)), "odd");
         assert_eq!(found(&expectation, Answer::Done(())), "odd");
@@ -403,7 +403,7 @@ mod tests {
             .or_any_refusal();
         assert_eq!(
             expectation.to_string(),
-            "OK, or FAILED_PRECONDITION (the source may be in use), or any refusal"
+            "OK, or FAILED_PRECONDITION (the source may be in use), or any rejection"
         );
     }
 }

@@ -99,7 +99,7 @@ struct Open<O: Object> {
 }
 
 impl<O: Object> Open<O> {
-    /// Whether it changes nothing: it only looks, or was refused.
+    /// Whether it changes nothing: it only looks, or was rejected.
     fn only_looks(&self) -> bool {
         let refused = matches!(self.step.answer, Answer::Refused(_) | Answer::PutOff(_));
         self.fate == Fate::Known && (refused || O::only_looks(&self.step.call))

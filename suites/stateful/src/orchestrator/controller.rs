@@ -165,7 +165,7 @@ impl Orchestrator {
         self.send(&request, self.cx.call(request.clone()), redact::json, nothing).await
     }
 
-    /// All pages of ListVolumes, of which the first one that is refused is the answer.
+    /// All pages of ListVolumes, of which the first one that is rejected is the answer.
     pub(super) async fn list_volumes(&self) -> Made {
         let started = self.now();
         let mut request = v1::ListVolumesRequest::default();

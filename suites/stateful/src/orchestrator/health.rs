@@ -89,7 +89,7 @@ impl Orchestrator {
         }
     }
 
-    /// All pages of so many entries, of which the first one that is refused is the answer.
+    /// All pages of so many entries, of which the first one that is rejected is the answer.
     async fn read_health(&self, max_entries: i32) -> (Made, List) {
         let mut request = v1::ControllerListVolumeHealthRequest { max_entries, ..Default::default() };
         let mut list = List::default();

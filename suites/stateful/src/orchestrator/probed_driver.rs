@@ -44,7 +44,7 @@ impl ProbedDriver {
     /// Asks the driver, with volumes that are deleted again, unless another check has done so.
     ///
     /// # Errors
-    /// Broken if a volume cannot be made, or NodeGetInfo is refused.
+    /// Broken if a volume cannot be made, or NodeGetInfo is rejected.
     pub async fn probe(cx: &Cx) -> CheckResult<Arc<ProbedDriver>> {
         cx.learn(ProbedDriver::look(cx)).await
     }

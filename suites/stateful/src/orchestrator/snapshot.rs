@@ -55,7 +55,7 @@ impl Orchestrator {
         self.send(&request, self.cx.call(request.clone()), redact::json, said).await
     }
 
-    /// All pages of ListSnapshots, of which the first one that is refused is the answer.
+    /// All pages of ListSnapshots, of which the first one that is rejected is the answer.
     pub(super) async fn list_snapshots(&self) -> Made {
         let started = self.now();
         let mut request = v1::ListSnapshotsRequest::default();

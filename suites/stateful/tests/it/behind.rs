@@ -57,6 +57,29 @@ fn a_known_fault_hides_no_other_one_in_the_same_answer() {
     story.judges(look_up(v(1)), [(no(Code::NotFound), "CTRL-GETVOL-002")]);
 }
 
+/// That there are two of them then is the same fault, and no broken promise to repeat the first.
+#[test]
+fn what_a_taken_name_is_given_to_is_told_once() {
+    let second = snapshot_facts(Name::snapshot(0).id(1), v(2));
+    let second = || cut_ok(second.clone());
+    let two = |mut story: Story| {
+        story.right(create(v(2), wanted()), made(facts(v(2))));
+        story.right(cut(s(1), v(1)), cut_ok(snapshot_facts(s(1), v(1))));
+        story
+    };
+    let given = breach(two(Story::of_a_volume()), cut(s(1), v(2)), second());
+    assert_eq!(given.rule.id, "CTRL-CREATESNAP-024");
+    let again = two(beside(&given)).take(cut(s(1), v(2)), second());
+    assert_eq!((again.remarks, again.stop), (vec![given], None));
+
+    let copy = Wanted { source: Some(v(2)), ..wanted() };
+    let other = || made(VolumeFacts { id: Some(Name::volume(0).id(1)), ..facts(v(1)) });
+    let given = breach(two(Story::of_a_volume()), create(v(1), copy.clone()), other());
+    assert_eq!(given.rule.id, "CTRL-CREATEVOL-045");
+    let again = two(beside(&given)).take(create(v(1), copy), other());
+    assert_eq!((again.remarks, again.stop), (vec![given], None));
+}
+
 #[test]
 fn a_refusal_with_another_code_is_another_fault() {
     let refused = breach(Story::of_a_volume(), create(v(1), wanted()), no(Code::AlreadyExists));

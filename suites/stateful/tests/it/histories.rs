@@ -86,8 +86,8 @@ fn a_name_that_another_call_takes_meanwhile_is_not_said_to_be_free() {
         Timeline::new(&history, &report.unordered[0]).to_string(),
         "\
 CreateVolume must answer with the volume made before, but failed
-  worker 1   CreateVolume v1 1073741824 bytes  ├────────────────────────────────────────┤  OK
-> worker 0   CreateVolume v1 1073741824 bytes      ├────────────────────────────────┤      ALREADY_EXISTS
+  worker 1   CreateVolume v1 1Gi  ├────────────────────────────────────────┤  OK
+> worker 0   CreateVolume v1 1Gi      ├────────────────────────────────┤      ALREADY_EXISTS
   the marked answer is wrong, in whichever order the calls took effect
   (a call takes effect at some moment between its beginning and its end)
   expected  OK

@@ -1,7 +1,7 @@
 /// CTRL-CREATEVOL-041: CreateVolume of a name that a volume of another size has must be rejected, but succeeded
 pub async fn case(driver: tonic::transport::Channel) {
     use csi_proto::v1;
-    // 1. CreateVolume v1 1073741824 bytes: OK
+    // 1. CreateVolume v1 1Gi: OK
     let answer = v1::controller_client::ControllerClient::new(driver.clone())
         .create_volume(v1::CreateVolumeRequest {
             name: "csi-sanity-\"it's\" 50% é".to_owned(),
@@ -39,7 +39,7 @@ pub async fn case(driver: tonic::transport::Channel) {
             ..Default::default()
         })
         .await;
-    // 4. CreateVolume v1 2147483648 bytes: OK
+    // 4. CreateVolume v1 2Gi: OK
     let answer = v1::controller_client::ControllerClient::new(driver.clone())
         .create_volume(v1::CreateVolumeRequest {
             name: "csi-sanity-\"it's\" 50% é".to_owned(),

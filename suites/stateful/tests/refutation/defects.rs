@@ -15,12 +15,10 @@ use csi_test_support::mock::{self, everything_set};
 use csi_test_support::run::check_rules;
 use libtest_mimic::Failed;
 
-use crate::{growth, registry};
+use crate::{growth, plays_of, registry};
 
 /// Seeds at which a defect has to be found.
 const SEEDS: [u64; 1] = [1];
-/// How often a check of calls at the same time may try: what meets what there is decided by the machine, not by the seed.
-const PLAYS_OF_A_RACE: usize = 3;
 /// Seeds of the table.
 const SEEDS_OF_TABLE: [u64; 5] = [1, 2, 3, 4, 5];
 /// Where a check is named for defects that no single call shows, the table has the tries that each took.
@@ -74,8 +72,7 @@ fn is_found(rows: &Rows, check: &Check, defect: &'static str) -> Result<(), Fail
 }
 
 fn played_at(check: &Check, defect: &str, seed: u64) -> Result<(Vec<CheckReport>, Trial), Failed> {
-    let plays = if check.id.starts_with("concurrency/") { PLAYS_OF_A_RACE } else { 1 };
-    for _ in 1..plays {
+    for _ in 1..plays_of(&check.id) {
         let (said, trial) = play_once(check, defect, seed)?;
         if matches!(trial, Trial::Good) {
             return Ok((said, trial));

@@ -15,6 +15,11 @@ use csi_test_support::quirks;
 use libtest_mimic::Arguments;
 
 const TRIALS_AT_ONCE: usize = 4;
+/// How often a check may try of which the machine decides what meets what, and not the seed.
+const PLAYS_OF_A_RACE: usize = 3;
+/// Those checks: calls at the same time, and calls that are broken off.
+const RACES: [&str; 3] =
+    ["concurrency/", "idempotency/given-up-and-repeated", "idempotency/connection-broken-and-repeated"];
 
 fn main() -> ExitCode {
     if let Some(code) = csi_test_support::process::serve_if_asked() {
@@ -33,6 +38,11 @@ fn main() -> ExitCode {
     trials.extend(elsewhere::trials());
     trials.extend(refused_once::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// How often a check may try.
+pub(crate) fn plays_of(check: &str) -> usize {
+    if RACES.iter().any(|race| check.starts_with(race)) { PLAYS_OF_A_RACE } else { 1 }
 }
 
 pub(crate) fn registry() -> Registry {

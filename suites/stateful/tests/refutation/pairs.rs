@@ -14,12 +14,10 @@ use csi_test_support::mock::{self, everything_set};
 use csi_test_support::run::outcomes;
 use libtest_mimic::{Failed, Trial};
 
-use crate::registry;
+use crate::{plays_of, registry};
 
 /// What is the same for all pairs, so that each takes little time.
 const SEED: u64 = 1;
-/// How often a check of calls at the same time may try.
-const PLAYS_OF_A_RACE: usize = 3;
 const HEADER: &str = "\
 # A shallow defect, a graver one, the check that has to find the second beside the first, and in which words it then blames the driver:
 # those in which it does so without the first, and in which it never speaks of that one.
@@ -78,8 +76,7 @@ fn is_found_behind(rows: &Rows, pair: Pair) -> Result<(), Failed> {
         }
     };
     let mut seen = BTreeSet::new();
-    let plays = if pair.check.starts_with("concurrency/") { PLAYS_OF_A_RACE } else { 1 };
-    for _ in 0..plays {
+    for _ in 0..plays_of(pair.check) {
         seen = blamed(pair.check, &[pair.shallow, pair.grave])?;
         if words.iter().any(|words| seen.contains(words)) {
             return Ok(());

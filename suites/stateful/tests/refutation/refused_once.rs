@@ -36,7 +36,7 @@ fn is_no_fault_once(method: &str, times: u32, check: &'static str) -> Result<(),
         .any(|violation| violation.requirement.is_some_and(|rule| rule.id == "GEN-CONC-003"));
     match run.accusations() {
         wrong if !wrong.is_empty() => Err(Failed::from(wrong.join("\n"))),
-        _ if !is_told => Err(Failed::from("nobody says that it was refused")),
+        _ if !is_told => Err(Failed::from("nobody says that it was rejected")),
         _ => Ok(()),
     }
 }

@@ -106,10 +106,11 @@ const ROWS: &[Row] = &[
             "fails with an error of the device",
         )],
     ),
-    // fsck(8), e2fsck(8): 4 errors left uncorrected, 8 operational error.
+    // fsck(8), e2fsck(8): 1 errors corrected, 4 errors left uncorrected, 8 operational error.
     mends(
         &["fsck", "e2fsck", "fsck.ext4"],
         &[
+            fails(1, "", "ends with 1, since errors were corrected"),
             fails(4, "UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY.", "ends with 4, since errors are left"),
             fails(8, "e2fsck: Input/output error while trying to open", "ends with 8, since it cannot work"),
         ],

@@ -158,7 +158,7 @@ check! {
     /// Who asks for a place that there is not must not get a snapshot somewhere else.
     UNKNOWN {
         id: "controller/create-snapshot/unknown-topology",
-        title: "CreateSnapshot for a topology that there is not is refused, and leaves nothing",
+        title: "CreateSnapshot for a topology that there is not is rejected, and leaves nothing",
         spec: [req::CTRL_CREATESNAP_034, req::MSG_TOPOREQ_016],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: [
@@ -176,7 +176,7 @@ check! {
         };
         match cx.create_snapshot(asked).await.any_answer()? {
             Err(Refused { code: Code::ResourceExhausted | Code::InvalidArgument, .. }) => Ok(()),
-            Err(refused) => Err(Violation::new("a topology that there is not is refused with a code that says something else")
+            Err(refused) => Err(Violation::new("a topology that there is not is rejected with a code that says something else")
                 .expected("RESOURCE_EXHAUSTED or INVALID_ARGUMENT")
                 .actual(refused.to_string())
                 .into()),
@@ -198,7 +198,7 @@ check! {
     /// It requires nothing and prefers nothing.
     EMPTY {
         id: "controller/create-snapshot/empty-topology-requirement",
-        title: "CreateSnapshot with accessibility_requirements without a topology is refused",
+        title: "CreateSnapshot with accessibility_requirements without a topology is rejected",
         spec: [req::MSG_TOPOREQ_018],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["create-snapshot-accepts-empty-topology"],
@@ -232,7 +232,7 @@ check! {
             Err(refused) if refused.code == Code::AlreadyExists => Ok(()),
             Err(refused) => {
                 cx.warn(
-                    Violation::new("a known name with another topology is refused with a code that says something else")
+                    Violation::new("a known name with another topology is rejected with a code that says something else")
                         .expected("ALREADY_EXISTS")
                         .actual(refused.to_string()),
                 );

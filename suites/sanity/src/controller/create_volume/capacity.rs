@@ -31,8 +31,8 @@ fn ensure_at_least(volume: &v1::Volume, required_bytes: i64) -> CheckResult {
         volume.capacity_bytes == 0 || volume.capacity_bytes >= required_bytes,
         "the volume is smaller than required_bytes";
         of: &req::MSG_CAPRANGE_005,
-        expected: format!("capacity_bytes of at least {required_bytes}, or 0 for unknown"),
-        actual: volume.capacity_bytes
+        expected: format!("capacity_bytes of at least {}, or 0 for unknown", sized(required_bytes).of_field()),
+        actual: sized(volume.capacity_bytes).of_field()
     );
     Ok(())
 }
@@ -42,8 +42,8 @@ fn ensure_at_most(volume: &v1::Volume, limit_bytes: i64) -> CheckResult {
         volume.capacity_bytes <= limit_bytes,
         "the volume is larger than limit_bytes";
         of: &req::MSG_CAPRANGE_008,
-        expected: format!("capacity_bytes of at most {limit_bytes}, or OUT_OF_RANGE"),
-        actual: volume.capacity_bytes
+        expected: format!("capacity_bytes of at most {}, or OUT_OF_RANGE", sized(limit_bytes).of_field()),
+        actual: sized(volume.capacity_bytes).of_field()
     );
     Ok(())
 }
@@ -139,7 +139,7 @@ check! {
             Ok(volume) => volume,
             Err(refused) => {
                 cx.warn(
-                    Violation::new("CreateVolume without capacity_range is refused")
+                    Violation::new("CreateVolume without capacity_range is rejected")
                         .expected("a volume of a size that the driver chooses")
                         .actual(refused),
                 );
@@ -154,7 +154,7 @@ check! {
     /// The caller has to learn that no retry will help.
     TOO_LARGE {
         id: "controller/create-volume/too-large",
-        title: "CreateVolume of an exbibyte is refused with OUT_OF_RANGE, unless it can be had",
+        title: "CreateVolume of an exbibyte is rejected with OUT_OF_RANGE, unless it can be had",
         spec: [req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],
@@ -173,7 +173,7 @@ check! {
     /// A file system does not fit into a byte.
     TOO_SMALL {
         id: "controller/create-volume/too-small",
-        title: "CreateVolume with limit_bytes 1 is refused with OUT_OF_RANGE, unless it can be had",
+        title: "CreateVolume with limit_bytes 1 is rejected with OUT_OF_RANGE, unless it can be had",
         spec: [req::CTRL_CREATEVOL_047, req::MSG_CAPRANGE_008],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-out-of-range-as-internal", "create-volume-out-of-range-as-invalid-argument"],

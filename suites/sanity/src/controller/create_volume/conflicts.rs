@@ -25,7 +25,7 @@ async fn sized_volume(cx: &Cx, bytes: i64) -> CheckResult<(v1::CreateVolumeReque
 }
 
 check! {
-    /// A range that the volume fulfils is no reason to refuse it.
+    /// A range that the volume fulfils is no reason to reject it.
     COMPATIBLE_SIZE {
         id: "controller/create-volume/compatible-size",
         title: "CreateVolume with a name used before and a range that the volume fulfils answers with the volume",
@@ -56,7 +56,7 @@ check! {
             }
             // Another code may be about the range itself, which the driver need not have for any volume.
             Err(refused) => cx.warn(
-                Violation::new("a repeated request is refused although the volume has a size that it allows")
+                Violation::new("a repeated request is rejected although the volume has a size that it allows")
                     .expected("OK and the same volume")
                     .actual(refused),
             ),
@@ -69,7 +69,7 @@ check! {
     /// A workload would get a volume too small for it.
     LARGER {
         id: "controller/create-volume/taken-by-a-smaller-volume",
-        title: "CreateVolume with a name that a smaller volume has is refused",
+        title: "CreateVolume with a name that a smaller volume has is rejected",
         spec: [req::CTRL_CREATEVOL_041],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -97,7 +97,7 @@ check! {
     /// The caller has set a limit, and pays for what is above it.
     SMALLER {
         id: "controller/create-volume/taken-by-a-larger-volume",
-        title: "CreateVolume with a name that a volume above the limit has is refused",
+        title: "CreateVolume with a name that a volume above the limit has is rejected",
         spec: [req::CTRL_CREATEVOL_041],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -126,7 +126,9 @@ fn larger_size(cx: &Cx, bytes: i64) -> CheckResult<i64> {
         Ok(large)
     } else {
         Err(Stop::skip(format!(
-            "--expand-size-bytes {large} is not above the {bytes} bytes of a small volume"
+            "--expand-size-bytes {} is not above the {} of a small volume",
+            sized(large).short(),
+            sized(bytes)
         )))
     }
 }
@@ -135,7 +137,7 @@ check! {
     /// Promising a volume for an access it was not made for fails the workload later, where nobody sees why.
     OTHER_ACCESS {
         id: "controller/create-volume/taken-by-another-access",
-        title: "CreateVolume with a name used before and another access type is refused, or the volume serves both",
+        title: "CreateVolume with a name used before and another access type is rejected, or the volume serves both",
         spec: [req::CTRL_CREATEVOL_042],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-ignores-capability-conflict"],
@@ -173,7 +175,7 @@ check! {
     /// Parameters say what kind of volume it is; which of them matter only the driver knows.
     OTHER_PARAMETERS {
         id: "controller/create-volume/taken-with-other-parameters",
-        title: "CreateVolume with a name used before and other parameters is refused",
+        title: "CreateVolume with a name used before and other parameters is rejected",
         spec: [req::CTRL_CREATEVOL_043],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-ignores-parameter-conflict"],
@@ -194,7 +196,7 @@ check! {
     /// that about ALREADY_EXISTS leaves them out, so that every verdict is a remark.
     OTHER_MUTABLE_PARAMETERS {
         id: "controller/create-volume/taken-with-other-mutable-parameters",
-        title: "CreateVolume with a name used before and other mutable_parameters is refused",
+        title: "CreateVolume with a name used before and other mutable_parameters is rejected",
         spec: [req::CTRL_CREATEVOL_030],
         needs: [CREATE_DELETE_VOLUME, MODIFY_VOLUME, Need::Configured(Setting::MutableParameters)],
         refuted_by: ["create-volume-ignores-mutable-parameter-conflict"],
@@ -252,7 +254,7 @@ check! {
     /// The caller wants the data of the source, and would get somebody else's or none.
     OTHER_SNAPSHOT {
         id: "controller/create-volume/taken-with-other-snapshot",
-        title: "CreateVolume from a snapshot with the name of an empty volume is refused",
+        title: "CreateVolume from a snapshot with the name of an empty volume is rejected",
         spec: [req::CTRL_CREATEVOL_045],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: ["create-volume-ignores-source-conflict"],
@@ -268,7 +270,7 @@ check! {
     /// The caller wants the data of the source, and would get somebody else's or none.
     OTHER_VOLUME {
         id: "controller/create-volume/taken-with-other-source-volume",
-        title: "CreateVolume from a volume with the name of an empty volume is refused",
+        title: "CreateVolume from a volume with the name of an empty volume is rejected",
         spec: [req::CTRL_CREATEVOL_045],
         needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
         refuted_by: ["create-volume-ignores-source-conflict"],

@@ -38,7 +38,7 @@ check! {
     /// The name is what makes a repeated request idempotent.
     NO_NAME {
         id: "controller/create-volume/no-name",
-        title: "CreateVolume without a name is refused",
+        title: "CreateVolume without a name is rejected",
         spec: [req::CTRL_CREATEVOL_010, req::GEN_ERR_004],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-empty-name", "invalid-argument-as-internal"],
@@ -54,7 +54,7 @@ check! {
     /// Without them nobody knows what the volume is for.
     NO_CAPABILITIES {
         id: "controller/create-volume/no-capabilities",
-        title: "CreateVolume without volume_capabilities is refused",
+        title: "CreateVolume without volume_capabilities is rejected",
         spec: [req::CTRL_CREATEVOL_022, req::GEN_ERR_004],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-missing-capabilities"],
@@ -71,7 +71,7 @@ check! {
     /// Neither block nor mount: there is nothing the volume could be used as.
     NO_ACCESS_TYPE {
         id: "controller/create-volume/no-access-type",
-        title: "CreateVolume for a capability that is neither block nor mount is refused",
+        title: "CreateVolume for a capability that is neither block nor mount is rejected",
         spec: [req::MSG_VOLCAP_012],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-missing-access-type"],
@@ -86,7 +86,7 @@ check! {
     /// The mode says how many nodes may write.
     NO_ACCESS_MODE {
         id: "controller/create-volume/no-access-mode",
-        title: "CreateVolume for a capability without access_mode is refused",
+        title: "CreateVolume for a capability without access_mode is rejected",
         spec: [req::MSG_VOLCAP_013],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-missing-access-mode"],
@@ -102,7 +102,7 @@ check! {
     /// UNKNOWN is what a caller sends who forgot to choose; a number of no mode comes from a broken one.
     WRONG_ACCESS_MODE {
         id: "controller/create-volume/wrong-access-mode",
-        title: "CreateVolume with access mode UNKNOWN, or a number that is none, is refused",
+        title: "CreateVolume with access mode UNKNOWN, or a number that is none, is rejected",
         spec: [req::MSG_VOLCAP_010, req::GEN_ERR_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-unknown-access-mode"],
@@ -125,7 +125,7 @@ check! {
     /// A range that bounds nothing says less than no range at all.
     EMPTY_RANGE {
         id: "controller/create-volume/empty-capacity-range",
-        title: "CreateVolume with a capacity_range that has neither bound is refused",
+        title: "CreateVolume with a capacity_range that has neither bound is rejected",
         spec: [req::MSG_CAPRANGE_004, req::GEN_ERR_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-empty-range"],
@@ -140,7 +140,7 @@ check! {
     /// Sizes that no volume can have, which turn into huge ones where a driver makes them unsigned.
     NEGATIVE_SIZE {
         id: "controller/create-volume/negative-size",
-        title: "CreateVolume with a negative bound in capacity_range is refused",
+        title: "CreateVolume with a negative bound in capacity_range is rejected",
         spec: [req::MSG_CAPRANGE_007, req::GEN_ERR_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-negative-size", "create-volume-internal-on-negative-size"],
@@ -162,7 +162,7 @@ check! {
     /// No size is at least the larger and at most the smaller of two.
     CROSSED_RANGE {
         id: "controller/create-volume/crossed-capacity-range",
-        title: "CreateVolume with required_bytes above limit_bytes is refused",
+        title: "CreateVolume with required_bytes above limit_bytes is rejected",
         spec: [req::CTRL_CREATEVOL_047, req::CTRL_CREATEVOL_018],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-crossed-range"],
@@ -182,7 +182,7 @@ check! {
         let made = Violation::new("CreateVolume with required_bytes above limit_bytes must be rejected, but succeeded")
             .of(&req::CTRL_CREATEVOL_018)
             .expected(refusal)
-            .actual(format!("OK with capacity_bytes {}", volume.capacity_bytes));
+            .actual(format!("OK with capacity_bytes {}", sized(volume.capacity_bytes).of_field()));
         // Where nobody knows the size (0), nobody knows that it lies outside of the range: storage without quotas says so.
         if volume.capacity_bytes == 0 { cx.warn(made) } else { return Err(made.into()) }
         Ok(())
@@ -193,7 +193,7 @@ check! {
     /// A content source that names nothing: making an empty volume instead would lose the data asked for.
     EMPTY_SOURCE {
         id: "controller/create-volume/empty-content-source",
-        title: "CreateVolume with a volume_content_source that is neither snapshot nor volume is refused",
+        title: "CreateVolume with a volume_content_source that is neither snapshot nor volume is rejected",
         spec: [req::MSG_VOLSOURCE_002],
         needs: [CREATE_DELETE_VOLUME, SOURCES],
         refuted_by: ["create-volume-accepts-empty-source"],
@@ -212,7 +212,7 @@ check! {
     /// An empty id must not stand for an empty volume.
     EMPTY_SNAPSHOT_ID {
         id: "controller/create-volume/empty-source-snapshot-id",
-        title: "CreateVolume from a snapshot without snapshot_id is refused",
+        title: "CreateVolume from a snapshot without snapshot_id is rejected",
         spec: [req::MSG_VOLSOURCE_003],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: ["create-volume-accepts-empty-snapshot-id"],
@@ -228,7 +228,7 @@ check! {
     /// An empty id must not stand for an empty volume.
     EMPTY_SOURCE_VOLUME_ID {
         id: "controller/create-volume/empty-source-volume-id",
-        title: "CreateVolume from a volume without volume_id is refused",
+        title: "CreateVolume from a volume without volume_id is rejected",
         spec: [req::MSG_VOLSOURCE_005],
         needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
         refuted_by: ["create-volume-accepts-empty-source-volume-id"],

@@ -117,4 +117,36 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&SINGLE_NODE_WRITER, &NEWER_MODES, &USABLE, &USABLE_AS_ANY];
+check! {
+    /// A file system has a smallest size. Who makes volumes below it has them found out by the pod that waits for one.
+    SMALLEST {
+        id: "controller/create-volume/smallest-usable",
+        title: "the smallest volume that the driver makes can be staged and published",
+        spec: [req::CTRL_CREATEVOL_019],
+        needs: [CREATE_DELETE_VOLUME, NODE, MOUNT_ACCESS],
+        refuted_by: ["node-stage-fails-on-small-volumes"],
+    }
+    async |cx| {
+        let plain = cx.scope();
+        plain.published(plain.staged(plain.attached(plain.node_volume().await?).await?).await?).await?;
+        plain.undo().await?;
+        let mut request = cx.create_node_volume_request().await?;
+        request.capacity_range = Some(v1::CapacityRange { required_bytes: 1, limit_bytes: 0 });
+        let made = cx.create_volume(request).await.or_skip("the driver makes no volume of so few bytes")?;
+        let attached = cx.attached(made.into()).await?;
+        let mut staging_path = String::new();
+        if cx.target().capabilities().has(Capability::StageUnstageVolume) {
+            staging_path = cx.staging_path().await?;
+            let reply = cx.node_stage(cx.stage_request(&attached, &staging_path)).await;
+            reply.must("stage the smallest volume that CreateVolume makes, as it does larger ones")?;
+        }
+        let staged = Staged { attached, staging_path };
+        let request = cx.publish_request(&staged, &cx.target_path().await?);
+        let reply = cx.node_publish(request).await;
+        reply.must("publish the smallest volume that CreateVolume makes, as it does larger ones")?;
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] =
+    &[&SINGLE_NODE_WRITER, &NEWER_MODES, &USABLE, &USABLE_AS_ANY, &SMALLEST];

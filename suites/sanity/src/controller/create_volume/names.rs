@@ -71,7 +71,7 @@ check! {
         }
         ensure!(
             refusals.is_empty(),
-            "{} of {} unusual names are refused", refusals.len(), ODD_TEXTS.len();
+            "{} of {} unusual names are rejected", refusals.len(), ODD_TEXTS.len();
             expected: "OK for any Unicode name within the length limit",
             actual: refusals.join("; ")
         );
@@ -131,7 +131,7 @@ check! {
         let start = cx.unique_name_of_length(length);
         let names = (format!("{start}a"), format!("{start}b"));
         let Some((first, second)) = make_both(cx, &names.0, &names.1).await? else {
-            return Err(Stop::skip("long names are refused"));
+            return Err(Stop::skip("long names are rejected"));
         };
         ensure!(
             first != second,

@@ -15,7 +15,7 @@ check! {
     /// A misspelt parameter in a storage class should not go unnoticed; drivers that pass parameters on may ignore it.
     UNKNOWN_PARAMETER {
         id: "controller/create-volume/unknown-parameter",
-        title: "CreateVolume with an unknown parameter is refused as invalid, or ignores it",
+        title: "CreateVolume with an unknown parameter is rejected as invalid, or ignores it",
         spec: [req::GEN_ERR_005],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["invalid-argument-as-internal", "invalid-argument-as-unknown"],
@@ -59,7 +59,7 @@ check! {
     /// remarked on.
     UNKNOWN_MUTABLE_PARAMETER {
         id: "controller/create-volume/unknown-mutable-parameter",
-        title: "CreateVolume with an unknown mutable parameter is refused",
+        title: "CreateVolume with an unknown mutable parameter is rejected",
         spec: [req::GEN_ERR_005, req::CTRL_CREATEVOL_030],
         needs: [CREATE_DELETE_VOLUME, MODIFY_VOLUME],
         refuted_by: ["create-volume-ignores-unknown-mutable-parameters", "invalid-argument-as-internal"],
@@ -99,7 +99,7 @@ check! {
         if let Answer::Refused(refused) = reply.answer()
             && !is_taken_with_a_file_system(cx).await?
         {
-            return Err(Stop::broken(format!("CreateVolume refuses file systems with a name as well: {refused}")));
+            return Err(Stop::broken(format!("CreateVolume rejects file systems with a name as well: {refused}")));
         }
         let made = reply.must("choose a file system if none is named");
         made.map_err(Stop::of_a_plain_call)?;
@@ -143,7 +143,7 @@ check! {
     /// A volume has to satisfy every capability listed; the unsupported one must not hide behind another.
     ONE_UNSUPPORTED {
         id: "controller/create-volume/one-unsupported-capability",
-        title: "CreateVolume with a supported and an unsupported capability is refused",
+        title: "CreateVolume with a supported and an unsupported capability is rejected",
         spec: [req::CTRL_CREATEVOL_021],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-checks-first-capability-only"],
@@ -165,7 +165,7 @@ check! {
                 .or(Code::OutOfRange, "the text names no code")
                 .or_warn(Code::Internal, "INVALID_ARGUMENT tells the caller what is wrong")
                 .or_warn(Code::Unknown, "INVALID_ARGUMENT tells the caller what is wrong");
-            let what = "with a capability that is refused when it stands alone, next to a supported one";
+            let what = "with a capability that is rejected when it stands alone, next to a supported one";
             cx.create_volume(request).await.must_be_refused(what, refusal)?;
             return Ok(());
         }

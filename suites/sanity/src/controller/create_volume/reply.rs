@@ -52,7 +52,7 @@ check! {
         {
             // Parameters and secrets are between the driver and its user, so the request may lack one, or have a wrong one.
             let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
-            return Err(Stop::broken(format!("CreateVolume refuses a plain request: {refused}; {why}")));
+            return Err(Stop::broken(format!("CreateVolume rejects a plain request: {refused}; {why}")));
         }
         let volume = reply.must("make a volume")?;
         ensure!(
@@ -174,8 +174,8 @@ fn same_context(first: &v1::Volume, again: &v1::Volume) -> CheckResult {
 fn same_size(cx: &Cx, first: &v1::Volume, again: &v1::Volume) -> CheckResult {
     if again.capacity_bytes != first.capacity_bytes {
         let differs = Violation::new("the size in the repeated answer differs")
-            .expected(first.capacity_bytes)
-            .actual(again.capacity_bytes);
+            .expected(sized(first.capacity_bytes).of_field())
+            .actual(sized(again.capacity_bytes).of_field());
         // 0 means unknown, which does not contradict a number.
         if again.capacity_bytes != 0 && first.capacity_bytes != 0 {
             return Err(differs.into());

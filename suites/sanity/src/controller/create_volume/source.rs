@@ -30,7 +30,8 @@ pub(crate) fn request(
 }
 
 async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, what: &str) -> CheckResult {
-    let copy = cx.create_volume(request(cx, source.clone(), origin.capacity_bytes)).await.must(what)?;
+    let request = request(cx, source.clone(), origin.capacity_bytes);
+    let copy = cx.create_volume(request.clone()).await.must(what)?;
     ensure!(
         !copy.volume_id.is_empty() && copy.volume_id != origin.volume_id,
         "the copy has no id of its own";
@@ -45,6 +46,15 @@ async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, w
         expected: format!("content_source {}, or none", wire(&source)),
         actual: wires(&copy.content_source)
     );
+    let again = cx.create_volume(request).setup("a repeated request for a copy").await?;
+    if again.volume_id == copy.volume_id && again.content_source != copy.content_source {
+        cx.warn(
+            Violation::new("the content_source of a copy is told otherwise when CreateVolume is repeated")
+                .of(&req::MSG_VOLUME_013)
+                .expected(wires(&copy.content_source))
+                .actual(wires(&again.content_source)),
+        );
+    }
     Ok(())
 }
 
@@ -55,7 +65,11 @@ check! {
         title: "CreateVolume makes a volume from a snapshot",
         spec: [req::MSG_VOLSOURCE_004, req::MSG_VOLUME_013, req::MSG_VOLUME_003],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
-        refuted_by: ["create-volume-refuses-sources", "create-volume-names-other-source"],
+        refuted_by: [
+            "create-volume-refuses-sources",
+            "create-volume-names-other-source",
+            "create-volume-repeat-drops-source",
+        ],
         replaces: [
             "Controller Service [Controller Server] CreateVolume should create volume from an existing source snapshot",
         ],
@@ -75,7 +89,11 @@ check! {
         title: "CreateVolume makes a volume from another",
         spec: [req::MSG_VOLSOURCE_006, req::MSG_VOLUME_013, req::MSG_VOLUME_003],
         needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
-        refuted_by: ["create-volume-refuses-sources", "create-volume-names-other-source"],
+        refuted_by: [
+            "create-volume-refuses-sources",
+            "create-volume-names-other-source",
+            "create-volume-repeat-drops-source",
+        ],
         replaces: [
             "Controller Service [Controller Server] CreateVolume should create volume from an existing source volume",
         ],
@@ -114,7 +132,7 @@ async fn refused_unknown(cx: &Cx, source: v1::VolumeContentSource, what: &str) -
     let refused = reply.must_be_refused(what, refusal)?;
     if refused.message.is_empty() {
         cx.warn(
-            Violation::new(format!("CreateVolume {what} is refused without a message"))
+            Violation::new(format!("CreateVolume {what} is rejected without a message"))
                 .of(&req::CTRL_CREATEVOL_037)
                 .expected("a message that says what is wrong with the source")
                 .actual(refused),
@@ -127,7 +145,7 @@ check! {
     /// An empty volume instead of a restored one is data loss that nobody notices.
     DELETED_SNAPSHOT {
         id: "controller/create-volume/from-deleted-snapshot",
-        title: "CreateVolume from a deleted snapshot is refused",
+        title: "CreateVolume from a deleted snapshot is rejected",
         spec: [req::CTRL_CREATEVOL_039],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: ["create-volume-ignores-missing-source", "create-volume-missing-source-as-internal"],
@@ -142,7 +160,7 @@ check! {
     /// An empty volume instead of a copy is data loss that nobody notices.
     DELETED_VOLUME {
         id: "controller/create-volume/from-deleted-volume",
-        title: "CreateVolume from a deleted volume is refused",
+        title: "CreateVolume from a deleted volume is rejected",
         spec: [req::CTRL_CREATEVOL_040],
         needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
         refuted_by: ["create-volume-ignores-missing-source", "create-volume-missing-source-as-internal"],
@@ -157,7 +175,7 @@ check! {
     /// A typing error in a restore must not end in an empty volume.
     UNKNOWN_SNAPSHOT {
         id: "controller/create-volume/from-unknown-snapshot",
-        title: "CreateVolume from a snapshot that never existed is refused, and says why",
+        title: "CreateVolume from a snapshot that never existed is rejected, and says why",
         spec: [req::CTRL_CREATEVOL_039, req::CTRL_CREATEVOL_037],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: [
@@ -179,7 +197,7 @@ check! {
     /// A typing error in a clone must not end in an empty volume.
     UNKNOWN_VOLUME {
         id: "controller/create-volume/from-unknown-volume",
-        title: "CreateVolume from a volume that never existed is refused, and says why",
+        title: "CreateVolume from a volume that never existed is rejected, and says why",
         spec: [req::CTRL_CREATEVOL_040, req::CTRL_CREATEVOL_037],
         needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
         refuted_by: [
@@ -237,8 +255,8 @@ check! {
             ensure!(
                 copy.capacity_bytes == 0 || copy.capacity_bytes >= larger,
                 "the copy is not as large as asked for";
-                expected: format!("capacity_bytes of at least {larger}, or 0 for unknown"),
-                actual: copy.capacity_bytes
+                expected: format!("capacity_bytes of at least {}, or 0 for unknown", sized(larger).of_field()),
+                actual: sized(copy.capacity_bytes).of_field()
             );
         }
         Ok(())
@@ -249,7 +267,7 @@ check! {
     /// What does not fit would be cut off.
     SMALLER_COPY {
         id: "controller/create-volume/smaller-copy",
-        title: "CreateVolume with a limit below the size of the source is refused with OUT_OF_RANGE",
+        title: "CreateVolume with a limit below the size of the source is rejected with OUT_OF_RANGE",
         spec: [req::CTRL_CREATEVOL_048],
         needs: [CREATE_DELETE_VOLUME, SOURCES],
         refuted_by: [
@@ -283,7 +301,7 @@ check! {
         cx.warn(
             Violation::new("a copy is smaller than its source")
                 .expected(format!("OUT_OF_RANGE, since the source has {} and the limit is {}", sized(size), sized(limit)))
-                .actual(format!("OK with capacity_bytes {}", copy.capacity_bytes)),
+                .actual(format!("OK with capacity_bytes {}", sized(copy.capacity_bytes).of_field())),
         );
         Ok(())
     }
@@ -293,7 +311,7 @@ check! {
     /// Not being able to clone is fine; handing out an empty volume for a clone is not.
     NO_CLONES {
         id: "controller/create-volume/unsupported-source-volume",
-        title: "CreateVolume from a volume is refused as invalid by a driver that does not clone",
+        title: "CreateVolume from a volume is rejected as invalid by a driver that does not clone",
         spec: [req::CTRL_CREATEVOL_036],
         needs: [CREATE_DELETE_VOLUME, lacks(Capability::CloneVolume)],
         refuted_by: ["invalid-argument-as-internal", "create-volume-drops-unsupported-sources"],

@@ -2,7 +2,8 @@
 
 use csi_harness::prelude::*;
 
-use super::recognised;
+use super::{recognised, source};
+use crate::controller::common::ready_snapshot;
 use crate::topology::{Segments, within};
 
 /// Topologies from which volumes can be reached: those configured, or those of the nodes, the first one before all.
@@ -150,7 +151,7 @@ check! {
     /// It requires nothing and prefers nothing; callers in the field send it all the same.
     EMPTY {
         id: "controller/create-volume/empty-topology-requirement",
-        title: "CreateVolume with empty accessibility_requirements is refused",
+        title: "CreateVolume with empty accessibility_requirements is rejected",
         spec: [req::MSG_TOPOREQ_002],
         needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["create-volume-accepts-empty-topology-requirement"],
@@ -233,6 +234,55 @@ check! {
 }
 
 check! {
+    /// The workload waits in the place that was asked for, and a copy beside its source is of no use to it. To refuse is right for whoever
+    /// cannot copy to another place.
+    COPY_ELSEWHERE {
+        id: "controller/create-volume/copy-in-another-topology",
+        title: "a volume made from a snapshot or a volume of another place lies where it was asked to, or is rejected",
+        spec: [
+            req::MSG_TOPOREQ_003,
+            req::MSG_TOPOREQ_005,
+            req::MSG_TOPOREQ_006,
+            req::MSG_TOPOREQ_007,
+            req::MSG_TOPOREQ_008,
+        ],
+        needs: [
+            CREATE_DELETE_VOLUME,
+            VOLUME_ACCESSIBILITY_CONSTRAINTS,
+            any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume]),
+        ],
+        refuted_by: ["create-volume-ignores-topology-of-copies"],
+        duplicate_of: "controller/create-volume/requisite-topology",
+    }
+    async |cx| {
+        let [here, there] = two_places(cx).await?;
+        // Shows that there can be volumes there at all.
+        let elsewhere = cx.create_volume(request_in(cx, std::slice::from_ref(&there))).await;
+        elsewhere.or_skip("there may be no storage for another node")?;
+        let origin = cx.create_volume(request_in(cx, &[here])).setup("a volume in a known topology").await?;
+        let has = |capability| cx.target().capabilities().has(capability);
+        let from = match has(Capability::CreateDeleteSnapshot) {
+            true => {
+                let request = cx.create_snapshot_request(&origin.volume_id);
+                source::snapshot(&ready_snapshot(cx, &request).await?.snapshot_id)
+            }
+            false => source::volume(&origin.volume_id),
+        };
+        let request = v1::CreateVolumeRequest {
+            accessibility_requirements: requirement(vec![there.clone()]),
+            ..source::request(cx, from, origin.capacity_bytes)
+        };
+        match cx.create_volume(request).await.any_answer()? {
+            Ok(copy) => reachable(&copy, &[there]),
+            Err(refused) => {
+                cx.note(format!("a copy in another place is rejected: {refused}"));
+                Ok(())
+            }
+        }
+    }
+}
+
+check! {
     /// Schedulers put the node that they have chosen first.
     PREFERRED {
         id: "controller/create-volume/preferred-topology",
@@ -269,4 +319,4 @@ check! {
 }
 
 pub(crate) static CHECKS: &[&Check] =
-    &[&REQUISITE, &SEVERAL_REQUISITES, &EMPTY, &REACHABLE, &OTHER_TOPOLOGY, &PREFERRED];
+    &[&REQUISITE, &SEVERAL_REQUISITES, &EMPTY, &REACHABLE, &OTHER_TOPOLOGY, &COPY_ELSEWHERE, &PREFERRED];

@@ -20,7 +20,7 @@ async fn segments(cx: &Cx) -> CheckResult<Vec<Segments>> {
 }
 
 check! {
-    /// Kubernetes makes labels of them, and refuses the whole node if one does not fit.
+    /// Kubernetes makes labels of them, and rejects the whole node if one does not fit.
     KEYS {
         id: "controller/create-volume/topology-keys",
         title: "the topology keys of a volume are names with a domain before them",

@@ -190,7 +190,7 @@ check! {
     /// A page of fewer than no entries cannot be had.
     NEGATIVE_MAX_ENTRIES {
         id: "controller/list-snapshots/negative-max-entries",
-        title: "ListSnapshots with negative max_entries is refused",
+        title: "ListSnapshots with negative max_entries is rejected",
         spec: [req::CTRL_LISTSNAP_010, req::GEN_ERR_005, req::GEN_ERR_001],
         needs: [LIST_SNAPSHOTS],
         refuted_by: ["list-snapshots-accepts-negative-max", "list-snapshots-panics-on-negative-max"],

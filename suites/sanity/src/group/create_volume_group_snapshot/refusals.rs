@@ -10,7 +10,7 @@ check! {
     /// Without a name a repeated call cannot be recognised.
     NO_NAME {
         id: "group/create-volume-group-snapshot/no-name",
-        title: "CreateVolumeGroupSnapshot without name is refused as INVALID_ARGUMENT",
+        title: "CreateVolumeGroupSnapshot without name is rejected as INVALID_ARGUMENT",
         spec: [req::GROUP_CREATE_013, req::GEN_ERR_004],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["create-group-snapshot-accepts-empty-name"],
@@ -34,7 +34,7 @@ check! {
     /// A group of nothing is a caller's mistake.
     NO_SOURCES {
         id: "group/create-volume-group-snapshot/no-source-volume-ids",
-        title: "CreateVolumeGroupSnapshot without source_volume_ids is refused as INVALID_ARGUMENT",
+        title: "CreateVolumeGroupSnapshot without source_volume_ids is rejected as INVALID_ARGUMENT",
         spec: [req::GROUP_CREATE_016, req::GEN_ERR_004],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
         refuted_by: ["create-group-snapshot-accepts-missing-sources"],
@@ -58,7 +58,7 @@ check! {
     /// All or nothing is the point of a group.
     MISSING_SOURCE {
         id: "group/create-volume-group-snapshot/missing-source",
-        title: "CreateVolumeGroupSnapshot of a volume that does not exist is refused",
+        title: "CreateVolumeGroupSnapshot of a volume that does not exist is rejected",
         spec: [req::GROUP_CREATE_011, req::GROUP_CREATE_004],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -75,7 +75,7 @@ check! {
                 .into()),
             Err(refused) if matches!(refused.code, Code::Internal | Code::Unknown) => {
                 cx.warn(
-                    Violation::new("a missing source is refused with a code that says nothing")
+                    Violation::new("a missing source is rejected with a code that says nothing")
                         .of(&req::GROUP_CREATE_004)
                         .expected("a code that fits the error, NOT_FOUND for best")
                         .actual(refused),
@@ -146,7 +146,7 @@ check! {
     /// Parameters come from a class that an administrator wrote by hand.
     UNKNOWN_PARAMETER {
         id: "group/create-volume-group-snapshot/unknown-parameter",
-        title: "CreateVolumeGroupSnapshot ignores an unknown parameter or refuses it as invalid",
+        title: "CreateVolumeGroupSnapshot ignores an unknown parameter or rejects it as invalid",
         spec: [req::GROUP_CREATE_018],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["invalid-argument-as-internal"],

@@ -88,7 +88,7 @@ check! {
     /// Otherwise a caller takes an old snapshot of other volumes for the one it asked for.
     OTHER_SOURCES {
         id: "group/create-volume-group-snapshot/same-name-other-sources",
-        title: "CreateVolumeGroupSnapshot with a known name and other sources is refused as ALREADY_EXISTS",
+        title: "CreateVolumeGroupSnapshot with a known name and other sources is rejected as ALREADY_EXISTS",
         spec: [req::GROUP_CREATE_029],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["create-group-snapshot-ignores-source-conflict"],

@@ -8,7 +8,7 @@ check! {
     /// A caller's mistake has to be told from a volume that is gone.
     NO_VOLUME_ID {
         id: "node/node-expand-volume/no-volume-id",
-        title: "NodeExpandVolume without volume_id is refused as INVALID_ARGUMENT",
+        title: "NodeExpandVolume without volume_id is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_EXPAND_010, req::GEN_ERR_004],
         needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["node-expand-empty-id-as-not-found", "invalid-argument-as-ok"],
@@ -26,7 +26,7 @@ check! {
     /// An empty path must not be taken for the working directory of the driver.
     NO_VOLUME_PATH {
         id: "node/node-expand-volume/no-volume-path",
-        title: "NodeExpandVolume without volume_path is refused as INVALID_ARGUMENT",
+        title: "NodeExpandVolume without volume_path is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_EXPAND_011, req::GEN_ERR_004],
         needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["node-expand-missing-path-as-not-found", "invalid-argument-as-ok"],

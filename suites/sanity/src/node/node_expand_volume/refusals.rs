@@ -12,7 +12,7 @@ check! {
     /// A node plugin without state cannot know better, so success is only remarked on.
     UNKNOWN_VOLUME {
         id: "node/node-expand-volume/unknown-volume",
-        title: "NodeExpandVolume of a volume that does not exist is refused",
+        title: "NodeExpandVolume of a volume that does not exist is rejected",
         spec: [req::NODE_EXPAND_021],
         needs: [NODE, NODE_EXPAND_VOLUME],
         refuted_by: ["node-expand-unknown-ok"],
@@ -30,7 +30,7 @@ check! {
     /// A node plugin with nothing to do may answer OK, which is only remarked on.
     NOT_THERE {
         id: "node/node-expand-volume/not-published",
-        title: "NodeExpandVolume at a path where the volume is neither staged nor published is refused",
+        title: "NodeExpandVolume at a path where the volume is neither staged nor published is rejected",
         spec: [req::NODE_EXPAND_004],
         needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["node-expand-ignores-path"],
@@ -55,7 +55,7 @@ check! {
     /// Drivers that grow to the size of the device whatever was asked are widespread: OK is only remarked on.
     OUT_OF_RANGE {
         id: "node/node-expand-volume/out-of-range",
-        title: "NodeExpandVolume to more than the volume can have is refused as OUT_OF_RANGE",
+        title: "NodeExpandVolume to more than the volume can have is rejected as OUT_OF_RANGE",
         spec: [req::NODE_EXPAND_023],
         needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["node-expand-accepts-any-size", "node-expand-out-of-range-as-internal"],
@@ -74,7 +74,7 @@ check! {
     /// The field is optional, and drivers that ignore it are only told so.
     WRONG_CAPABILITY {
         id: "node/node-expand-volume/unsupported-access-type",
-        title: "NodeExpandVolume with an access type that the volume lacks is refused as INVALID_ARGUMENT",
+        title: "NodeExpandVolume with an access type that the volume lacks is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_EXPAND_020],
         needs: [NODE, NODE_EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["node-expand-ignores-capability"],
@@ -90,7 +90,7 @@ check! {
             Ok(_) => "OK".to_owned(),
         };
         cx.warn(
-            Violation::new("NodeExpandVolume with an access type that the volume lacks is not refused as it should be")
+            Violation::new("NodeExpandVolume with an access type that the volume lacks is not rejected as it should be")
                 .expected("INVALID_ARGUMENT")
                 .actual(seen),
         );

@@ -8,7 +8,7 @@ check! {
     /// A caller's mistake has to be told from a volume that is gone.
     NO_VOLUME_ID {
         id: "node/node-get-volume-stats/no-volume-id",
-        title: "NodeGetVolumeStats without volume_id is refused as INVALID_ARGUMENT",
+        title: "NodeGetVolumeStats without volume_id is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_STATS_004, req::GEN_ERR_004],
         needs: [NODE, STATS, VOLUME],
         refuted_by: ["node-get-volume-stats-empty-id-as-not-found", "invalid-argument-as-ok"],
@@ -27,7 +27,7 @@ check! {
     /// An empty path must not be measured as the working directory of the driver.
     NO_VOLUME_PATH {
         id: "node/node-get-volume-stats/no-volume-path",
-        title: "NodeGetVolumeStats without volume_path is refused as INVALID_ARGUMENT",
+        title: "NodeGetVolumeStats without volume_path is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_STATS_007, req::GEN_ERR_004],
         needs: [NODE, STATS, VOLUME],
         refuted_by: ["node-get-volume-stats-missing-path-as-not-found", "invalid-argument-as-ok"],
@@ -45,7 +45,7 @@ check! {
     /// Neither the volume nor the path exists, so every driver can see that something is missing.
     UNKNOWN_VOLUME {
         id: "node/node-get-volume-stats/unknown-volume",
-        title: "NodeGetVolumeStats of a volume that does not exist is refused as NOT_FOUND",
+        title: "NodeGetVolumeStats of a volume that does not exist is rejected as NOT_FOUND",
         spec: [req::NODE_STATS_017],
         needs: [NODE, STATS],
         refuted_by: ["node-get-volume-stats-unknown-ok"],
@@ -67,7 +67,7 @@ check! {
     /// Statistics of whatever file system is there would be taken for those of the volume.
     WRONG_PATH {
         id: "node/node-get-volume-stats/wrong-path",
-        title: "NodeGetVolumeStats at a path that does not exist is refused as NOT_FOUND",
+        title: "NodeGetVolumeStats at a path that does not exist is rejected as NOT_FOUND",
         spec: [req::NODE_STATS_017],
         needs: [NODE, STATS, VOLUME],
         refuted_by: ["node-get-volume-stats-wrong-path-as-internal", "node-get-volume-stats-ignores-path"],
@@ -85,7 +85,7 @@ check! {
     /// kubelet may ask while the pod is on its way out.
     AFTER_UNPUBLISH {
         id: "node/node-get-volume-stats/after-unpublish",
-        title: "NodeGetVolumeStats at a path that was unpublished is refused as NOT_FOUND",
+        title: "NodeGetVolumeStats at a path that was unpublished is rejected as NOT_FOUND",
         spec: [req::NODE_STATS_017],
         needs: [NODE, STATS, VOLUME],
         refuted_by: ["node-get-volume-stats-wrong-path-as-internal", "node-get-volume-stats-ignores-path"],

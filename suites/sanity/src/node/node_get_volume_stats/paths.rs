@@ -6,7 +6,7 @@ use super::{published, request};
 use crate::node::{PATH_BYTES_LONG, PATH_BYTES_MAX, published_at_path_of, staged, staged_at_path_of};
 
 check! {
-    /// A driver whose staging mounts nothing has nothing to measure there, so a refusal is only remarked on.
+    /// A driver whose staging mounts nothing has nothing to measure there, so a rejection is only remarked on.
     STAGING_PATH {
         id: "node/node-get-volume-stats/staging-path",
         title: "NodeGetVolumeStats answers for a volume at its staging path",

@@ -9,7 +9,7 @@ check! {
     /// A caller's mistake has to be told from a volume that is gone.
     NO_VOLUME_ID {
         id: "node/node-publish-volume/no-volume-id",
-        title: "NodePublishVolume without volume_id is refused as INVALID_ARGUMENT",
+        title: "NodePublishVolume without volume_id is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_PUBLISH_018, req::GEN_ERR_004],
         needs: [NODE, VOLUME],
         refuted_by: ["node-publish-empty-id-as-not-found", "invalid-argument-as-ok"],
@@ -27,7 +27,7 @@ check! {
     /// An empty path must not become the root or the working directory of the driver.
     NO_TARGET_PATH {
         id: "node/node-publish-volume/no-target-path",
-        title: "NodePublishVolume without target_path is refused as INVALID_ARGUMENT",
+        title: "NodePublishVolume without target_path is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_PUBLISH_029, req::GEN_ERR_004],
         needs: [NODE, VOLUME],
         refuted_by: ["node-publish-accepts-missing-path"],
@@ -45,7 +45,7 @@ check! {
     /// A driver that guesses how a volume is meant to be used may format a block volume.
     NO_CAPABILITY {
         id: "node/node-publish-volume/no-volume-capability",
-        title: "NodePublishVolume without volume_capability is refused as INVALID_ARGUMENT",
+        title: "NodePublishVolume without volume_capability is rejected as INVALID_ARGUMENT",
         spec: [req::NODE_PUBLISH_033, req::GEN_ERR_004],
         needs: [NODE, VOLUME],
         refuted_by: ["node-publish-accepts-missing-capability"],
@@ -63,7 +63,7 @@ check! {
     /// Both halves of a capability are needed to know what to do.
     INCOMPLETE_CAPABILITY {
         id: "node/node-publish-volume/incomplete-volume-capability",
-        title: "NodePublishVolume with an incomplete volume_capability is refused as INVALID_ARGUMENT",
+        title: "NodePublishVolume with an incomplete volume_capability is rejected as INVALID_ARGUMENT",
         spec: [req::MSG_VOLCAP_012, req::MSG_VOLCAP_013, req::MSG_VOLCAP_010],
         needs: [NODE, VOLUME],
         refuted_by: ["node-publish-accepts-incomplete-capability"],
@@ -88,7 +88,7 @@ check! {
     /// all the same for a field that is required, and neither says which comes first.
     NO_STAGING_PATH {
         id: "node/node-publish-volume/no-staging-target-path",
-        title: "NodePublishVolume without the staging_target_path that the driver needs is refused as FAILED_PRECONDITION",
+        title: "NodePublishVolume without the staging_target_path that the driver needs is rejected as FAILED_PRECONDITION",
         spec: [req::NODE_PUBLISH_042],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
         refuted_by: ["node-publish-missing-staging-as-invalid-argument", "node-publish-accepts-missing-staging"],

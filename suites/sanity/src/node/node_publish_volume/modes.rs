@@ -41,7 +41,7 @@ check! {
     /// Callers in the field rely on OK, so a driver that allows it is in good company.
     SINGLE_NODE_SECOND_PATH {
         id: "node/node-publish-volume/single-node-second-path",
-        title: "NodePublishVolume of a SINGLE_NODE_WRITER volume at a second path is refused as FAILED_PRECONDITION",
+        title: "NodePublishVolume of a SINGLE_NODE_WRITER volume at a second path is rejected as FAILED_PRECONDITION",
         spec: [req::NODE_PUBLISH_013, req::NODE_PUBLISH_016],
         needs: [NODE, VOLUME],
         refuted_by: ["node-publish-ignores-access-mode", "node-publish-second-path-as-internal"],
@@ -64,7 +64,7 @@ check! {
     /// ReadWriteOncePod of Kubernetes stands on it.
     SINGLE_WRITER_SECOND_PATH {
         id: "node/node-publish-volume/single-writer-second-path",
-        title: "NodePublishVolume of a SINGLE_NODE_SINGLE_WRITER volume at a second path is refused as FAILED_PRECONDITION",
+        title: "NodePublishVolume of a SINGLE_NODE_SINGLE_WRITER volume at a second path is rejected as FAILED_PRECONDITION",
         spec: [req::NODE_PUBLISH_014],
         needs: [NODE, NODE_SINGLE_NODE_MULTI_WRITER, CREATE_DELETE_VOLUME],
         refuted_by: ["node-publish-ignores-access-mode", "node-publish-second-path-as-internal"],

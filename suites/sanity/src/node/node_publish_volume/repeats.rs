@@ -36,7 +36,7 @@ check! {
     /// everything read-only; where nobody can look, it is only remarked on.
     OTHER_READONLY {
         id: "node/node-publish-volume/other-readonly",
-        title: "NodePublishVolume at the same path with another readonly is refused as ALREADY_EXISTS",
+        title: "NodePublishVolume at the same path with another readonly is rejected as ALREADY_EXISTS",
         spec: [req::NODE_PUBLISH_040],
         needs: [NODE, VOLUME],
         refuted_by: ["node-publish-ignores-readonly-conflict", "node-publish-conflict-as-internal"],

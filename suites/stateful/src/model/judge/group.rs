@@ -127,7 +127,7 @@ fn delete_member(held: Held<'_, GroupLife>, member: Id) -> Expectation {
         |life: &GroupLife| life.members.as_ref().is_none_or(|members| members.contains_key(&member));
     match held {
         Held::Here(life) if is_there(life) => {
-            must(&req::CTRL_DELETESNAP_011, "delete a member of a group alone, or to refuse")
+            must(&req::CTRL_DELETESNAP_011, "delete a member of a group alone, or to reject")
                 .or(Code::InvalidArgument, "it belongs to a group and cannot go alone")
                 .or(Code::FailedPrecondition, "a volume may be made from it")
         }

@@ -114,7 +114,7 @@ pub(super) fn publish(
                 .or_done_remark("unless readonly makes no difference to this driver")
         }
         None if usage != life.wanted.usage => {
-            must(&req::NODE_PUBLISH_041, "publish the volume, or to refuse a use that it was not made for")
+            must(&req::NODE_PUBLISH_041, "publish the volume, or to reject a use that it was not made for")
                 .or_any_refusal()
         }
         None if life.published_on(at.0).next().is_none() => {

@@ -41,6 +41,8 @@ pub(in crate::model) fn snapshot_said(
     match (call, said) {
         (SnapshotCall::CreateSnapshot { name, volume }, SnapshotResponse::Seen(facts)) => {
             complete(facts, *volume).and(match &snapshot.life {
+                // That it is done at all is wrong, and told.
+                Some(life) if life.volume != *volume => Finding::Fits,
                 Some(life) => {
                     same(life, facts).and(same_topology(life, facts, &req::CTRL_CREATESNAP_035, around))
                 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use csi_harness::protocol::capability::Capability;
 use csi_harness::spec::requirements::{Requirement, req};
+use csi_harness::text::size::sized;
 use tonic::Code;
 
 use super::{health, list, node};
@@ -61,6 +62,8 @@ pub(in crate::model) fn volume_said(
 ) -> Finding {
     if let (VolumeCall::CreateVolume { name, wanted }, VolumeResponse::Made(facts)) = (call, said) {
         return complete(facts).and(match &volume.life {
+            // That it is done at all is wrong, and told.
+            Some(life) if is_taken(life, wanted) => Finding::Fits,
             Some(life) => same(life, facts),
             None => as_wanted(*name, wanted, facts, around),
         });
@@ -198,6 +201,11 @@ fn copy(source: Id, around: &CallContext) -> Expectation {
 }
 
 /// Under a name that is taken: the volume there is good enough, or ALREADY_EXISTS says that it is not.
+/// Whether nothing but ALREADY_EXISTS is right.
+fn is_taken(life: &VolumeLife, wanted: &Wanted) -> bool {
+    matches!(difference(life, wanted), Some(Difference::Source | Difference::SizeThatDoesNotFit))
+}
+
 fn create_again(life: &VolumeLife, wanted: &Wanted, around: &CallContext) -> Expectation {
     let made = &life.wanted;
     let mut expectation = match difference(life, wanted) {
@@ -309,11 +317,11 @@ fn delete(held: Held<'_, VolumeLife>, around: &CallContext) -> Expectation {
             Code::FailedPrecondition,
             "of a volume that is attached",
         )
-        .or_done_remark("nothing says that a driver able to delete it has to refuse");
+        .or_done_remark("nothing says that a driver able to delete it has to reject");
     }
     if life.is_in_use() {
         // A controller without attachments sees nothing of it.
-        return must(&req::CTRL_DELETEVOL_011, "delete the volume or refuse")
+        return must(&req::CTRL_DELETEVOL_011, "delete the volume or reject")
             .or(Code::FailedPrecondition, "a node uses it");
     }
     let expectation = must(&req::CTRL_DELETEVOL_001, "delete a volume that nobody uses");
@@ -349,7 +357,7 @@ fn attach(
                 .or_any_refusal()
         }
         None if usage != life.wanted.usage => {
-            must(&req::CTRL_PUBLISH_010, "publish the volume, or to refuse a use that it was not made for")
+            must(&req::CTRL_PUBLISH_010, "publish the volume, or to reject a use that it was not made for")
                 .or_any_refusal()
         }
         None if life.attached.is_empty() => must(&req::CTRL_PUBLISH_001, "publish a volume that no node has"),
@@ -520,15 +528,18 @@ fn as_wanted(name: Name, wanted: &Wanted, facts: &VolumeFacts, around: &CallCont
         size == 0 || size >= wanted.size.required_bytes,
         &req::MSG_CAPRANGE_005,
         "the volume is smaller than required_bytes",
-        format!("capacity_bytes of at least {}, or 0 for unknown", wanted.size.required_bytes),
-        size,
+        format!(
+            "capacity_bytes of at least {}, or 0 for unknown",
+            sized(wanted.size.required_bytes).of_field()
+        ),
+        sized(size),
     );
     let small = says(
         size == 0 || wanted.size.limit_bytes == 0 || size <= wanted.size.limit_bytes,
         &req::MSG_CAPRANGE_008,
         "the volume is larger than limit_bytes",
-        format!("capacity_bytes of at most {}, or OUT_OF_RANGE", wanted.size.limit_bytes),
-        size,
+        format!("capacity_bytes of at most {}, or OUT_OF_RANGE", sized(wanted.size.limit_bytes).of_field()),
+        sized(size),
     );
     let source = says(
         match facts.source {
@@ -605,7 +616,7 @@ fn seen(
         [0, life.size_bytes].contains(&facts.capacity_bytes) || life.size_bytes == 0,
         &req::CTRL_GETVOL_004,
         "the size is not the one that was answered before",
-        format!("capacity_bytes {}, or 0 for unknown", life.size_bytes),
+        format!("capacity_bytes {}, or 0 for unknown", sized(life.size_bytes).of_field()),
         facts.capacity_bytes,
     );
     let told = around.profile.has(Capability::ListVolumesPublishedNodes);

@@ -1,0 +1,36 @@
+//! File systems of the tests over directories of the driver. Each is noted before it is mounted, so that it is taken away whatever
+//! happens, also by `--cleanup` after a run that was killed.
+
+use std::io;
+use std::path::Path;
+
+use rustix::mount::{UnmountFlags, unmount};
+
+use crate::lifecycle::cx::Cx;
+use crate::resources::mounts;
+use crate::resources::thing::Thing;
+
+/// What such a file system has in the mount table as its source, with something behind it.
+pub const SOURCE: &str = "csi-sanity-";
+
+impl Cx {
+    /// Notes that a file system of the tests is about to be mounted over a directory.
+    pub fn will_mount(&self, directory: &Path) {
+        self.may_own(Thing::Mount(directory.to_owned()));
+    }
+
+    /// Notes that it is there no more.
+    pub fn has_unmounted(&self, directory: &Path) {
+        self.disowns(&Thing::Mount(directory.to_owned()));
+    }
+}
+
+/// Takes away what the tests have mounted over a directory, in this run or an earlier one.
+pub(crate) fn take_away(directory: &Path) -> io::Result<()> {
+    // Its server may be gone, so that nothing of the directory can be read.
+    let mounts = mounts::table().into_iter().filter(|mount| mount.point == directory);
+    for _ in mounts.filter(|mount| mount.source.starts_with(SOURCE)) {
+        unmount(directory, UnmountFlags::DETACH)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! What a vendor could read of volumes and snapshots in the back end, as files for a command to print.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tonic::Status;
+
+use crate::driver::MockDriver;
+use crate::state::{State, Volume};
+
+/// Files by their names.
+pub(crate) type Files = BTreeMap<String, String>;
+
+/// The shell command that prints what the back end knows of `$1` (`volume` or `snapshot`) with the id `$2`, of a driver that writes
+/// that to this directory.
+pub fn command(directory: &Path) -> String {
+    let directory = directory.display().to_string().replace('\'', r"'\''");
+    format!(r#"cat '{directory}'/"$1-$2.json" 2>/dev/null || echo '{{"exists": false}}'"#)
+}
+
+/// Brings the files up to date.
+pub(crate) fn write(driver: &MockDriver) -> Result<(), Status> {
+    let Some(directory) = &driver.config.inspect_dir else { return Ok(()) };
+    // Held while files are written, so that they are of one moment.
+    let mut written = driver.inspected.lock();
+    let now = files(&driver.state());
+    let failed =
+        |error: io::Error| Status::internal(format!("failed to write to {}: {error}", directory.display()));
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // Also what a driver has left that was killed.
+        if is_ours(&name) && !now.contains_key(&name) {
+            std::fs::remove_file(entry.path()).map_err(failed)?;
+        }
+    }
+    for (name, text) in now.iter().filter(|(name, text)| written.get(*name) != Some(text)) {
+        let beside = directory.join(".written");
+        std::fs::write(&beside, text)
+            .and_then(|()| std::fs::rename(&beside, directory.join(name)))
+            .map_err(failed)?;
+    }
+    *written = now;
+    Ok(())
+}
+
+fn is_ours(name: &str) -> bool {
+    ["volume-", "snapshot-"].iter().any(|kind| name.starts_with(kind)) && name.ends_with(".json")
+}
+
+fn files(state: &State) -> Files {
+    let volumes = state.volumes.values().map(|volume| (format!("volume-{}.json", volume.id), facts(volume)));
+    let snapshots = state
+        .snapshots
+        .values()
+        .map(|snapshot| (format!("snapshot-{}.json", snapshot.id), json!({"exists": true})));
+    // Ids of wrong drivers may be no names of files.
+    let files = volumes.chain(snapshots).filter(|(name, _)| !name.contains('/') && name.len() <= 255);
+    files.map(|(name, facts)| (name, facts.to_string())).collect()
+}
+
+fn facts(volume: &Volume) -> Value {
+    let mut parameters = volume.parameters.clone();
+    parameters.extend(volume.mutable_parameters.clone());
+    let attached_to: Vec<&String> = volume.attachments.keys().collect();
+    json!({
+        "exists": true,
+        "parameters": parameters,
+        "attached_to": attached_to,
+    })
+}

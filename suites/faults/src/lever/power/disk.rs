@@ -1,0 +1,156 @@
+//! A directory under a file system of ours, which hands everything on to what is below, and can lose what was not made durable.
+//!
+//! It goes when this process does: a helper waits for that, and takes the mount away.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use csi_harness::lifecycle::own_mounts::SOURCE;
+use csi_proto::lock::Mutex;
+use fuser::{BackgroundSession, Config, Session, SessionACL};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+use super::journal::Lost;
+use super::serve::Served;
+use super::store::Store;
+use super::way::Way;
+
+/// Through which the kernel asks.
+const DEVICE: &str = "/dev/fuse";
+/// What the helper is told when there is nothing left to do for it.
+const DONE: &[u8] = b"done\n";
+/// Waits for the end of the input, as it comes with that of this process, whatever signals a terminal sends to both.
+const HELPER: &str = r#"trap '' INT TERM HUP; read -r word; [ "$word" = done ] && exit
+grep -qF "$1 " /proc/self/mounts && umount -l "$0""#;
+
+pub(super) struct Disk {
+    directory: PathBuf,
+    source: String,
+    store: Arc<Mutex<Store>>,
+    session: Option<BackgroundSession>,
+    helper: Child,
+}
+
+/// What was lost, with what it takes to have it back.
+pub(super) struct Loss {
+    store: Arc<Mutex<Store>>,
+    lost: Lost,
+}
+
+impl Disk {
+    /// Whether there could be one here.
+    ///
+    /// # Errors
+    /// There could not.
+    pub(super) fn try_it() -> io::Result<()> {
+        open_device().map(drop)
+    }
+
+    /// Lays it over a directory.
+    ///
+    /// # Errors
+    /// It cannot be mounted.
+    pub(super) fn over(directory: &Path) -> io::Result<Disk> {
+        let source = format!("{SOURCE}power-{}", std::process::id());
+        let mut helper = Command::new("sh");
+        helper.args(["-c", HELPER]).arg(directory).arg(&source).stdin(Stdio::piped()).process_group(0);
+        let store = Arc::new(Mutex::new(Store::open(directory)?));
+        let helper = helper.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let mut disk = Disk { directory: directory.to_owned(), source, store, session: None, helper };
+        disk.mount()?;
+        Ok(disk)
+    }
+
+    fn mount(&mut self) -> io::Result<()> {
+        let device = open_device()?;
+        // A directory, as every user sees it whom the kernel lets.
+        let options = format!(
+            "fd={},rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions",
+            device.as_raw_fd()
+        );
+        let options = CString::new(options)?;
+        mount(&*self.source, &self.directory, "fuse", MountFlags::empty(), options.as_c_str())?;
+        let served = Served(self.store.clone());
+        let session = Session::from_fd(served, device, SessionACL::All, Config::default());
+        match session.and_then(Session::spawn) {
+            Ok(session) => {
+                self.session = Some(session);
+                Ok(())
+            }
+            Err(error) => {
+                unmount(&self.directory, UnmountFlags::DETACH)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn unmount(&mut self) -> io::Result<()> {
+        match self.session.take() {
+            Some(_) => Ok(unmount(&self.directory, UnmountFlags::DETACH)?),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn store(&self) -> std::sync::MutexGuard<'_, Store> {
+        self.store.lock()
+    }
+
+    pub(super) fn shared(&self) -> Arc<Mutex<Store>> {
+        self.store.clone()
+    }
+
+    /// Loses the power, and has it back: everything that was open is gone, and so is what was not durable, as the way says.
+    ///
+    /// # Errors
+    /// It cannot be mounted again, or something could not be undone.
+    pub(super) fn lose(&mut self, way: &Way) -> io::Result<Loss> {
+        let lost = self.store().lose(way)?;
+        self.unmount()?;
+        let store = std::mem::replace(&mut self.store, Arc::new(Mutex::new(Store::open(&self.directory)?)));
+        self.mount()?;
+        Ok(Loss { store, lost })
+    }
+
+    /// Has everything back, while nobody is there who would have changed anything.
+    ///
+    /// # Errors
+    /// It cannot be had back, or mounted again.
+    pub(super) fn restore(&mut self, loss: Loss) -> io::Result<()> {
+        self.unmount()?;
+        loss.store.lock().restore(loss.lost)?;
+        self.store = Arc::new(Mutex::new(Store::open(&self.directory)?));
+        self.mount()
+    }
+
+    /// Takes it away; nothing is lost.
+    ///
+    /// # Errors
+    /// It cannot be unmounted.
+    pub(super) fn remove(&mut self) -> io::Result<()> {
+        self.store().sync_all();
+        self.unmount()?;
+        if let Some(mut helper) = self.helper.stdin.take() {
+            helper.write_all(DONE)?;
+        }
+        self.helper.wait().map(drop)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // The helper does it otherwise.
+        let _ = self.remove();
+    }
+}
+
+fn open_device() -> io::Result<OwnedFd> {
+    let device = File::options().read(true).write(true).open(DEVICE);
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{DEVICE}: {error}"));
+    device.map(OwnedFd::from).map_err(named)
+}

@@ -1,0 +1,52 @@
+//! Ids that no driver has made, in the forms that ids have elsewhere.
+
+use csi_harness::prelude::*;
+
+use crate::codes::survives;
+use crate::places::Kind;
+use crate::rules::HOSTILE_CODE_001;
+use crate::scene::{Request, Scene};
+use crate::sweep::with_texts;
+
+check! {
+    /// Kubelet makes ids of inline volumes, other drivers of one vendor have ids of another form, and administrators write some
+    /// by hand. Each has something made up in it, so that nothing is meant by it.
+    FORMS {
+        id: "hostile/ids/forms",
+        title: "an id of another form is refused, or taken for one of nothing; the driver survives",
+        spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
+        needs: [VOLUME],
+        refuted_by: [
+            "create-snapshot-panics-on-unknown-volume",
+            "node-get-volume-stats-panics-on-inline-ids",
+            "node-get-volume-stats-panics-on-unknown-volume",
+        ],
+        runs: CrashProne,
+    }
+    async |cx| {
+        let texts = forms(cx);
+        let scene = Scene::set(cx).await?;
+        let changes = |request: &Request| with_texts(request, &[Kind::Id], &[], &texts);
+        survives(cx, &scene.requests(cx).await?, changes).await
+    }
+}
+
+/// As kubelet makes them for inline volumes; a UUID; handles with parts; a resource of a cloud; a number; letters of several bytes.
+fn forms(cx: &Cx) -> Vec<String> {
+    let mut rng = cx.rng();
+    let number = rng.u32(100_000_000..);
+    let mut hex = |digits: usize| -> String { (0..digits).map(|_| rng.digit(16)).collect() };
+    let uuid = [8, 4, 4, 4, 12].map(&mut hex).join("-");
+    vec![
+        format!("csi-{}", hex(64)),
+        uuid.clone(),
+        format!("pvc-{uuid}"),
+        format!("{uuid}#pvc-{uuid}#"),
+        format!("0001-0009-csi-sanity-{uuid}"),
+        format!("projects/csi-sanity/zones/none/disks/{uuid}"),
+        format!("999999999999999999{number}"),
+        format!("{}\u{e9}\u{20ac}", hex(8)),
+    ]
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&FORMS];

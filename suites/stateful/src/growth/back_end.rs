@@ -1,0 +1,134 @@
+//! What is in a back end that nobody else uses: all that was made goes, to the entry of lists and to the byte of the capacity.
+
+use std::collections::BTreeSet;
+
+use csi_harness::prelude::*;
+
+use super::cycle::Cycle;
+use super::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
+
+/// Rounds of each kind that are compared, after one that is not: what is made once may stay.
+const ROUNDS: usize = 3;
+/// Ids that are told.
+const TOLD_MAX: usize = 5;
+
+check! {
+    /// What nobody knows of goes on being paid for, and fills the storage: the snapshot through which a clone was made, the volume of
+    /// a call that was refused or given up, the storage of a volume that is in no list.
+    pub(super) BACK_END {
+        id: "growth/back-end",
+        title: "a back end that nobody else uses has what it had, whatever was made and undone, refused or given up",
+        spec: [GROWTH_001, GROWTH_002, GROWTH_003],
+        needs: [
+            CREATE_DELETE_VOLUME,
+            any_of(&[Capability::ListVolumes, Capability::ListSnapshots, Capability::GetCapacity]),
+        ],
+        refuted_by: ["create-volume-leaves-snapshot-of-source", "create-volume-leaks-on-error", "delete-volume-keeps-storage"],
+        runs: Serial,
+    }
+    async |cx| {
+        if !cx.target().is_owned() {
+            return Err(Stop::skip("others may use the back end; --exclusive says that nobody does"));
+        }
+        let is_alone = cx.config().exclusive || Holdings::take(cx, false).await?.things.is_empty();
+        let counts = counts_capacity(cx).await?;
+        let mut rng = cx.rng();
+        for cycle in cycles(cx) {
+            let scope = cx.scope();
+            let scene = cycle.begin(&scope).await?;
+            cycle.round(&scope, &scene, &mut rng).await?;
+            let before = Holdings::take(&scope, counts).await?;
+            for _ in 0..ROUNDS {
+                cycle.round(&scope, &scene, &mut rng).await?;
+            }
+            let left = before.left(&scope, counts).await?;
+            scope.undo_or_leave().await;
+            let Some(left) = left else { continue };
+            let violation = Violation::new(format!("something stays in the back end after {}", cycle.told()))
+                .of(cycle.rule())
+                .expected("the lists and the capacity that there were before")
+                .actual(left);
+            if is_alone {
+                return Err(violation.into());
+            }
+            // There were other things when the check began, so that somebody else may be at work.
+            cx.warn(violation);
+        }
+        Ok(())
+    }
+}
+
+/// What this driver can do of all that leaves something behind.
+fn cycles(cx: &Cx) -> Vec<Cycle> {
+    let has = |capability| cx.target().capabilities().has(capability);
+    let needs = [
+        (Cycle::Volumes, true),
+        (Cycle::Clones, has(Capability::CloneVolume)),
+        (Cycle::Snapshots, has(Capability::CreateDeleteSnapshot)),
+        (Cycle::Copies, has(Capability::CreateDeleteSnapshot)),
+        (Cycle::GroupSnapshots, has(Capability::CreateDeleteGetVolumeGroupSnapshot)),
+        (Cycle::RefusedVolumes, true),
+        (Cycle::GivenUp, true),
+    ];
+    needs.into_iter().filter(|(_, is_there)| *is_there).map(|(cycle, _)| cycle).collect()
+}
+
+/// Whether a volume takes exactly its size off the capacity: the free space of a file system tells less.
+async fn counts_capacity(cx: &Cx) -> CheckResult<bool> {
+    if !cx.target().capabilities().has(Capability::GetCapacity) {
+        return Ok(false);
+    }
+    let scope = cx.scope();
+    let before = available_bytes(&scope).await?;
+    let volume = scope.new_volume().await?;
+    let taken = before - available_bytes(&scope).await?;
+    scope.undo_or_leave().await;
+    Ok(taken > 0 && taken == volume.capacity_bytes)
+}
+
+async fn available_bytes(cx: &Cx) -> CheckResult<i64> {
+    Ok(cx.call(v1::GetCapacityRequest::default()).setup("capacity").await?.available_capacity)
+}
+
+/// What the driver tells of its back end.
+struct Holdings {
+    things: BTreeSet<String>,
+    available_bytes: Option<i64>,
+}
+
+impl Holdings {
+    async fn take(cx: &Cx, counts: bool) -> CheckResult<Holdings> {
+        let has = |capability| cx.target().capabilities().has(capability);
+        let mut things = BTreeSet::new();
+        if has(Capability::ListVolumes) {
+            let volumes = cx.list_volumes().await?.into_iter().filter_map(|entry| entry.volume);
+            things.extend(volumes.map(|volume| format!("volume {}", volume.volume_id)));
+        }
+        if has(Capability::ListSnapshots) {
+            let snapshots = cx.list_snapshots(v1::ListSnapshotsRequest::default()).await?;
+            things.extend(snapshots.into_iter().map(|snapshot| format!("snapshot {}", snapshot.snapshot_id)));
+        }
+        let available_bytes = if counts { Some(available_bytes(cx).await?) } else { None };
+        Ok(Holdings { things, available_bytes })
+    }
+
+    /// What there is beyond this, once the driver has had its time to delete; in words.
+    async fn left(&self, cx: &Cx, counts: bool) -> CheckResult<Option<String>> {
+        let now = || async { Ok(self.compared(&Holdings::take(cx, counts).await?)) };
+        let settled =
+            cx.eventually(Settles::VolumeUnlisted, || async { Ok(now().await?.is_none().then_some(())) });
+        if settled.await?.is_some() { Ok(None) } else { now().await }
+    }
+
+    fn compared(&self, now: &Holdings) -> Option<String> {
+        let new: Vec<&str> = now.things.difference(&self.things).map(String::as_str).collect();
+        let lost = self.available_bytes.zip(now.available_bytes).map_or(0, |(before, now)| before - now);
+        let mut told = new.iter().take(TOLD_MAX).copied().collect::<Vec<_>>().join(", ");
+        if new.len() > TOLD_MAX {
+            told = format!("{told} and {} more", new.len() - TOLD_MAX);
+        }
+        let lost = (lost > 0).then(|| format!("{} less in GetCapacity", sized(lost.unsigned_abs())));
+        let parts: Vec<String> = Some(told).filter(|told| !told.is_empty()).into_iter().chain(lost).collect();
+        (!parts.is_empty()).then(|| format!("{} after {ROUNDS} rounds", parts.join("; ")))
+    }
+}
