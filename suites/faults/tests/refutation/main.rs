@@ -74,7 +74,9 @@ fn a_right_driver_passes(name: &'static str, seed: u64) -> Result<(), Failed> {
     } else {
         vec![AccessType::Mount, AccessType::Block]
     };
-    let (budget_ms, settle_ms) = (RIGHT_MS, RIGHT_SETTLES_MS);
+    // A long search is for those who want one.
+    let wanted_ms = std::env::var("FAULTS_RIGHT_MS").ok().and_then(|ms| ms.parse().ok());
+    let (budget_ms, settle_ms) = (wanted_ms.unwrap_or(RIGHT_MS), RIGHT_SETTLES_MS);
     let tries = Tries { budget_ms, settle_ms, seed, access, ..Tries::default() };
     let Some(run) = bench::play(played, &tries)? else { return Ok(()) };
     let mut wrong: Vec<String> = run.left().collect();
