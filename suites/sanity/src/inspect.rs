@@ -63,7 +63,7 @@ check! {
     MODIFIED {
         id: "inspect/modified",
         title: "the back end has the values that ControllerModifyVolume was answered with OK for",
-        spec: [req::CTRL_MODIFYVOL_003],
+        spec: [req::CTRL_MODIFYVOL_001],
         needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, MUTABLE, INSPECT],
         refuted_by: ["controller-modify-changes-nothing"],
     }

@@ -57,7 +57,7 @@ pub(super) async fn run(
 /// Calls of each lane that expands.
 pub(super) const EXPANSION_CALLS: u32 = 5;
 
-/// Several volumes in parallel, each made, expanded to two sizes at the same moment, asked for again, and deleted.
+/// Several volumes in parallel, each made, expanded to two sizes at the same moment, to the smaller one again, and deleted.
 ///
 /// # Errors
 /// Broken if a path cannot be made.
@@ -117,15 +117,17 @@ impl Lane {
         Ok(())
     }
 
-    /// Two expansions at once of a volume, whose size is then told by the answer to a repeated CreateVolume.
+    /// Two expansions at once of a volume, whose size is then told by the answer to the smaller one made again.
     async fn expand(&self) -> CheckResult {
         if !self.insist(self.create(self.profile.size_bytes)).await? {
             return Ok(());
         }
         let Some(volume) = self.volume() else { return Ok(()) };
-        let calls = self.profile.expansions().map(|size| VolumeCall::ControllerExpandVolume { volume, size });
-        self.recorder.at_once(self.worker(), calls.map(Call::from)).await?;
-        self.insist(self.create(self.profile.size_bytes)).await?;
+        let expand = |size| Call::from(VolumeCall::ControllerExpandVolume { volume, size });
+        let calls = self.profile.expansions().map(expand);
+        let smaller = calls[1].clone();
+        self.recorder.at_once(self.worker(), calls).await?;
+        self.insist(smaller).await?;
         self.insist(VolumeCall::DeleteVolume { volume }.into()).await.map(drop)
     }
 
