@@ -86,6 +86,7 @@ const AREAS: &[Area] = &[
             "controller/delete-volume/",
             "controller/validate-volume-capabilities/",
             "controller/controller-get-capabilities/",
+            "inspect/deleted-volume",
         ],
         rules: &[
             "CTRL-CREATEVOL-",
@@ -100,7 +101,11 @@ const AREAS: &[Area] = &[
     },
     Area {
         name: "attach",
-        checks: &["controller/controller-publish-volume/", "controller/controller-unpublish-volume/"],
+        checks: &[
+            "controller/controller-publish-volume/",
+            "controller/controller-unpublish-volume/",
+            "inspect/attachments",
+        ],
         rules: &["CTRL-PUBLISH-", "CTRL-UNPUBLISH-"],
         needs: &[PUBLISH_UNPUBLISH_VOLUME],
     },
@@ -146,6 +151,7 @@ const AREAS: &[Area] = &[
             "controller/delete-snapshot/",
             "controller/get-snapshot/",
             "controller/list-snapshots/",
+            "inspect/deleted-snapshot",
         ],
         rules: &["CTRL-CREATESNAP-", "CTRL-DELETESNAP-", "CTRL-GETSNAP-", "CTRL-LISTSNAP-", "MSG-SNAPSHOT-"],
         needs: &[any_of(&[CreateDeleteSnapshot, ListSnapshots, GetSnapshot])],
@@ -165,7 +171,13 @@ const AREAS: &[Area] = &[
     },
     Area {
         name: "modification",
-        checks: &["controller/controller-modify-volume/"],
+        checks: &[
+            "controller/controller-modify-volume/",
+            "inspect/left-out-keys",
+            "inspect/modified",
+            "inspect/mutable-parameters-win",
+            "inspect/refused-modification",
+        ],
         rules: &["CTRL-MODIFYVOL-"],
         needs: &[MODIFY_VOLUME],
     },

@@ -530,7 +530,8 @@ mod tests {
             (format!("key={value}"), "", 1),
             ("azdRMm1aOXhUNHZC".to_owned(), "", 1),
             (format!("key={value}"), value, 0),
-            ("key=k7Q2mZ9xT4v".to_owned(), "", 0),
+            ("key=k7Q2mZ9x".to_owned(), "", 1),
+            ("key=k7Q2mZ9".to_owned(), "", 0),
         ] {
             let response_rules = ResponseRules::new(&config);
             let parameters = [("open".to_owned(), openly.to_owned())].into();

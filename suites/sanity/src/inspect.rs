@@ -108,7 +108,7 @@ check! {
     /// Who is refused believes that all is as it was.
     REFUSED {
         id: "inspect/refused-modification",
-        title: "a modification that was refused has changed nothing in the back end",
+        title: "a modification that was rejected has changed nothing in the back end",
         spec: [req::CTRL_MODIFYVOL_010],
         needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, MUTABLE, INSPECT],
         refuted_by: ["controller-modify-applies-before-checking"],
@@ -137,7 +137,7 @@ check! {
     MUTABLE_ONES_WIN {
         id: "inspect/mutable-parameters-win",
         title: "of a key in parameters and in mutable_parameters the back end has the mutable value",
-        spec: [req::CTRL_CREATEVOL_031, req::CTRL_CREATEVOL_006],
+        spec: [req::CTRL_CREATEVOL_031],
         needs: [MODIFY_VOLUME, CREATE_DELETE_VOLUME, MUTABLE, INSPECT],
         refuted_by: ["create-volume-parameters-beat-mutable-ones"],
     }
