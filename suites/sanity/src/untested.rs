@@ -11,6 +11,7 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     (&req::CTRL_CREATESNAP_011, "whether a snapshot is still processed shows in ready_to_use alone"),
     (&req::CTRL_CREATESNAP_027, "needs a back end whose space for snapshots is used up"),
     (&req::CTRL_CREATESNAP_033, "needs a location whose storage is used up"),
+    (&req::CTRL_CREATEVOL_006, "volume_context is opaque, so that it does not show which value a volume got"),
     (
         &req::CTRL_CREATEVOL_023,
         "what it does not know a driver may ignore, and which values are valid it alone knows",
