@@ -43,6 +43,7 @@ const OWN: &[&str] = &[
     "restart_command",
     "driver_pid",
     "state_dir",
+    "backend_proxy",
     "mount_dir",
     "staging_dir",
     "kubelet_dir",

@@ -203,7 +203,7 @@ impl Injected for NoDescriptors {
 impl Drop for NoDescriptors {
     fn drop(&mut self) {
         // It may have ended, and its limit with it.
-        let _ = prlimit(Some(self.process), Resource::Nofile, self.before.clone());
+        let _ = prlimit(Some(self.process), Resource::Nofile, self.before);
     }
 }
 
