@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use csi_harness::checks::known::KnownFailing;
-use csi_harness::results::outcome::Kind;
+use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::text::shorten::shortened;
 use csi_report::{Destination, Stored};
 
@@ -87,7 +87,7 @@ fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
     let mut new: Vec<_> = run
         .checks
         .iter()
-        .filter(|check| matches!(check.outcome(), Kind::Failed | Kind::KnownFailure))
+        .filter(|check| matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::KnownFailure))
         .filter(|check| !told.contains(&check.id.as_str()))
         .map(|check| entry(&check.id, check.known_because.as_deref().unwrap_or(&check.message)))
         .collect();
@@ -106,12 +106,12 @@ fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
     List { text: lines.iter().map(|line| format!("{line}\n")).collect(), notes }
 }
 
-fn fails(outcome: Kind) -> bool {
-    matches!(outcome, Kind::Failed | Kind::KnownFailure | Kind::SameFault)
+fn fails(outcome: OutcomeKind) -> bool {
+    matches!(outcome, OutcomeKind::Failed | OutcomeKind::KnownFailure | OutcomeKind::SameFault)
 }
 
-fn passes(outcome: Kind) -> bool {
-    matches!(outcome, Kind::Passed | Kind::Warned | Kind::UnexpectedPass)
+fn passes(outcome: OutcomeKind) -> bool {
+    matches!(outcome, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass)
 }
 
 /// A line of the list. What a driver has said may become a part of it, and stays one line.

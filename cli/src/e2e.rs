@@ -15,7 +15,7 @@ use csi_harness::checks::check::Check;
 use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::config::{Config, PathLayout};
 use csi_suite_e2e::direct;
-use csi_suite_e2e::local::{LocalClusters, Settings};
+use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition, Instance, Say};
 use csi_suite_e2e::view::{Unmet, View};
 
@@ -43,7 +43,7 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         return run::clean_up(&run_args(args));
     }
     let loaded = load(&args)?;
-    let (storage, view) = (loaded.storage_class().ok().flatten(), LocalClusters::view(nodes(&args)));
+    let (storage, view) = (loaded.storage_class().ok().flatten(), EmulatedClusters::view(nodes(&args)));
     if args.plan {
         return print_plan(&args, &loaded.definition, storage.as_ref(), &view);
     }
@@ -53,7 +53,7 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         return Err(Error::Settings(problem.to_owned()));
     }
     let definition = loaded.definition.clone();
-    let clusters = LocalClusters::new(settings(&args.cluster)?, nodes(&args), definition, say_of(&args));
+    let clusters = EmulatedClusters::new(settings(&args.cluster)?, nodes(&args), definition, say_of(&args));
     let definition = Arc::new(Definition::new(loaded)?);
     let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);
     let (terms, with_sanity) = (args.terms.clone(), args.cluster.with_sanity);

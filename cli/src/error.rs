@@ -9,8 +9,8 @@ use csi_harness::client::target::TargetError;
 use csi_harness::config::ConfigError;
 use csi_harness::results::stored::CaseError;
 use csi_report::{DestinationError, MergeError, StoredError};
-use csi_suite_e2e::real::connect::ConnectError;
-use csi_suite_e2e::real::definition::DefinedError;
+use csi_suite_e2e::kube_cluster::connect::ConnectError;
+use csi_suite_e2e::kube_cluster::definition::DefinedError;
 
 use crate::embedded::EmbeddedError;
 use crate::exit::Exit;

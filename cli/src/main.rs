@@ -39,7 +39,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
-use csi_suite_e2e::local::sandbox;
+use csi_suite_e2e::emulated_cluster::sandbox;
 
 use crate::args::{Cli, Command};
 use crate::error::Error;

@@ -13,7 +13,7 @@ use std::path::Path;
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::known::KnownFailing;
 use csi_harness::checks::registry::{Registry, Suite};
-use csi_harness::results::outcome::Kind;
+use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::run::refutation::{Accused, accused};
 use csi_harness::text::encoding::shell_word;
 use csi_harness::text::pattern::Pattern;
@@ -86,7 +86,7 @@ impl Selection {
 fn failed(path: &Path, registry: &Registry) -> Result<BTreeSet<String>, Error> {
     let run = Stored::load(path)?;
     let is_failed = |check: &&csi_report::StoredCheck| {
-        matches!(check.outcome(), Kind::Failed | Kind::SameFault | Kind::Broken)
+        matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::SameFault | OutcomeKind::Broken)
     };
     let labels: BTreeSet<String> =
         run.checks.iter().filter(is_failed).map(|check| check.id.clone()).collect();

@@ -17,23 +17,23 @@ const NODES_MAX: usize = 100_000;
 
 /// A place in a file; both count from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Position {
     /// The line.
     pub line: u64,
     /// The character in it.
     pub column: u64,
 }
 
-impl From<Location> for Place {
-    fn from(location: Location) -> Place {
-        Place { line: location.line(), column: location.column() }
+impl From<Location> for Position {
+    fn from(location: Location) -> Position {
+        Position { line: location.line(), column: location.column() }
     }
 }
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    pub(crate) place: Place,
+    pub(crate) place: Position,
     pub(crate) value: Value,
 }
 
@@ -52,43 +52,43 @@ pub(crate) enum Value {
 /// A key of a map.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
-    pub(crate) place: Place,
+    pub(crate) place: Position,
     pub(crate) name: String,
 }
 
 /// What is wrong, and where, if that is known.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Fault {
-    pub(crate) place: Option<Place>,
+pub(crate) struct DocumentError {
+    pub(crate) place: Option<Position>,
     pub(crate) message: String,
 }
 
 /// The first document of a text, and where a second one begins.
 pub(crate) struct Documents {
     pub(crate) first: Node,
-    pub(crate) second: Option<Place>,
+    pub(crate) second: Option<Position>,
 }
 
 impl Documents {
     /// Reads YAML or JSON. The library bounds nesting, and what aliases unfold to.
-    pub(crate) fn read(text: &str) -> Result<Documents, Fault> {
+    pub(crate) fn read(text: &str) -> Result<Documents, DocumentError> {
         let mut bytes = text.as_bytes();
         let mut documents = serde_saphyr::read_with_options::<_, Node>(&mut bytes, options());
-        let empty = || Fault { place: None, message: "the file is empty".to_owned() };
-        let first = documents.next().ok_or_else(empty)?.map_err(|error| Fault::of_yaml(&error))?;
+        let empty = || DocumentError { place: None, message: "the file is empty".to_owned() };
+        let first = documents.next().ok_or_else(empty)?.map_err(|error| DocumentError::of_yaml(&error))?;
         let second = documents.next().and_then(|next| match next {
             Ok(node) => Some(node.place),
             // It is not read, so it need not be right.
-            Err(error) => error.location().map(Place::from),
+            Err(error) => error.location().map(Position::from),
         });
         Ok(Documents { first, second })
     }
 
     /// Reads each document of a text.
-    pub(crate) fn all(text: &str) -> Result<Vec<Node>, Fault> {
+    pub(crate) fn all(text: &str) -> Result<Vec<Node>, DocumentError> {
         let mut bytes = text.as_bytes();
         let documents = serde_saphyr::read_with_options::<_, Node>(&mut bytes, options());
-        documents.map(|document| document.map_err(|error| Fault::of_yaml(&error))).collect()
+        documents.map(|document| document.map_err(|error| DocumentError::of_yaml(&error))).collect()
     }
 }
 
@@ -102,33 +102,33 @@ fn options() -> serde_saphyr::Options {
     }
 }
 
-impl Fault {
-    fn of_yaml(error: &serde_saphyr::Error) -> Fault {
-        let place = error.location().map(Place::from);
+impl DocumentError {
+    fn of_yaml(error: &serde_saphyr::Error) -> DocumentError {
+        let place = error.location().map(Position::from);
         let message = error.render();
         // The place is told by whoever shows the fault.
-        let told = place.map(|Place { line, column }| format!(" at line {line}, column {column}"));
+        let told = place.map(|Position { line, column }| format!(" at line {line}, column {column}"));
         let message = told.and_then(|told| message.strip_suffix(&told).map(str::to_owned)).unwrap_or(message);
-        Fault { place, message }
+        DocumentError { place, message }
     }
 
-    fn at(mut self, place: Place) -> Fault {
+    fn at(mut self, place: Position) -> DocumentError {
         self.place.get_or_insert(place);
         self
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for DocumentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for DocumentError {}
 
-impl de::Error for Fault {
-    fn custom<T: fmt::Display>(message: T) -> Fault {
-        Fault { place: None, message: message.to_string() }
+impl de::Error for DocumentError {
+    fn custom<T: fmt::Display>(message: T) -> DocumentError {
+        DocumentError { place: None, message: message.to_string() }
     }
 }
 
@@ -242,9 +242,9 @@ impl Node {
     }
 
     /// Refuses what is of another kind.
-    fn expect(&self, fits: bool, wanted: &str) -> Result<&Node, Fault> {
+    fn expect(&self, fits: bool, wanted: &str) -> Result<&Node, DocumentError> {
         let message = || format!("{} where {wanted} has to stand", self.kind());
-        if fits { Ok(self) } else { Err(Fault { place: Some(self.place), message: message() }) }
+        if fits { Ok(self) } else { Err(DocumentError { place: Some(self.place), message: message() }) }
     }
 
     fn kind(&self) -> &'static str {
@@ -287,7 +287,7 @@ fn last_of_each(map: &[(Key, Node)]) -> BTreeMap<&str, &Node> {
     map.iter().map(|(key, node)| (key.name.as_str(), node)).collect()
 }
 
-impl<'de> IntoDeserializer<'de, Fault> for &'de Node {
+impl<'de> IntoDeserializer<'de, DocumentError> for &'de Node {
     type Deserializer = &'de Node;
 
     fn into_deserializer(self) -> &'de Node {
@@ -296,9 +296,9 @@ impl<'de> IntoDeserializer<'de, Fault> for &'de Node {
 }
 
 impl<'de> Deserializer<'de> for &'de Node {
-    type Error = Fault;
+    type Error = DocumentError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
         match &self.value {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(*value),
@@ -313,40 +313,40 @@ impl<'de> Deserializer<'de> for &'de Node {
             Value::List(list) => visitor.visit_seq(SeqDeserializer::new(list.iter())),
             Value::Map(map) => visitor.visit_map(MapDeserializer::new(last_of_each(map).into_iter())),
         }
-        .map_err(|fault: Fault| fault.at(self.place))
+        .map_err(|fault: DocumentError| fault.at(self.place))
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
         self.expect(matches!(self.value, Value::Bool(_)), "true or false")?.deserialize_any(visitor)
     }
 
-    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
         self.deserialize_u64(visitor)
     }
 
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
         let fits = matches!(self.value, Value::Integer(0..));
         self.expect(fits, "a whole number that is not negative")?.deserialize_any(visitor)
     }
 
-    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
         let fits = matches!(self.value, Value::Integer(_) | Value::Float(_));
         self.expect(fits, "a number")?.deserialize_any(visitor)
     }
 
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
         self.expect(matches!(self.value, Value::Text(_)), "a string, in quotes,")?.deserialize_any(visitor)
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
         self.deserialize_str(visitor)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
         self.expect(matches!(self.value, Value::List(_)), "a list")?.deserialize_any(visitor)
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
         self.expect(matches!(self.value, Value::Map(_)), "a map")?.deserialize_any(visitor)
     }
 
@@ -355,16 +355,16 @@ impl<'de> Deserializer<'de> for &'de Node {
         _name: &'static str,
         _fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, DocumentError> {
         let Value::Map(map) = &self.value else { return self.deserialize_map(visitor) };
         let mut given = last_of_each(map);
         given.retain(|_, node| !matches!(node.value, Value::Null));
         visitor
             .visit_map(MapDeserializer::new(given.into_iter()))
-            .map_err(|fault: Fault| fault.at(self.place))
+            .map_err(|fault: DocumentError| fault.at(self.place))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
         match self.value {
             Value::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
@@ -375,7 +375,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, DocumentError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -384,12 +384,14 @@ impl<'de> Deserializer<'de> for &'de Node {
         _name: &'static str,
         _variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Fault> {
+    ) -> Result<V::Value, DocumentError> {
         let Value::Text(name) = &self.value else { return self.deserialize_str(visitor) };
-        visitor.visit_enum(name.as_str().into_deserializer()).map_err(|fault: Fault| fault.at(self.place))
+        visitor
+            .visit_enum(name.as_str().into_deserializer())
+            .map_err(|fault: DocumentError| fault.at(self.place))
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
         visitor.visit_unit()
     }
 

@@ -40,7 +40,7 @@ pub use definition::{
     InlineVolume, ModifyStressTestOptions, PerformanceTestOptions, ProvisioningOptions, SizeRange,
     SnapshotMetadataStressTestOptions, SnapshotStressTestOptions, Source, StressTestOptions,
 };
-pub use document::Place;
+pub use document::Position;
 pub use duration::{DurationError, parse_duration};
 pub use load::{LoadError, Loaded, Remark};
 pub use lookup::Missing;

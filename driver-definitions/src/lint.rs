@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use crate::capability::Capability;
 use crate::definition::DriverDefinition;
-use crate::document::{Key, Node, Place, Value};
+use crate::document::{Key, Node, Position, Value};
 use crate::schema::{Keys, TOLERATED};
 
 /// A key and what is odd about it.
 pub(crate) struct Oddity {
-    pub(crate) place: Place,
+    pub(crate) place: Position,
     pub(crate) message: String,
 }
 
 impl Oddity {
-    fn new(place: Place, message: impl Into<String>) -> Oddity {
+    fn new(place: Position, message: impl Into<String>) -> Oddity {
         Oddity { place, message: message.into() }
     }
 }
@@ -117,7 +117,7 @@ impl Lint {
     }
 
     /// Kubernetes fills nothing in: what stands there is what the driver is called, or where a file is looked for.
-    fn text(&mut self, text: &str, place: Place) {
+    fn text(&mut self, text: &str, place: Position) {
         if let Some(placeholder) = placeholder(text).filter(|_| self.found.len() < ODD_KEYS_MAX) {
             let message =
                 format!("{placeholder} is taken as it stands; is this a template that nobody filled in?");
@@ -126,7 +126,7 @@ impl Lint {
     }
 
     /// YAML 1.1 has more words for the truth than YAML 1.2 and JSON.
-    fn boolean(&mut self, value: bool, place: Place) {
+    fn boolean(&mut self, value: bool, place: Position) {
         let index = |count: u64| usize::try_from(count).ok()?.checked_sub(1);
         let line = index(place.line).and_then(|line| self.lines.get(line));
         let rest = line.zip(index(place.column)).and_then(|(line, column)| line.get(column..));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 use crate::definition::{DriverDefinition, Source};
-use crate::document::{Documents, Fault, Node, Place};
+use crate::document::{DocumentError, Documents, Node, Position};
 use crate::lint;
 use crate::lookup::Lookup;
 
@@ -34,7 +34,7 @@ pub struct Remark {
     /// The file.
     pub path: PathBuf,
     /// Where, if it is about a place.
-    pub place: Option<Place>,
+    pub place: Option<Position>,
     /// The line there; empty if it is too long to be shown.
     pub line: String,
     /// What is odd or wrong, and what to do about it.
@@ -74,7 +74,7 @@ impl fmt::Display for Lines<'_> {
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Remark { path, place, line, message } = self;
-        let Some(Place { line: number, column }) = place else {
+        let Some(Position { line: number, column }) = place else {
             return write!(f, "{}: {message}", path.display());
         };
         write!(f, "{}:{number}:{column}: {message}", path.display())?;
@@ -142,11 +142,12 @@ impl Manifest {
     }
 
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, LoadError> {
-        let wrong = |fault: Fault| LoadError::Invalid(hinted(self.remark(fault.place, fault.message)));
+        let wrong =
+            |fault: DocumentError| LoadError::Invalid(hinted(self.remark(fault.place, fault.message)));
         T::deserialize(&self.documents.first).map_err(wrong)
     }
 
-    pub(crate) fn remark(&self, place: Option<Place>, message: impl Into<String>) -> Remark {
+    pub(crate) fn remark(&self, place: Option<Position>, message: impl Into<String>) -> Remark {
         remark(&self.path, &self.text, place, message.into())
     }
 
@@ -164,7 +165,7 @@ fn hinted(mut remark: Remark) -> Remark {
     remark
 }
 
-fn remark(path: &Path, text: &str, place: Option<Place>, message: String) -> Remark {
+fn remark(path: &Path, text: &str, place: Option<Position>, message: String) -> Remark {
     let index = place.and_then(|place| usize::try_from(place.line).ok()?.checked_sub(1));
     let line = index.and_then(|index| text.lines().nth(index));
     let line = line.filter(|line| line.len() <= LINE_BYTES_MAX).unwrap_or_default().to_owned();

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
 use crate::csi_driver::CsiDriver;
-use crate::document::{Documents, Fault, Node, Value};
+use crate::document::{DocumentError, Documents, Node, Value};
 use crate::load::{self, LoadError, Remark};
 
 /// What manifests hold. Of two objects with one name the later counts, as if one were applied after the other.
@@ -55,7 +55,7 @@ impl Objects {
         self.csi_drivers.get(driver)
     }
 
-    fn add(&mut self, node: &Node) -> Result<(), Fault> {
+    fn add(&mut self, node: &Node) -> Result<(), DocumentError> {
         let text = |keys: &[&str]| match node.at(keys).map(|(_, node)| &node.value) {
             Some(Value::Text(text)) => text.as_str(),
             _ => "",
@@ -65,7 +65,10 @@ impl Objects {
             return Ok(());
         }
         if name.is_empty() {
-            return Err(Fault { place: Some(node.place), message: format!("this {kind} has no name") });
+            return Err(DocumentError {
+                place: Some(node.place),
+                message: format!("this {kind} has no name"),
+            });
         }
         if kind == "Secret" {
             let namespace = Some(text(&["metadata", "namespace"])).filter(|text| !text.is_empty());
@@ -80,7 +83,7 @@ impl Objects {
 }
 
 /// `data`, decoded, and `stringData`, which wins.
-fn pairs(secret: &Node) -> Result<BTreeMap<String, String>, Fault> {
+fn pairs(secret: &Node) -> Result<BTreeMap<String, String>, DocumentError> {
     let mut pairs = BTreeMap::new();
     for (field, encoded) in [("data", true), ("stringData", false)] {
         let Some((_, node)) = secret.get(field).filter(|(_, node)| !matches!(node.value, Value::Null)) else {
@@ -91,13 +94,13 @@ fn pairs(secret: &Node) -> Result<BTreeMap<String, String>, Fault> {
             let value = if encoded { decoded() } else { Some(text.clone()) };
             let place = node.get(&key).map(|(_, node)| node.place);
             let message = || format!("{field}.{key} is not text in base64, which a driver could be given");
-            pairs.insert(key.clone(), value.ok_or_else(|| Fault { place, message: message() })?);
+            pairs.insert(key.clone(), value.ok_or_else(|| DocumentError { place, message: message() })?);
         }
     }
     Ok(pairs)
 }
 
 /// A fault of a file with secrets: the line may be one of them.
-fn without_line(path: &Path, Fault { place, message }: Fault) -> Remark {
+fn without_line(path: &Path, DocumentError { place, message }: DocumentError) -> Remark {
     Remark { path: path.to_owned(), place, line: String::new(), message }
 }

@@ -1,7 +1,7 @@
 //! Departures from correct behaviour, each at one place.
 
 use crate::config::RpcName;
-use crate::hold::{HoldPoint, Step};
+use crate::hold::{HoldPoint, HoldStage};
 use crate::named::named;
 
 // One line for each defect, in the group of its RPC, and one `driver.has(Defect::…)` where it acts: in
@@ -961,7 +961,7 @@ impl Defect {
             _ if held => "CreateVolume",
             _ => return None,
         };
-        Some(HoldPoint { rpc: RpcName(rpc), step: Step::BeforeCommit })
+        Some(HoldPoint { rpc: RpcName(rpc), step: HoldStage::BeforeCommit })
     }
 
     /// The defect that makes an RPC answer UNIMPLEMENTED.

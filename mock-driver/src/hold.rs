@@ -12,12 +12,12 @@ use crate::config::{ParseOptionError, RpcName};
 #[serde(try_from = "String", into = "String")]
 pub struct HoldPoint {
     pub(crate) rpc: RpcName,
-    pub(crate) step: Step,
+    pub(crate) step: HoldStage,
 }
 
 /// How far a call has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Step {
+pub(crate) enum HoldStage {
     /// Nothing was looked at yet; the object counts as busy.
     Start,
     /// The request was looked at, and nothing was changed yet. Only RPCs that change something come here.
@@ -33,9 +33,9 @@ impl FromStr for HoldPoint {
         let (rpc, step) = given.split_once(':').unwrap_or((given, ""));
         let rpc: RpcName = rpc.parse()?;
         let step = match step {
-            "" => Step::Start,
-            "before-commit" if changes(rpc.as_str()) => Step::BeforeCommit,
-            "before-answer" => Step::BeforeAnswer,
+            "" => HoldStage::Start,
+            "before-commit" if changes(rpc.as_str()) => HoldStage::BeforeCommit,
+            "before-answer" => HoldStage::BeforeAnswer,
             _ => return Err(ParseOptionError::Step(given.to_owned())),
         };
         Ok(Self { rpc, step })
@@ -54,9 +54,9 @@ impl From<HoldPoint> for String {
     fn from(HoldPoint { rpc, step }: HoldPoint) -> Self {
         let rpc = rpc.as_str();
         match step {
-            Step::Start => rpc.to_owned(),
-            Step::BeforeCommit => format!("{rpc}:before-commit"),
-            Step::BeforeAnswer => format!("{rpc}:before-answer"),
+            HoldStage::Start => rpc.to_owned(),
+            HoldStage::BeforeCommit => format!("{rpc}:before-commit"),
+            HoldStage::BeforeAnswer => format!("{rpc}:before-answer"),
         }
     }
 }

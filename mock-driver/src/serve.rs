@@ -16,7 +16,7 @@ use crate::defects::{
     serve_first_connection, spoil_refusal, stays_busy,
 };
 use crate::driver::MockDriver;
-use crate::hold::{HoldPoint, Step};
+use crate::hold::{HoldPoint, HoldStage};
 use crate::inspect;
 use crate::quirk::Quirk;
 use crate::state::State;
@@ -88,7 +88,7 @@ impl MockDriver {
             Some(refusal) => Err(refusal),
             None => handler.await,
         };
-        self.hold::<R>(Step::BeforeAnswer).await;
+        self.hold::<R>(HoldStage::BeforeAnswer).await;
         if let Some(pending) = pending {
             pending.end(answer.is_err() && stays_busy(self, R::METHOD));
         }
@@ -107,7 +107,7 @@ impl MockDriver {
         change: impl FnOnce(&mut State) -> Result<T, Status>,
     ) -> Result<T, Status> {
         let glance = Glance::take(self, request);
-        self.hold::<R>(Step::BeforeCommit).await;
+        self.hold::<R>(HoldStage::BeforeCommit).await;
         let answer = {
             let mut state = self.state();
             glance.impose(&mut state);
@@ -122,7 +122,7 @@ impl MockDriver {
     }
 
     /// Waits for as long as calls were told to at this step.
-    pub(crate) async fn hold<R: Call>(&self, step: Step) {
+    pub(crate) async fn hold<R: Call>(&self, step: HoldStage) {
         if let Some(delay) = self.config.delay.get(&HoldPoint { rpc: RpcName(R::METHOD), step }) {
             tokio::time::sleep(delay.0).await;
         }
@@ -204,7 +204,7 @@ impl MockDriver {
         if hangs {
             pending::<()>().await;
         }
-        self.hold::<R>(Step::Start).await;
+        self.hold::<R>(HoldStage::Start).await;
         if self.is(Quirk::SlowStart) {
             tokio::time::sleep_until((self.started + self.config.start_delay.0).into()).await;
         }

@@ -23,7 +23,7 @@ use crate::freeze::Frozen;
 use crate::fs::FsType;
 use crate::health::Trouble;
 use crate::mount;
-use crate::paths::{Occupant, Place};
+use crate::paths::{Occupant, PathEntry};
 use crate::storage::NewData;
 use crate::store::{Published, View, Volume};
 
@@ -120,28 +120,34 @@ pub(crate) trait Backend: fmt::Debug + Sync {
     fn shows(&self, driver: &Driver, volume: &Volume, mount: &Occupant) -> bool;
 
     /// Whether the volume is mounted at a place.
-    fn is_mounted(&self, driver: &Driver, volume: &Volume, at: &Place) -> Result<bool> {
+    fn is_mounted(&self, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<bool> {
         Ok(at.occupant()?.is_some_and(|there| there.is_mount_root && self.shows(driver, volume, &there)))
     }
 
     /// Whether a place that no record names shows the volume, to which the CO has brought it from one that does.
-    fn is_brought_to(&self, _driver: &Driver, _volume: &Volume, _at: &Place) -> Result<bool> {
+    fn is_brought_to(&self, _driver: &Driver, _volume: &Volume, _at: &PathEntry) -> Result<bool> {
         Ok(false)
     }
 
     /// Whether a volume is staged at a place, as its record says.
-    fn is_staged(&self, driver: &Driver, volume: &Volume, at: &Place) -> Result<bool> {
+    fn is_staged(&self, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<bool> {
         self.is_mounted(driver, volume, at)
     }
 
     /// Stages a volume at a directory.
-    fn stage(&self, driver: &Driver, volume: &mut Volume, capability: &Capability, at: &Place) -> Result<()>;
+    fn stage(
+        &self,
+        driver: &Driver,
+        volume: &mut Volume,
+        capability: &Capability,
+        at: &PathEntry,
+    ) -> Result<()>;
 
     /// Takes back the staging at a place, if the place is still there. What is gone already is no error.
-    fn unstage(&self, driver: &Driver, volume: &Volume, at: Option<&Place>, is_last: bool) -> Result<()>;
+    fn unstage(&self, driver: &Driver, volume: &Volume, at: Option<&PathEntry>, is_last: bool) -> Result<()>;
 
     /// Whether a volume is published at a place, as its record says.
-    fn is_published(&self, driver: &Driver, volume: &Volume, at: &Place) -> Result<bool> {
+    fn is_published(&self, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<bool> {
         self.is_mounted(driver, volume, at)
     }
 
@@ -151,8 +157,8 @@ pub(crate) trait Backend: fmt::Debug + Sync {
         driver: &Driver,
         volume: &Volume,
         wanted: &Published,
-        staged: &Place,
-        at: &Place,
+        staged: &PathEntry,
+        at: &PathEntry,
     ) -> Result<()>;
 
     /// Publishes a volume that is staged nowhere.
@@ -161,7 +167,7 @@ pub(crate) trait Backend: fmt::Debug + Sync {
         _driver: &Driver,
         _volume: &mut Volume,
         _wanted: &Published,
-        _at: &Place,
+        _at: &PathEntry,
     ) -> Result<()> {
         Err(DriverError::invalid(
             "volume_capability",
@@ -170,14 +176,20 @@ pub(crate) trait Backend: fmt::Debug + Sync {
     }
 
     /// Takes back a publication. What is gone already is no error.
-    fn unpublish(&self, driver: &Driver, volume: &Volume, published: &Published, at: &Place) -> Result<()>;
+    fn unpublish(
+        &self,
+        driver: &Driver,
+        volume: &Volume,
+        published: &Published,
+        at: &PathEntry,
+    ) -> Result<()>;
 
     /// How much of a volume is used, and what is wrong with it, as seen from a place where it is staged or published.
     fn usage(
         &self,
         driver: &Driver,
         volume: &Volume,
-        at: &Place,
+        at: &PathEntry,
         readonly: bool,
     ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)>;
 }
@@ -269,7 +281,7 @@ pub(crate) fn unfit(driver: &Driver, backend: BackendRef, capabilities: &[Capabi
 }
 
 /// Unmounts a volume from a place.
-fn unmount(backend: &dyn Backend, driver: &Driver, volume: &Volume, at: &Place) -> Result<()> {
+fn unmount(backend: &dyn Backend, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<()> {
     if mount::unmount(at, |there| backend.shows(driver, volume, there))? {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use crate::args::Args;
 use crate::controller::{controller_expand_volume, create_snapshot, create_volume, signed};
 use crate::driver::Driver;
 use crate::error::Result;
-use crate::store::faults::{Fault, Faults};
+use crate::store::faults::{FailedOperation, Faults};
 use crate::{node, reconcile};
 
 const MIB: i64 = 1 << 20;
@@ -144,15 +144,15 @@ fn what_is_made_and_its_record_are_both_there_or_neither() {
     let mut stand = Stand::new(root.path());
     let volume = stand.create("v", MIB, mount("")).unwrap();
     let alone = ([1, 1], [0, 0], GIB - MIB);
-    stand.faults.set(Fault::After(0));
+    stand.faults.set(FailedOperation::After(0));
     stand.create("w", MIB, mount("")).unwrap_err();
-    stand.faults.set(Fault::After(0));
+    stand.faults.set(FailedOperation::After(0));
     stand.snapshot("s", &volume).unwrap_err();
     assert_eq!(stand.counts(), alone);
     // An error that only the last flush has reported: all of it is there.
-    stand.faults.set(Fault::Flush);
+    stand.faults.set(FailedOperation::Flush);
     stand.create("w", MIB, mount("")).unwrap();
-    stand.faults.set(Fault::Flush);
+    stand.faults.set(FailedOperation::Flush);
     stand.snapshot("s", &volume).unwrap();
     let both = ([2, 2], [1, 1], GIB - 2 * MIB);
     assert_eq!(stand.counts(), both);
@@ -163,7 +163,7 @@ fn what_is_made_and_its_record_are_both_there_or_neither() {
 #[test]
 fn what_may_have_a_record_stays_until_a_restart_knows() {
     let root = tempfile::tempdir().unwrap();
-    for (fault, recorded) in [(Fault::After(0), 0), (Fault::Flush, 1)] {
+    for (fault, recorded) in [(FailedOperation::After(0), 0), (FailedOperation::Flush, 1)] {
         let root = root.path().join(recorded.to_string());
         fs::create_dir(&root).unwrap();
         let mut stand = Stand::new(&root);
@@ -195,10 +195,10 @@ fn an_expansion_whose_commit_fails_is_taken_back_and_one_that_is_there_is_done()
     let root = tempfile::tempdir().unwrap();
     let mut stand = Stand::new(root.path());
     let volume = stand.create("v", MIB, AccessType::Block(BlockVolume {})).unwrap();
-    stand.faults.set(Fault::After(0));
+    stand.faults.set(FailedOperation::After(0));
     stand.expand(&volume, 4 * MIB).unwrap_err();
     assert_eq!(stand.sizes(&volume), (MIB, MIB, GIB - MIB));
-    stand.faults.set(Fault::Flush);
+    stand.faults.set(FailedOperation::Flush);
     stand.expand(&volume, 4 * MIB).unwrap();
     let grown = (4 * MIB, 4 * MIB, GIB - 4 * MIB);
     assert_eq!(stand.sizes(&volume), grown);
@@ -214,7 +214,7 @@ fn an_expansion_that_may_be_recorded_stays_and_is_what_a_restart_finds() {
     let root = tempfile::tempdir().unwrap();
     let mut stand = Stand::new(root.path());
     let volume = stand.create("v", MIB, AccessType::Block(BlockVolume {})).unwrap();
-    for (fault, bytes) in [(Fault::After(0), 2 * MIB), (Fault::Flush, 4 * MIB)] {
+    for (fault, bytes) in [(FailedOperation::After(0), 2 * MIB), (FailedOperation::Flush, 4 * MIB)] {
         stand.faults.set_lasting(fault);
         stand.expand(&volume, bytes).unwrap_err();
         stand = stand.restart(root.path());
@@ -234,7 +234,7 @@ fn a_file_system_survives_an_expansion_that_failed_and_a_restart() {
     let mut stand = Stand::new(root.path());
     let volume = stand.create("v", 320 * MIB, mount("xfs")).unwrap();
     stand.stage(&volume, &staging, mount("xfs"));
-    stand.faults.set(Fault::After(0));
+    stand.faults.set(FailedOperation::After(0));
     stand.expand(&volume, 640 * MIB).unwrap_err();
     // A file system grows to the end of its device, which is where the image ended when it was attached.
     stand.unstage(&volume, &staging);

@@ -7,7 +7,7 @@ use rustix::fs::OFlags;
 
 use crate::error::{IoContext, Result};
 use crate::kernel;
-use crate::paths::Place;
+use crate::paths::PathEntry;
 
 /// A file system that takes no writes until this value is dropped.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Frozen {
 
 impl Frozen {
     /// Writes out everything and blocks writers.
-    pub(crate) fn freeze(at: &Place) -> Result<Frozen> {
+    pub(crate) fn freeze(at: &PathEntry) -> Result<Frozen> {
         let mount_point = at.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
         let path = at.path().to_owned();
         kernel::freeze(mount_point.as_fd()).on("freeze", &path)?;
@@ -35,7 +35,7 @@ impl Drop for Frozen {
 }
 
 /// Thaws what a killed process may have left frozen; says whether it was.
-pub(crate) fn thaw_leftover(at: &Place) -> Result<bool> {
+pub(crate) fn thaw_leftover(at: &PathEntry) -> Result<bool> {
     let mount_point = at.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
     Ok(kernel::thaw(mount_point.as_fd()).is_ok())
 }

@@ -13,7 +13,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use crate::error::{DriverError, IoContext, Result};
 use crate::fs::FsType;
 use crate::loopdev;
-use crate::paths::{Held, Occupant, Place, occupant_of};
+use crate::paths::{Held, Occupant, PathEntry, occupant_of};
 
 /// How many mounts may lie on top of each other at one place before we give up removing them.
 const STACK_DEPTH_MAX: usize = 16;
@@ -103,7 +103,12 @@ fn flag(option: &str) -> Option<(MountFlags, bool)> {
 }
 
 /// Mounts a file system of a device.
-pub(crate) fn mount_device(device: &Path, fs_type: FsType, options: &MountOptions, at: &Place) -> Result<()> {
+pub(crate) fn mount_device(
+    device: &Path,
+    fs_type: FsType,
+    options: &MountOptions,
+    at: &PathEntry,
+) -> Result<()> {
     let mut options = options.clone();
     options.add_data(fs_type.mount_data());
     let data =
@@ -113,7 +118,7 @@ pub(crate) fn mount_device(device: &Path, fs_type: FsType, options: &MountOption
 }
 
 /// Makes a file or directory appear at a second place.
-pub(crate) fn bind(source: &Path, flags: MountFlags, at: &Place) -> Result<()> {
+pub(crate) fn bind(source: &Path, flags: MountFlags, at: &PathEntry) -> Result<()> {
     rustix::mount::mount_bind(source, at.hold()?.path()).on("bind a volume to", at.path())?;
     let result = restrict(flags, at);
     if result.is_err() {
@@ -123,7 +128,7 @@ pub(crate) fn bind(source: &Path, flags: MountFlags, at: &Place) -> Result<()> {
 }
 
 /// Sets the flags of a bind mount, which the kernel ignores while binding.
-pub(crate) fn restrict(flags: MountFlags, at: &Place) -> Result<()> {
+pub(crate) fn restrict(flags: MountFlags, at: &PathEntry) -> Result<()> {
     let per_mount = flags
         & (MountFlags::RDONLY
             | MountFlags::NOSUID
@@ -154,7 +159,7 @@ fn restrictions(mounted: &Held) -> rustix::io::Result<MountFlags> {
 }
 
 /// Removes whatever `ours` claims from the top of a place. Says whether nothing is mounted there any more.
-pub(crate) fn unmount(at: &Place, ours: impl Fn(&Occupant) -> bool) -> Result<bool> {
+pub(crate) fn unmount(at: &PathEntry, ours: impl Fn(&Occupant) -> bool) -> Result<bool> {
     for _ in 0..STACK_DEPTH_MAX {
         match at.occupant()? {
             Some(occupant) if occupant.is_mount_root => {
@@ -178,7 +183,7 @@ pub(crate) fn unmount(at: &Place, ours: impl Fn(&Occupant) -> bool) -> Result<bo
 
 /// Unmounts, and waits a moment for whoever is busy there: a process that another one is just starting holds its
 /// parent's open files until it runs the program.
-fn unmount_once_free(at: &Place) -> rustix::io::Result<()> {
+fn unmount_once_free(at: &PathEntry) -> rustix::io::Result<()> {
     let end = Instant::now() + BUSY_WAIT_MAX;
     loop {
         match rustix::mount::unmount(at.steady_path(), UnmountFlags::NOFOLLOW) {

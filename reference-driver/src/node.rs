@@ -11,7 +11,7 @@ mod undo;
 
 use crate::driver::Driver;
 use crate::error::{DriverError, Result};
-use crate::paths::Place;
+use crate::paths::PathEntry;
 use crate::store::Volume;
 
 pub(crate) use expand::node_expand_volume;
@@ -24,7 +24,7 @@ pub(crate) use stats::node_get_volume_stats;
 pub(crate) use undo::{undo_published, undo_staged};
 
 /// Fails if something else is mounted at a place: taking the volume away again would stop before it.
-fn require_free(driver: &Driver, volume: &Volume, at: &Place) -> Result<()> {
+fn require_free(driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<()> {
     match at.occupant()? {
         Some(occupant) if occupant.is_mount_root && !volume.backend().shows(driver, volume, &occupant) => {
             let what = at.path().display().to_string();

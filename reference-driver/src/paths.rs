@@ -64,11 +64,11 @@ impl CheckedPath {
     }
 
     /// Opens the parent directory; `None` if it does not exist.
-    pub fn place(&self) -> Result<Option<Place>> {
+    pub fn place(&self) -> Result<Option<PathEntry>> {
         let parent = self.path.parent().unwrap_or(Path::new("/"));
         let name = self.path.file_name().unwrap_or(OsStr::new("")).to_owned();
         match links::open_directory(parent) {
-            Ok(parent) => Ok(Some(Place { parent, name, path: self.path.clone() })),
+            Ok(parent) => Ok(Some(PathEntry { parent, name, path: self.path.clone() })),
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::LOOP) => {
                 let reason = "it leads through a symbolic link that others than root can have put there";
@@ -80,7 +80,7 @@ impl CheckedPath {
     }
 
     /// Opens the parent directory, which the CO has to have made, and not in the state directory.
-    pub fn existing_place(&self, state: &Path) -> Result<Place> {
+    pub fn existing_place(&self, state: &Path) -> Result<PathEntry> {
         let missing = || DriverError::precondition(self.field, "its parent directory does not exist");
         let place = self.place()?.ok_or_else(missing)?;
         if place.real_path()?.starts_with(state) {
@@ -92,7 +92,7 @@ impl CheckedPath {
 
 /// One name in an open directory.
 #[derive(Debug)]
-pub struct Place {
+pub struct PathEntry {
     parent: OwnedFd,
     name: OsString,
     path: PathBuf,
@@ -165,9 +165,9 @@ fn found(result: rustix::io::Result<Statx>) -> rustix::io::Result<Option<Occupan
     }
 }
 
-impl Place {
+impl PathEntry {
     /// The place that a record names, if its parent still exists.
-    pub(crate) fn recorded(path: &str) -> Result<Option<Place>> {
+    pub(crate) fn recorded(path: &str) -> Result<Option<PathEntry>> {
         CheckedPath::parse("path", path)?.place()
     }
 

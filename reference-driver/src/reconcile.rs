@@ -14,7 +14,7 @@ use crate::freeze;
 use crate::ids::{ObjectId, ObjectKind};
 use crate::loopdev::{self, LoopDevice};
 use crate::node;
-use crate::paths::Place;
+use crate::paths::PathEntry;
 use crate::storage;
 use crate::store::{Phase, Volume};
 
@@ -74,7 +74,7 @@ fn thaw_all(driver: &Driver) -> Result<()> {
 }
 
 fn thaw(driver: &Driver, volume: &Volume, path: &str) -> Result<()> {
-    let Some(place) = Place::recorded(path)? else { return Ok(()) };
+    let Some(place) = PathEntry::recorded(path)? else { return Ok(()) };
     if volume.backend().is_mounted(driver, volume, &place)? && freeze::thaw_leftover(&place)? {
         tracing::info!(volume = %volume.key, "thawed");
     }

@@ -14,7 +14,7 @@ use crate::copy::open_directory;
 /// descriptors nor the stack run out.
 pub(crate) fn remove_tree(root: &Path) -> io::Result<()> {
     let mut here = open_directory(CWD, root)?;
-    let mut way: Vec<Step> = Vec::new();
+    let mut way: Vec<Descent> = Vec::new();
     while let Some(next) = next_step(&here, &mut way)? {
         here = next;
     }
@@ -22,7 +22,7 @@ pub(crate) fn remove_tree(root: &Path) -> io::Result<()> {
 }
 
 /// A step down, as it has to be found on the way back.
-struct Step {
+struct Descent {
     /// The device and the inode of the directory above.
     above: (u64, u64),
     /// The name below it.
@@ -31,7 +31,7 @@ struct Step {
 
 /// Empties a directory as far as it holds no full ones, then goes down into the first of those, or back up; `None` at
 /// the end of the way.
-fn next_step(here: &OwnedFd, way: &mut Vec<Step>) -> io::Result<Option<OwnedFd>> {
+fn next_step(here: &OwnedFd, way: &mut Vec<Descent>) -> io::Result<Option<OwnedFd>> {
     for entry in Dir::read_from(here)? {
         let entry = entry?;
         let name = entry.file_name();
@@ -48,7 +48,7 @@ fn next_step(here: &OwnedFd, way: &mut Vec<Step>) -> io::Result<Option<OwnedFd>>
         match rustix::fs::unlinkat(here, name, AtFlags::REMOVEDIR) {
             Err(Errno::NOTEMPTY | Errno::EXIST) => {
                 let below = open_directory(here, name)?;
-                way.push(Step { above: identity(here)?, name: name.to_owned() });
+                way.push(Descent { above: identity(here)?, name: name.to_owned() });
                 return Ok(Some(below));
             }
             result => result?,

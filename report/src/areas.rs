@@ -3,7 +3,7 @@
 use std::fmt;
 
 use csi_harness::checks::expected;
-use csi_harness::results::outcome::Kind;
+use csi_harness::results::outcome::OutcomeKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -45,15 +45,15 @@ pub enum Verdict {
 
 impl Verdict {
     /// What one outcome says about its area.
-    fn of(outcome: Kind) -> Verdict {
+    fn of(outcome: OutcomeKind) -> Verdict {
         match outcome {
-            Kind::Passed => Verdict::Passed,
-            Kind::Failed | Kind::SameFault => Verdict::Failed,
-            Kind::Warned => Verdict::Warned,
-            Kind::Skipped => Verdict::NotTested,
-            Kind::Broken => Verdict::Broken,
-            Kind::KnownFailure => Verdict::KnownFailure,
-            Kind::UnexpectedPass => Verdict::UnexpectedPass,
+            OutcomeKind::Passed => Verdict::Passed,
+            OutcomeKind::Failed | OutcomeKind::SameFault => Verdict::Failed,
+            OutcomeKind::Warned => Verdict::Warned,
+            OutcomeKind::Skipped => Verdict::NotTested,
+            OutcomeKind::Broken => Verdict::Broken,
+            OutcomeKind::KnownFailure => Verdict::KnownFailure,
+            OutcomeKind::UnexpectedPass => Verdict::UnexpectedPass,
         }
     }
 }
@@ -87,7 +87,7 @@ pub(crate) struct Areas {
 
 impl Areas {
     /// Adds what one check of the area counts as.
-    pub(crate) fn add(&mut self, name: &str, outcome: Kind) {
+    pub(crate) fn add(&mut self, name: &str, outcome: OutcomeKind) {
         let at = match self.areas.binary_search_by(|area| area.name.as_str().cmp(name)) {
             Ok(at) => at,
             Err(at) => {
@@ -98,8 +98,11 @@ impl Areas {
         };
         let area = &mut self.areas[at];
         area.verdict = area.verdict.max(Verdict::of(outcome));
-        area.passed += usize::from(matches!(outcome, Kind::Passed | Kind::Warned | Kind::UnexpectedPass));
-        area.run += usize::from(outcome != Kind::Skipped);
+        area.passed += usize::from(matches!(
+            outcome,
+            OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass
+        ));
+        area.run += usize::from(outcome != OutcomeKind::Skipped);
     }
 
     pub(crate) fn as_slice(&self) -> &[Area] {

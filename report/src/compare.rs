@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use csi_harness::results::outcome::Kind;
+use csi_harness::results::outcome::OutcomeKind;
 use serde::{Serialize, Serializer};
 
 use crate::markdown::{code, escaped};
@@ -72,10 +72,10 @@ pub struct Entry {
     pub id: String,
     /// What came of it before, if it was there.
     #[serde(serialize_with = "named")]
-    pub was: Option<Kind>,
+    pub was: Option<OutcomeKind>,
     /// What came of it now, if it is there.
     #[serde(serialize_with = "named")]
-    pub is: Option<Kind>,
+    pub is: Option<OutcomeKind>,
     /// What is wrong, or why it was skipped or could not judge; of the later run, if it is there.
     pub message: String,
 }
@@ -132,17 +132,17 @@ pub fn compare_each(runs: &[Stored], slower_than: Option<f64>) -> Vec<Comparison
     runs.windows(2).map(|pair| compare(&pair[0], &pair[1], slower_than)).collect()
 }
 
-fn named<S: Serializer>(kind: &Option<Kind>, serializer: S) -> Result<S::Ok, S::Error> {
-    kind.map(Kind::name).serialize(serializer)
+fn named<S: Serializer>(kind: &Option<OutcomeKind>, serializer: S) -> Result<S::Ok, S::Error> {
+    kind.map(OutcomeKind::name).serialize(serializer)
 }
 
 /// Whether the driver breaks a rule, listed as known or not, and whichever check reports it.
-fn fails(kind: Kind) -> bool {
-    matches!(kind, Kind::Failed | Kind::KnownFailure)
+fn fails(kind: OutcomeKind) -> bool {
+    matches!(kind, OutcomeKind::Failed | OutcomeKind::KnownFailure)
 }
 
-fn passes(kind: Kind) -> bool {
-    matches!(kind, Kind::Passed | Kind::Warned | Kind::UnexpectedPass)
+fn passes(kind: OutcomeKind) -> bool {
+    matches!(kind, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass)
 }
 
 impl Entry {
@@ -165,9 +165,9 @@ impl Comparison {
                 return self.tried_less.extend(old.zip(new).map(|(old, new)| Entry::tried_less(old, new)));
             }
             Some(kind) if passes(kind) && was.is_some_and(fails) => &mut self.fixed,
-            Some(Kind::Broken) if judged => &mut self.newly_not_judged,
-            Some(Kind::Skipped) if judged => &mut self.newly_skipped,
-            Some(Kind::Warned) if was != Some(Kind::Warned) => &mut self.newly_warned,
+            Some(OutcomeKind::Broken) if judged => &mut self.newly_not_judged,
+            Some(OutcomeKind::Skipped) if judged => &mut self.newly_skipped,
+            Some(OutcomeKind::Warned) if was != Some(OutcomeKind::Warned) => &mut self.newly_warned,
             None if judged => &mut self.gone,
             _ => return,
         };
@@ -472,7 +472,7 @@ mod tests {
         let mut shows = report("a", &[("x", "same_fault")], 1);
         assert_eq!(ids(&compare(&passed, &shows, None).new_failures), ["x"]);
         if let Some(same) = &mut shows.checks[0].same_fault {
-            same.outcome = Kind::Warned;
+            same.outcome = OutcomeKind::Warned;
         }
         let found = compare(&passed, &shows, None);
         assert_eq!((ids(&found.new_failures), ids(&found.newly_warned)), (vec![], vec!["x"]), "{found:?}");

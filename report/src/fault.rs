@@ -2,30 +2,30 @@
 
 use std::collections::BTreeMap;
 
-use csi_harness::results::outcome::Kind;
+use csi_harness::results::outcome::OutcomeKind;
 
 use crate::journal::{CheckEntry, Run};
 
 /// A fault: the first check that met it, and the ids of the others.
-pub(crate) struct Fault<'a> {
+pub(crate) struct FaultGroup<'a> {
     pub(crate) first: &'a CheckEntry,
     pub(crate) others: Vec<&'a str>,
 }
 
 /// Each fault of the checks that ended so, once. A check that only shows again what another one reports is with that one.
-pub(crate) fn each(run: &Run, ended: Kind) -> Vec<Fault<'_>> {
-    let mut faults: Vec<Fault<'_>> = Vec::new();
+pub(crate) fn each(run: &Run, ended: OutcomeKind) -> Vec<FaultGroup<'_>> {
+    let mut faults: Vec<FaultGroup<'_>> = Vec::new();
     for check in run.checks.iter().filter(|check| check.outcome() == ended) {
         match faults.iter_mut().find(|fault| fault.first.fault == check.fault) {
             Some(fault) => fault.others.push(&check.id),
-            None => faults.push(Fault { first: check, others: Vec::new() }),
+            None => faults.push(FaultGroup { first: check, others: Vec::new() }),
         }
     }
     let firsts = run.checks.iter().filter_map(|check| Some((check.id.as_str(), check.reported_in()?)));
     let firsts: BTreeMap<&str, &str> = firsts.collect();
     for id in firsts.keys() {
         let first = reported(&firsts, id);
-        let shows = |fault: &&mut Fault<'_>| fault.first.id == first || fault.others.contains(&first);
+        let shows = |fault: &&mut FaultGroup<'_>| fault.first.id == first || fault.others.contains(&first);
         if let Some(fault) = faults.iter_mut().find(shows) {
             fault.others.push(id);
         }

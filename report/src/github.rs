@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use csi_harness::results::outcome::{Kind, Verdict};
+use csi_harness::results::outcome::{OutcomeKind, Verdict};
 use csi_harness::text::shorten::named;
 
 use crate::fault;
@@ -31,7 +31,7 @@ struct Annotation {
 
 fn errors(run: &Run) -> Vec<Annotation> {
     // What is inconclusive comes last: GitHub shows the first ones.
-    let kinds = [Kind::Failed, Kind::UnexpectedPass, Kind::Broken];
+    let kinds = [OutcomeKind::Failed, OutcomeKind::UnexpectedPass, OutcomeKind::Broken];
     let faults = kinds.into_iter().flat_map(|kind| fault::each(run, kind));
     let mut errors: Vec<Annotation> =
         faults.map(|fault| annotation(fault.first, fault.others.len())).collect();
@@ -56,7 +56,7 @@ fn errors(run: &Run) -> Vec<Annotation> {
 }
 
 fn warnings(run: &Run) -> Vec<Annotation> {
-    let faults = fault::each(run, Kind::Warned);
+    let faults = fault::each(run, OutcomeKind::Warned);
     faults.iter().map(|fault| annotation(fault.first, fault.others.len())).collect()
 }
 
@@ -69,7 +69,10 @@ fn annotation(check: &CheckEntry, others: usize) -> Annotation {
         let _ = write!(message, "\n{}", again(others));
     }
     let _ = write!(message, "\n{}", check.repeat);
-    let rule = check.requirements.first().filter(|_| matches!(check.outcome(), Kind::Failed | Kind::Warned));
+    let rule = check
+        .requirements
+        .first()
+        .filter(|_| matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::Warned));
     Annotation {
         title: rule.map_or_else(|| check.id.clone(), |rule| format!("{} breaks {rule}", check.id)),
         message,

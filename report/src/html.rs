@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use csi_harness::results::outcome::Kind;
+use csi_harness::results::outcome::OutcomeKind;
 use sha2::{Digest as _, Sha256};
 
-use crate::fault::{self, Fault};
+use crate::fault::{self, FaultGroup};
 use crate::journal::{CheckEntry, Run};
 use crate::rules::{self, Rule};
 use crate::words::{again, count};
@@ -125,17 +125,17 @@ fn sections<'a>(run: &'a Run, rules: &'a [Rule<'a>]) -> Vec<Section<'a>> {
         let heading = match (faults.len(), kind) {
             (0, _) => return,
             // Checks with one obstacle have no fault in common.
-            (found, Kind::Broken) => format!("{heading} ({})", found + others),
+            (found, OutcomeKind::Broken) => format!("{heading} ({})", found + others),
             (found, _) if others > 0 => format!("{heading} ({found}, {})", again(others)),
             (found, _) => format!("{heading} ({found})"),
         };
         sections.push((id, heading, Box::new(move |html| faults::write(html, id, &faults))));
     };
-    kind("failures", "Failures", Kind::Failed);
-    kind("unexpected", "Listed as known to fail, and passes", Kind::UnexpectedPass);
-    kind("not-judged", "Inconclusive", Kind::Broken);
-    kind("warnings", "Warnings", Kind::Warned);
-    kind("known", "Known failures", Kind::KnownFailure);
+    kind("failures", "Failures", OutcomeKind::Failed);
+    kind("unexpected", "Listed as known to fail, and passes", OutcomeKind::UnexpectedPass);
+    kind("not-judged", "Inconclusive", OutcomeKind::Broken);
+    kind("warnings", "Warnings", OutcomeKind::Warned);
+    kind("known", "Known failures", OutcomeKind::KnownFailure);
     if !run.crashes.is_empty() {
         let heading = format!("Crashes ({})", run.crashes.len());
         sections.push(("crashes", heading, Box::new(|html| faults::write_crashes(html, run))));
@@ -147,7 +147,7 @@ fn sections<'a>(run: &'a Run, rules: &'a [Rule<'a>]) -> Vec<Section<'a>> {
     }
     let heading = format!("Requirements ({})", rules.len());
     sections.push(("requirements", heading, Box::new(|html| requirements::write(html, run, rules))));
-    if run.checks.iter().any(|check| check.outcome() == Kind::Skipped) {
+    if run.checks.iter().any(|check| check.outcome() == OutcomeKind::Skipped) {
         let heading = format!("Skipped ({})", run.summary.skipped);
         sections.push(("skipped", heading, Box::new(|html| faults::write_skipped(html, run))));
     }
@@ -173,16 +173,16 @@ fn driver(run: &Run) -> String {
 }
 
 /// A sign and words for what came of a check: a colour is never all there is.
-fn outcome(kind: Kind) -> (&'static str, &'static str, &'static str) {
+fn outcome(kind: OutcomeKind) -> (&'static str, &'static str, &'static str) {
     match kind {
-        Kind::Passed => ("good yes", "✓", "passed"),
-        Kind::Failed => ("bad no", "✗", "failed"),
-        Kind::Warned => ("odd warn", "!", "warned"),
-        Kind::Skipped => ("dim none", "–", "skipped"),
-        Kind::SameFault => ("odd same", "=", "same fault"),
-        Kind::Broken => ("odd open", "?", "inconclusive"),
-        Kind::KnownFailure => ("odd known", "≈", "known failure"),
-        Kind::UnexpectedPass => ("odd up", "↑", "unexpected pass"),
+        OutcomeKind::Passed => ("good yes", "✓", "passed"),
+        OutcomeKind::Failed => ("bad no", "✗", "failed"),
+        OutcomeKind::Warned => ("odd warn", "!", "warned"),
+        OutcomeKind::Skipped => ("dim none", "–", "skipped"),
+        OutcomeKind::SameFault => ("odd same", "=", "same fault"),
+        OutcomeKind::Broken => ("odd open", "?", "inconclusive"),
+        OutcomeKind::KnownFailure => ("odd known", "≈", "known failure"),
+        OutcomeKind::UnexpectedPass => ("odd up", "↑", "unexpected pass"),
     }
 }
 
@@ -245,8 +245,8 @@ type Places<'a> = BTreeMap<&'a str, String>;
 /// Where each deviation is told of: the place of the first check that met the fault.
 fn places(run: &Run) -> Places<'_> {
     let mut places = BTreeMap::new();
-    for kind in [Kind::Failed, Kind::KnownFailure, Kind::Warned] {
-        for Fault { first, others } in fault::each(run, kind).into_iter().take(LISTED_MAX) {
+    for kind in [OutcomeKind::Failed, OutcomeKind::KnownFailure, OutcomeKind::Warned] {
+        for FaultGroup { first, others } in fault::each(run, kind).into_iter().take(LISTED_MAX) {
             let labels = others.into_iter().chain([first.id.as_str()]);
             places.extend(labels.map(|label| (label, place(first))));
         }

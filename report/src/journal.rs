@@ -14,7 +14,7 @@ use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::failure_report::{self, ToldCall};
 use csi_harness::results::fault;
 use csi_harness::results::outcome::{
-    Aftermath, Again, CheckReport, Crash, Halt, Kind, Leak, Outcome, SameFault, Summary, Verdict,
+    Aftermath, Again, CheckReport, Crash, Halt, Leak, Outcome, OutcomeKind, SameFault, Summary, Verdict,
 };
 use csi_harness::spec::verdict::CallSpan;
 use schemars::JsonSchema;
@@ -297,7 +297,7 @@ pub struct CheckEntry {
     pub id: String,
     /// What came of it. One that has `same_fault` is `skipped`.
     #[serde(rename = "outcome")]
-    pub(crate) word: Kind,
+    pub(crate) word: OutcomeKind,
     /// How long it took, its undoing included.
     pub duration_ms: u64,
     /// The mildest profile under which it makes a run fail, where the driver broke something.
@@ -389,7 +389,7 @@ pub struct IncidentEntry {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AlsoEntry {
     /// Whether the driver broke a rule that binds, or only a recommendation.
-    pub outcome: Kind,
+    pub outcome: OutcomeKind,
     /// The rule.
     pub requirement: String,
     /// What is wrong.
@@ -445,7 +445,7 @@ pub struct SameFaultEntry {
     /// Its label.
     pub check: String,
     /// What came of it, and what the other check counts as: `failed`, `warned`, or `known_failure`.
-    pub outcome: Kind,
+    pub outcome: OutcomeKind,
 }
 
 /// The first of the calls that failed alike, with none after it that the driver did.
@@ -820,16 +820,16 @@ impl CheckEntry {
     }
 
     /// What came of it.
-    pub fn outcome(&self) -> Kind {
-        if self.reported_in().is_some() { Kind::SameFault } else { self.word }
+    pub fn outcome(&self) -> OutcomeKind {
+        if self.reported_in().is_some() { OutcomeKind::SameFault } else { self.word }
     }
 
     /// The same, with that of the other check for one that shows the same fault.
-    pub fn counts_as(&self) -> Kind {
+    pub fn counts_as(&self) -> OutcomeKind {
         match (&self.same_fault, self.outcome()) {
             (Some(same), _) => same.outcome,
             // Of an older version, which did not say more.
-            (None, Kind::SameFault) => Kind::Failed,
+            (None, OutcomeKind::SameFault) => OutcomeKind::Failed,
             (None, outcome) => outcome,
         }
     }
@@ -837,12 +837,12 @@ impl CheckEntry {
     /// The check that reports the fault which this one only shows again.
     pub(crate) fn reported_in(&self) -> Option<&str> {
         let same = self.same_fault.as_ref().map(|same| same.check.as_str());
-        same.or(self.reported_in.as_deref().filter(|_| self.word == Kind::Skipped))
+        same.or(self.reported_in.as_deref().filter(|_| self.word == OutcomeKind::Skipped))
     }
 
     /// Has it only show again what another check reports.
     pub(crate) fn shows_again(&mut self, same: &SameFault) {
-        self.word = Kind::Skipped;
+        self.word = OutcomeKind::Skipped;
         self.binds_from = None;
         self.reported_in = Some(same.first.clone()).filter(|_| same.deviates);
         self.same_fault = Some(SameFaultEntry { check: same.first.clone(), outcome: same.counts_as });

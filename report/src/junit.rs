@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite, XmlString};
 
-use csi_harness::results::outcome::Kind;
+use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::text::shorten::shortened;
 
 use crate::journal::{CheckEntry, Run};
@@ -87,28 +87,32 @@ fn suite(run: &Run, name: &str) -> TestSuite {
 }
 
 /// Which of several outcomes a case has that several checks stand for: one that passes proves nothing against one that fails.
-fn gravity(outcome: Kind) -> usize {
+fn gravity(outcome: OutcomeKind) -> usize {
     match outcome {
-        Kind::Skipped => 0,
-        Kind::Passed => 1,
-        Kind::Warned => 2,
-        Kind::SameFault => 3,
-        Kind::KnownFailure => 4,
-        Kind::Broken => 5,
-        Kind::UnexpectedPass => 6,
-        Kind::Failed => 7,
+        OutcomeKind::Skipped => 0,
+        OutcomeKind::Passed => 1,
+        OutcomeKind::Warned => 2,
+        OutcomeKind::SameFault => 3,
+        OutcomeKind::KnownFailure => 4,
+        OutcomeKind::Broken => 5,
+        OutcomeKind::UnexpectedPass => 6,
+        OutcomeKind::Failed => 7,
     }
 }
 
 fn case(check: &CheckEntry, area: &str) -> TestCase {
     let mut status = match check.outcome() {
         // A warning is no failure: CI systems know no third colour.
-        Kind::Passed | Kind::Warned => TestCaseStatus::success(),
-        Kind::Failed | Kind::UnexpectedPass => TestCaseStatus::non_success(NonSuccessKind::Failure),
-        Kind::Broken => TestCaseStatus::non_success(NonSuccessKind::Error),
-        Kind::SameFault | Kind::Skipped | Kind::KnownFailure => TestCaseStatus::skipped(),
+        OutcomeKind::Passed | OutcomeKind::Warned => TestCaseStatus::success(),
+        OutcomeKind::Failed | OutcomeKind::UnexpectedPass => {
+            TestCaseStatus::non_success(NonSuccessKind::Failure)
+        }
+        OutcomeKind::Broken => TestCaseStatus::non_success(NonSuccessKind::Error),
+        OutcomeKind::SameFault | OutcomeKind::Skipped | OutcomeKind::KnownFailure => {
+            TestCaseStatus::skipped()
+        }
     };
-    if !matches!(check.outcome(), Kind::Passed | Kind::Warned) {
+    if !matches!(check.outcome(), OutcomeKind::Passed | OutcomeKind::Warned) {
         status.set_message(message(check));
         status.set_type(check.outcome().name());
         if !check.findings.is_empty() {
@@ -122,7 +126,7 @@ fn case(check: &CheckEntry, area: &str) -> TestCase {
     case.set_time(Duration::from_millis(check.duration_ms));
     case.add_property(Property::new("id", check.id.as_str()));
     case.add_property(Property::new("requirements", check.requirements.join(" ")));
-    if check.outcome() == Kind::Warned {
+    if check.outcome() == OutcomeKind::Warned {
         case.set_system_out(XmlString::new(format!("warning:\n{}", check.story())));
     }
     case

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use csi_harness::results::outcome::Kind;
+use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas;
 use crate::conclusion::by_profile;
-use crate::fault::{self, Fault};
+use crate::fault::{self, FaultGroup};
 use crate::journal::{Run, TargetEntry};
 use crate::statement::{FOUND_ELSEWHERE, Says};
 use crate::words::count;
@@ -81,8 +81,8 @@ fn driver(target: &TargetEntry) -> String {
 
 fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
     let faults = faults(run);
-    for Fault { first, others } in faults.iter().take(FAULTS_TOLD_MAX) {
-        let word = if first.outcome() == Kind::Broken { "inconclusive" } else { "failed" };
+    for FaultGroup { first, others } in faults.iter().take(FAULTS_TOLD_MAX) {
+        let word = if first.outcome() == OutcomeKind::Broken { "inconclusive" } else { "failed" };
         let id = escaped(&first.id);
         writeln!(
             text,
@@ -106,8 +106,8 @@ fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
 }
 
 /// Each fault once. What could not be judged comes last.
-fn faults(run: &Run) -> Vec<Fault<'_>> {
-    let kinds = [Kind::Failed, Kind::UnexpectedPass, Kind::Broken];
+fn faults(run: &Run) -> Vec<FaultGroup<'_>> {
+    let kinds = [OutcomeKind::Failed, OutcomeKind::UnexpectedPass, OutcomeKind::Broken];
     kinds.into_iter().flat_map(|kind| fault::each(run, kind)).collect()
 }
 

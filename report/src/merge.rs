@@ -6,7 +6,7 @@ use csi_harness::checks::check::SAME_RULE;
 use csi_harness::checks::registry::Registry;
 use csi_harness::checks::shard;
 use csi_harness::client::tally::Times;
-use csi_harness::results::outcome::{Kind, SameFault, Summary, Verdict};
+use csi_harness::results::outcome::{OutcomeKind, SameFault, Summary, Verdict};
 use csi_harness::spec::faults::asks_for_several;
 use csi_harness::spec::requirements::req;
 
@@ -278,16 +278,16 @@ fn checks(parts: &mut [Part]) -> BTreeMap<String, CheckEntry> {
 
 /// How much the outcome of a check in one shard weighs against that in another one. That it passes somewhere proves nothing
 /// against a failure elsewhere.
-fn gravity(outcome: Kind) -> usize {
+fn gravity(outcome: OutcomeKind) -> usize {
     match outcome {
-        Kind::Skipped => 0,
-        Kind::Passed => 1,
-        Kind::UnexpectedPass => 2,
-        Kind::Warned => 3,
-        Kind::Broken => 4,
-        Kind::SameFault => 5,
-        Kind::KnownFailure => 6,
-        Kind::Failed => 7,
+        OutcomeKind::Skipped => 0,
+        OutcomeKind::Passed => 1,
+        OutcomeKind::UnexpectedPass => 2,
+        OutcomeKind::Warned => 3,
+        OutcomeKind::Broken => 4,
+        OutcomeKind::SameFault => 5,
+        OutcomeKind::KnownFailure => 6,
+        OutcomeKind::Failed => 7,
     }
 }
 
@@ -322,12 +322,13 @@ fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTre
         let id = check.id.split('@').next().unwrap_or_default();
         order.get(id).copied().unwrap_or((usize::MAX, false))
     };
-    let accuses =
-        |check: &&CheckEntry| matches!(check.outcome(), Kind::Failed | Kind::Warned | Kind::KnownFailure);
+    let accuses = |check: &&CheckEntry| {
+        matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::Warned | OutcomeKind::KnownFailure)
+    };
     let mut accusing: Vec<(bool, usize, String)> =
         checks.values().filter(accuses).map(|check| (of(check).1, of(check).0, check.id.clone())).collect();
     accusing.sort();
-    let mut rules = BTreeMap::<String, (String, Kind)>::new();
+    let mut rules = BTreeMap::<String, (String, OutcomeKind)>::new();
     for (follows, _, id) in accusing {
         let Some(check) = checks.get_mut(&id) else { continue };
         let rule = check.requirements.first().cloned().unwrap_or_default();
@@ -336,7 +337,7 @@ fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTre
             // Each death is a fault of its own.
             Some((first, counts_as)) if follows && rule != req::GEN_ERR_001.id => {
                 let (first, counts_as) = (first.clone(), *counts_as);
-                let deviates = check.outcome() != Kind::Warned;
+                let deviates = check.outcome() != OutcomeKind::Warned;
                 let same = SameFault { first, message: rule, counts_as, deviates };
                 leave_untold(check, &same);
                 checks.values_mut().for_each(|other| lead_on(other, &id, &same));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use csi_harness::protocol::version::Version;
-use csi_harness::results::outcome::Kind;
+use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::spec::requirements::{Level, Party, Requirement, Testability, req};
 
 use crate::journal::{CheckEntry, Run, UntestedEntry};
@@ -139,21 +139,23 @@ fn rule<'a>(
 /// What a check says of one of its requirements.
 fn found(check: &CheckEntry, rule: &str) -> Option<Standing> {
     let of = |kind| match kind {
-        Kind::Failed => Standing::Broken,
-        Kind::KnownFailure => Standing::KnownFailure,
+        OutcomeKind::Failed => Standing::Broken,
+        OutcomeKind::KnownFailure => Standing::KnownFailure,
         _ => Standing::Warned,
     };
     let outcome = check.outcome();
     let also = check.also.iter().filter(|also| also.requirement == rule).map(|also| of(also.outcome)).max();
     let is_first = check.requirements.first().is_some_and(|first| first == rule);
     let itself = match outcome {
-        Kind::Failed | Kind::KnownFailure | Kind::Warned if is_first => of(outcome),
+        OutcomeKind::Failed | OutcomeKind::KnownFailure | OutcomeKind::Warned if is_first => of(outcome),
         // It may have stopped before it came to this one; where the fault lies, the other check says.
-        Kind::Failed | Kind::KnownFailure | Kind::Warned | Kind::SameFault | Kind::Broken => {
-            Standing::Inconclusive
-        }
-        Kind::Skipped => Standing::Skipped,
-        Kind::Passed | Kind::UnexpectedPass => Standing::Kept,
+        OutcomeKind::Failed
+        | OutcomeKind::KnownFailure
+        | OutcomeKind::Warned
+        | OutcomeKind::SameFault
+        | OutcomeKind::Broken => Standing::Inconclusive,
+        OutcomeKind::Skipped => Standing::Skipped,
+        OutcomeKind::Passed | OutcomeKind::UnexpectedPass => Standing::Kept,
     };
     also.max(Some(itself))
 }
@@ -161,7 +163,7 @@ fn found(check: &CheckEntry, rule: &str) -> Option<Standing> {
 fn why<'a>(standing: Standing, check: &'a CheckEntry, rule: &str) -> Cow<'a, str> {
     match standing {
         Standing::Kept | Standing::Untested | Standing::NotRun => "".into(),
-        Standing::Inconclusive if check.outcome() != Kind::Broken => {
+        Standing::Inconclusive if check.outcome() != OutcomeKind::Broken => {
             "its check met another fault first".into()
         }
         Standing::Broken | Standing::KnownFailure | Standing::Warned => {

@@ -6,7 +6,7 @@ use csi_harness::checks::check::Check;
 use csi_harness::client::target::Target;
 use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability::*;
-use csi_harness::results::outcome::Kind;
+use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::spec::need::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -291,7 +291,7 @@ impl Statement {
 
     /// Adds what came of a check.
     pub(crate) fn add(&mut self, check: &CheckEntry) {
-        let deviates = matches!(check.outcome(), Kind::Failed | Kind::KnownFailure);
+        let deviates = matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::KnownFailure);
         // The broken one comes first.
         let rule = check.requirements.first();
         for ((area, line), own) in AREAS.iter().zip(&mut self.lines).zip(&mut self.own) {
@@ -344,13 +344,14 @@ impl Line {
         self.found_elsewhere.iter().map(String::as_str).collect()
     }
 
-    fn count(&mut self, outcome: Kind) {
+    fn count(&mut self, outcome: OutcomeKind) {
         match outcome {
-            Kind::Skipped => {}
-            Kind::Broken => self.not_judged += 1,
+            OutcomeKind::Skipped => {}
+            OutcomeKind::Broken => self.not_judged += 1,
             _ => self.judged += 1,
         }
-        let passed = matches!(outcome, Kind::Passed | Kind::Warned | Kind::UnexpectedPass);
+        let passed =
+            matches!(outcome, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass);
         self.passed += usize::from(passed);
     }
 

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use csi_harness::config::profile::Profile;
-use csi_harness::results::outcome::{Again, Kind, Verdict};
+use csi_harness::results::outcome::{Again, OutcomeKind, Verdict};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -89,7 +89,7 @@ pub struct Check {
     /// Its label.
     pub id: String,
     #[serde(rename = "outcome")]
-    pub(crate) word: Kind,
+    pub(crate) word: OutcomeKind,
     /// What is wrong, or why it was skipped or could not judge.
     pub message: String,
     /// The reason in the known-failing list.
@@ -108,18 +108,18 @@ pub struct Check {
 
 impl Check {
     /// What came of it.
-    pub fn outcome(&self) -> Kind {
+    pub fn outcome(&self) -> OutcomeKind {
         let shows_again =
-            self.same_fault.is_some() || (self.reported_in.is_some() && self.word == Kind::Skipped);
-        if shows_again { Kind::SameFault } else { self.word }
+            self.same_fault.is_some() || (self.reported_in.is_some() && self.word == OutcomeKind::Skipped);
+        if shows_again { OutcomeKind::SameFault } else { self.word }
     }
 
     /// The same, with that of the other check for one that shows the same fault.
-    pub(crate) fn counts_as(&self) -> Kind {
+    pub(crate) fn counts_as(&self) -> OutcomeKind {
         match (&self.same_fault, self.outcome()) {
             (Some(same), _) => same.outcome,
             // Of an older version, which did not say more.
-            (None, Kind::SameFault) => Kind::Failed,
+            (None, OutcomeKind::SameFault) => OutcomeKind::Failed,
             (None, outcome) => outcome,
         }
     }
@@ -276,6 +276,6 @@ mod tests {
         let before = parse::<Stored>("r.json", format!(r#"{{"schema": "{SCHEMA_BEFORE}"}}"#).as_bytes());
         assert!(before.unwrap_err().to_string().contains("missing field"), "its schema is known");
         let check = r#"{"id": "x", "outcome": "skipped", "message": "", "told_in": "y"}"#;
-        assert_eq!(serde_json::from_str::<Check>(check).unwrap().outcome(), Kind::SameFault);
+        assert_eq!(serde_json::from_str::<Check>(check).unwrap().outcome(), OutcomeKind::SameFault);
     }
 }

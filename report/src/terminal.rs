@@ -14,7 +14,9 @@ use csi_harness::protocol::version::{Judged, Version};
 use csi_harness::resources::left_behind::LeftBehind;
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::failure_report;
-use csi_harness::results::outcome::{Aftermath, CheckReport, Crash, Halt, Kind, Leak, Outcome, Summary};
+use csi_harness::results::outcome::{
+    Aftermath, CheckReport, Crash, Halt, Leak, Outcome, OutcomeKind, Summary,
+};
 use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas::{Area, Areas, Verdict};
@@ -22,7 +24,7 @@ use crate::conclusion::{Conclusion, Facts, Mood, by_profile, differ};
 use crate::journal::{Run, Selection, ShardEntry, SpentEntry, ms};
 use crate::words::{again, count};
 use progress::Progress;
-use stories::{Kind as StoryKind, Stories};
+use stories::{Stories, StoryKind};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -167,10 +169,10 @@ impl<W: Write> Terminal<W> {
                 let time = time(check.duration_ms, &check.spent_ms);
                 self.tell(|out| write_line(out, check.outcome(), &check.id, &time, why));
             }
-            if check.outcome() == Kind::Failed {
+            if check.outcome() == OutcomeKind::Failed {
                 self.failed.push(check.id.clone());
             }
-            if check.outcome() == Kind::Skipped {
+            if check.outcome() == OutcomeKind::Skipped {
                 *self.skipped.entry(check.message.clone()).or_default() += 1;
             }
         }
@@ -375,16 +377,22 @@ fn time(ms: u64, spent: &SpentEntry) -> String {
         .join(", ")
 }
 
-fn write_line(out: &mut impl Write, outcome: Kind, label: &str, time: &str, why: &str) -> io::Result<()> {
+fn write_line(
+    out: &mut impl Write,
+    outcome: OutcomeKind,
+    label: &str,
+    time: &str,
+    why: &str,
+) -> io::Result<()> {
     let (style, word) = match outcome {
-        Kind::Passed => (GOOD, "passed"),
-        Kind::Failed => (BAD, "FAILED"),
-        Kind::Warned => (ODD, "warned"),
-        Kind::Skipped => (DIM, "skipped"),
-        Kind::Broken => (ODD, "inconclusive"),
-        Kind::SameFault => (ODD, "same fault"),
-        Kind::KnownFailure => (ODD, "known"),
-        Kind::UnexpectedPass => (BAD, "UNEXPECTED"),
+        OutcomeKind::Passed => (GOOD, "passed"),
+        OutcomeKind::Failed => (BAD, "FAILED"),
+        OutcomeKind::Warned => (ODD, "warned"),
+        OutcomeKind::Skipped => (DIM, "skipped"),
+        OutcomeKind::Broken => (ODD, "inconclusive"),
+        OutcomeKind::SameFault => (ODD, "same fault"),
+        OutcomeKind::KnownFailure => (ODD, "known"),
+        OutcomeKind::UnexpectedPass => (BAD, "UNEXPECTED"),
     };
     write!(out, "{style}{word:>12}{style:#} {label} {DIM}({time}){DIM:#}")?;
     if why.is_empty() { writeln!(out) } else { writeln!(out, "  {}", plain(&shortened(why))) }

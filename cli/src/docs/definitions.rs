@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use csi_driver_definitions::{DriverDefinition, StorageClass};
-use csi_suite_e2e::local::{LocalClusters, NEVER_OFFERED};
+use csi_suite_e2e::emulated_cluster::{EmulatedClusters, NEVER_OFFERED};
 use csi_suite_e2e::plan::{self, Instance};
 use csi_suite_e2e::view::Unmet;
 
@@ -77,7 +77,7 @@ fn skipped(
     storage: Option<&StorageClass>,
     nodes: usize,
 ) -> Option<String> {
-    match one.unmet(definition, storage, &LocalClusters::view(nodes)) {
+    match one.unmet(definition, storage, &EmulatedClusters::view(nodes)) {
         Some(Unmet::Skips(why)) => Some(why),
         Some(Unmet::Depends(_)) | None => None,
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::config::Elsewhere;
+use csi_suite_e2e::kube_cluster::api::Server;
+use csi_suite_e2e::kube_cluster::cleanup::{Cleanup, clean_up};
+use csi_suite_e2e::kube_cluster::connect::{Connection, KubeSource};
+use csi_suite_e2e::kube_cluster::discovery::Discovered;
+use csi_suite_e2e::kube_cluster::{DEFAULT_IMAGE, KubeClusters, NodeAccess, Settings, definition, reason};
 use csi_suite_e2e::plan::{self, Definition};
-use csi_suite_e2e::real::api::Server;
-use csi_suite_e2e::real::cleanup::{Cleanup, clean_up};
-use csi_suite_e2e::real::connect::{Connection, Way};
-use csi_suite_e2e::real::discovery::Discovered;
-use csi_suite_e2e::real::{DEFAULT_IMAGE, NodeAccess, RealClusters, Settings, definition, reason};
 use tokio::runtime::Runtime;
 
 use super::with_sanity::Reached;
@@ -44,7 +44,7 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         let definition = loaded.definition.clone();
         let access = node_access(&args)?;
         let read = runtime.block_on(definition::read(&found.server, loaded))?;
-        let view = RealClusters::view(&found, &settings_of(&args, &read, &driver, access));
+        let view = KubeClusters::view(&found, &settings_of(&args, &read, &driver, access));
         return print_plan(&args, &definition, read.storage_class(), &view);
     }
     if args.course.cleanup {
@@ -65,9 +65,9 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let written = loaded.definition.clone();
     let definition = Arc::new(runtime.block_on(definition::read(&server, loaded))?);
     let settings = settings_of(&args, &definition, &driver, node_access);
-    let skips = skips(&written, definition.storage_class(), &RealClusters::view(&found, &settings));
+    let skips = skips(&written, definition.storage_class(), &KubeClusters::view(&found, &settings));
     let place = place(&found);
-    let clusters = RealClusters::new(found, settings, limit + UNDO_LIMIT, say_of(&args));
+    let clusters = KubeClusters::new(found, settings, limit + UNDO_LIMIT, say_of(&args));
     let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);
     let (terms, calls) = (args.terms.clone(), args.cluster.with_sanity && !args.course.dry_run);
     let mut args = run_args(args);
@@ -129,8 +129,8 @@ fn undone(runtime: &Runtime, found: &Discovered, driver: &str, args: E2eArgs) ->
     ended
 }
 
-fn way(args: &E2eArgs) -> Way {
-    Way { kubeconfig: args.cluster.kubeconfig.clone(), context: args.cluster.context.clone() }
+fn way(args: &E2eArgs) -> KubeSource {
+    KubeSource { kubeconfig: args.cluster.kubeconfig.clone(), context: args.cluster.context.clone() }
 }
 
 /// Refuses the flags that say something of a driver that is called, or of a cluster that is played.

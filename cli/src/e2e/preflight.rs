@@ -3,8 +3,8 @@
 use std::io::{self, Write as _};
 
 use csi_driver_definitions::Loaded;
+use csi_suite_e2e::kube_cluster::connect::KubeSource;
 use csi_suite_e2e::preflight::{Finding, GatherError, Level, Plugin, gather, judge};
-use csi_suite_e2e::real::connect::Way;
 use tokio::runtime::Runtime;
 
 use super::{load, run_args};
@@ -33,7 +33,8 @@ pub(super) fn preflight(args: E2eArgs) -> Result<Exit, Error> {
 }
 
 async fn look(args: E2eArgs, loaded: &Loaded) -> Result<Vec<Finding>, Error> {
-    let way = Way { kubeconfig: args.cluster.kubeconfig.clone(), context: args.cluster.context.clone() };
+    let way =
+        KubeSource { kubeconfig: args.cluster.kubeconfig.clone(), context: args.cluster.context.clone() };
     let connection = way.connect().await?;
     let plugin = match args.target.is_embedded() {
         true => None,

@@ -11,10 +11,10 @@ use csi_harness::client::target::Target;
 use csi_harness::config::Config;
 use csi_harness::text::error::error_chain;
 use csi_proto::Service;
-use csi_suite_e2e::real::api::Server;
-use csi_suite_e2e::real::forward::Forward;
-use csi_suite_e2e::real::reason;
-use csi_suite_e2e::real::sidecar::{self, CONTAINER, Sidecar};
+use csi_suite_e2e::kube_cluster::api::Server;
+use csi_suite_e2e::kube_cluster::forward::Forward;
+use csi_suite_e2e::kube_cluster::reason;
+use csi_suite_e2e::kube_cluster::sidecar::{self, CONTAINER, Sidecar};
 use tempfile::TempDir;
 
 use crate::args::RunArgs;

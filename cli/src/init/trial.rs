@@ -8,7 +8,7 @@ use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::{Found, Stamp};
 use csi_harness::resources::mounts;
-use csi_harness::resources::workload::{self, Place};
+use csi_harness::resources::workload::{self, WriteLocation};
 use csi_proto::Service;
 use csi_proto::lock::Mutex;
 
@@ -161,7 +161,8 @@ async fn publish(cx: &Cx, volume: &NodeVolume, findings: &Findings) -> CheckResu
         let (fs_type, is_executable) = (mount.fs_type.clone(), !mount.options.contains("noexec"));
         findings.note(|tried| tried.mounted = Some(Mounted { fs_type, is_executable }));
     }
-    let written = is_seen && at(path, |path| workload::write(path, Place::near(0), &mark())).await?.is_some();
+    let written =
+        is_seen && at(path, |path| workload::write(path, WriteLocation::near(0), &mark())).await?.is_some();
     scope.undo().await?;
     if !written {
         return Ok(());
@@ -169,7 +170,8 @@ async fn publish(cx: &Cx, volume: &NodeVolume, findings: &Findings) -> CheckResu
     let scope = cx.scope();
     let staged = scope.staged(scope.attached(volume.clone()).await?).await?;
     let published = scope.published(staged).await?;
-    let found = at(Path::new(&published.target_path), |path| workload::read(path, Place::near(0))).await?;
+    let found =
+        at(Path::new(&published.target_path), |path| workload::read(path, WriteLocation::near(0))).await?;
     findings.note(|tried| tried.keeps = Some(found == Some(Found::Write(mark()))));
     scope.undo().await
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use csi_suite_e2e::real::kind::access;
+use csi_suite_e2e::kube_cluster::kind::access;
 
 use crate::ci_files::documents;
 

@@ -4,7 +4,7 @@ use crate::{Written, load};
 
 /// Warnings as `line:column message`.
 fn warnings(text: &str) -> Vec<String> {
-    let shown = |place: csi_driver_definitions::Place| format!("{}:{}", place.line, place.column);
+    let shown = |place: csi_driver_definitions::Position| format!("{}:{}", place.line, place.column);
     let warnings = load(text).warnings.into_iter();
     warnings
         .map(|warning| format!("{} {}", shown(warning.place.expect("a place")), warning.message))

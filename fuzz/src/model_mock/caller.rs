@@ -18,7 +18,7 @@ use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeResponse
 use csi_suite_stateful::model::call::{Call, GroupCall, List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::ids::Ids;
-use csi_suite_stateful::model::names::{Id, Kind, Name, Node, Target};
+use csi_suite_stateful::model::names::{Id, Name, Node, ObjectKind, Target};
 use tonic::{Request, Status};
 
 use super::ground::node_id;
@@ -235,8 +235,10 @@ impl<'a> Caller<'a> {
     fn source(&self, source: Id) -> v1::VolumeContentSource {
         let id = self.text(source);
         let kind = match source.name.kind {
-            Kind::Volume => Type::Volume(VolumeSource { volume_id: id }),
-            Kind::Snapshot | Kind::Group | Kind::Member => Type::Snapshot(SnapshotSource { snapshot_id: id }),
+            ObjectKind::Volume => Type::Volume(VolumeSource { volume_id: id }),
+            ObjectKind::Snapshot | ObjectKind::Group | ObjectKind::Member => {
+                Type::Snapshot(SnapshotSource { snapshot_id: id })
+            }
         };
         v1::VolumeContentSource { r#type: Some(kind) }
     }
@@ -352,7 +354,8 @@ impl<'a> Caller<'a> {
                     v1::GetSnapshotRequest { snapshot_id: self.text(snapshot), ..Default::default() };
                 answer(driver.get_snapshot(Request::new(request)).await, |response| {
                     let snapshot = response.snapshot.unwrap_or_default();
-                    let id = self.ids.find(&[Kind::Snapshot, Kind::Member], &snapshot.snapshot_id);
+                    let id =
+                        self.ids.find(&[ObjectKind::Snapshot, ObjectKind::Member], &snapshot.snapshot_id);
                     said::snapshot_seen(&self.ids, &snapshot, id)
                 })
             }
@@ -400,7 +403,7 @@ impl<'a> Caller<'a> {
                 };
                 answer(driver.get_volume_group_snapshot(Request::new(request)).await, |response| {
                     let found = response.group_snapshot.unwrap_or_default();
-                    let id = self.ids.find(&[Kind::Group], &found.group_snapshot_id);
+                    let id = self.ids.find(&[ObjectKind::Group], &found.group_snapshot_id);
                     said::group(&self.ids, &found, id)
                 })
             }
@@ -437,7 +440,7 @@ impl<'a> Caller<'a> {
         let request = Request::new(v1::ControllerListVolumeHealthRequest::default());
         answer(self.controller().controller_list_volume_health(request).await, |response| {
             let entry = |health: v1::VolumeHealth| {
-                let id = self.ids.find(&[Kind::Volume], &health.volume_id)?;
+                let id = self.ids.find(&[ObjectKind::Volume], &health.volume_id)?;
                 Some((id, VolumeResponse::Health(Some(id))))
             };
             Response::Volumes(Listed {

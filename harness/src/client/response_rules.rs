@@ -32,7 +32,7 @@ const ELEMENTS_MAX: usize = 1_000;
 
 /// A rule for every reply, broken in one place. A place that breaks it again and again is told once.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Breach {
+pub struct ResponseBreach {
     /// The rule.
     pub requirement: &'static Requirement,
     /// The RPC whose reply broke it.
@@ -52,7 +52,7 @@ pub struct Breach {
 /// What the replies of a run have been found to break.
 #[derive(Debug)]
 pub(crate) struct ResponseRules {
-    breaches: Mutex<BTreeMap<(&'static str, &'static str, String), Breach>>,
+    breaches: Mutex<BTreeMap<(&'static str, &'static str, String), ResponseBreach>>,
     /// Bytes of the longest name that the user wants to be sent.
     name_bytes_max: usize,
     /// Secrets of the configuration that stand nowhere by chance, in all their forms.
@@ -104,7 +104,7 @@ impl ResponseRules {
     }
 
     /// The breaches of one rule so far.
-    pub(crate) fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
+    pub(crate) fn breaches(&self, requirement: &Requirement) -> Vec<ResponseBreach> {
         let breaches = self.breaches.lock();
         breaches.values().filter(|breach| breach.requirement == requirement).cloned().collect()
     }
@@ -293,14 +293,16 @@ impl<Q: Call> Heard<'_, Q> {
     ) {
         let mut breaches = self.response_rules.breaches.lock();
         if breaches.len() < BREACHES_MAX {
-            breaches.entry((requirement.id, Q::RPC.method, place.to_owned())).or_insert_with(|| Breach {
-                requirement,
-                rpc: Q::RPC,
-                place: place.to_owned(),
-                actual,
-                check: self.check.map(str::to_owned),
-                request: redact::json(self.request),
-                answer: shortened(&answer()),
+            breaches.entry((requirement.id, Q::RPC.method, place.to_owned())).or_insert_with(|| {
+                ResponseBreach {
+                    requirement,
+                    rpc: Q::RPC,
+                    place: place.to_owned(),
+                    actual,
+                    check: self.check.map(str::to_owned),
+                    request: redact::json(self.request),
+                    answer: shortened(&answer()),
+                }
             });
         }
     }

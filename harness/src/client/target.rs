@@ -17,7 +17,7 @@ use crate::client::answer::{Answer, NoAnswer};
 use crate::client::call::Exchange;
 use crate::client::learnt::Learnt;
 use crate::client::patience::Patience;
-use crate::client::response_rules::{Breach, ResponseRules};
+use crate::client::response_rules::{ResponseBreach, ResponseRules};
 use crate::client::stages::Stages;
 use crate::client::tally::Tally;
 use crate::config::{Config, Elsewhere};
@@ -491,7 +491,7 @@ impl Target {
     }
 
     /// Where replies of this run, to whichever call, broke a rule that holds for all of them.
-    pub fn breaches(&self, requirement: &Requirement) -> Vec<Breach> {
+    pub fn breaches(&self, requirement: &Requirement) -> Vec<ResponseBreach> {
         self.response_rules.breaches(requirement)
     }
 

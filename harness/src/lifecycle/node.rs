@@ -12,7 +12,7 @@ use crate::config::{AccessType, Pairs};
 use crate::lifecycle::cx::Cx;
 use crate::protocol::capability::Capability;
 use crate::resources::mounts;
-use crate::resources::paths::{Layout, PathKind, Place};
+use crate::resources::paths::{Layout, PathKind, PathParts};
 use crate::resources::thing::Thing;
 use crate::resources::workload;
 use crate::spec::verdict::Stop;
@@ -379,7 +379,7 @@ impl Cx {
         let above = self.paths().staging_dir().as_os_str().len() + 1;
         let missing = bytes.checked_sub(above + name.len()).ok_or_else(|| no_path_of(bytes))?;
         name.push_str(&"x".repeat(missing));
-        let path = self.make_staging(Place::flat(&name)).await?;
+        let path = self.make_staging(PathParts::flat(&name)).await?;
         if path.len() == bytes { Ok(path) } else { Err(no_path_of(bytes)) }
     }
 
@@ -397,7 +397,7 @@ impl Cx {
         self.make_staging(self.paths().layout().staging(volume_id, name, access)).await
     }
 
-    async fn make_staging(&self, place: Place) -> Result<String, Stop> {
+    async fn make_staging(&self, place: PathParts) -> Result<String, Stop> {
         let path = self.paths().make_staging(&place).await.map_err(Stop::Broken)?;
         self.made(&path.to_string_lossy());
         self.owns(Thing::StagingDirectory(path.clone()));
@@ -463,13 +463,13 @@ impl Cx {
     /// # Errors
     /// Broken if the parent cannot be made; skip if paths of that length are not to be had here.
     pub async fn target_path_of_length(&self, bytes: usize) -> Result<String, Stop> {
-        let mut path = self.make_target(Place::flat(&self.unique_name())).await?;
+        let mut path = self.make_target(PathParts::flat(&self.unique_name())).await?;
         let missing = bytes.checked_sub(path.len()).ok_or_else(|| no_path_of(bytes))?;
         path.push_str(&"x".repeat(missing));
         Ok(path)
     }
 
-    async fn make_target(&self, place: Place) -> Result<String, Stop> {
+    async fn make_target(&self, place: PathParts) -> Result<String, Stop> {
         let path = self.paths().make_target(&place).await.map_err(Stop::Broken)?;
         self.made(&path.to_string_lossy());
         self.owns(Thing::TargetDirectories(path.clone()));

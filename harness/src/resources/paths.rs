@@ -21,7 +21,7 @@ use crate::driver::Notebook;
 use crate::resources::logbook::Logbook;
 use crate::resources::mounts;
 use crate::resources::thing::Thing;
-pub(crate) use layout::{Layout, Place};
+pub(crate) use layout::{Layout, PathParts};
 
 /// Time limit of a path command, where the user sets none.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
@@ -139,7 +139,7 @@ impl Paths {
 
     /// Makes the directories above a target path, as the orchestrator does, and returns the path, which is for the driver
     /// to make.
-    pub(crate) async fn make_target(&self, place: &Place) -> Result<PathBuf, String> {
+    pub(crate) async fn make_target(&self, place: &PathParts) -> Result<PathBuf, String> {
         let command = self.commands.create_mount_path_command.as_deref();
         let (parent, levels) = self.make(&self.mount_dir, place, command).await?;
         let target = parent.join(&place.target);
@@ -148,7 +148,7 @@ impl Paths {
     }
 
     /// Makes a staging directory, as the orchestrator does, and returns it.
-    pub(crate) async fn make_staging(&self, place: &Place) -> Result<PathBuf, String> {
+    pub(crate) async fn make_staging(&self, place: &PathParts) -> Result<PathBuf, String> {
         let command = self.commands.create_staging_path_command.as_deref();
         let (path, levels) = self.make(&self.staging_dir, place, command).await?;
         self.note(&path, levels);
@@ -195,7 +195,7 @@ impl Paths {
     async fn make(
         &self,
         root: &Path,
-        place: &Place,
+        place: &PathParts,
         command: Option<&Path>,
     ) -> Result<(PathBuf, Vec<PathBuf>), String> {
         let above = root.join(&place.shared);

@@ -69,29 +69,29 @@ pub fn size_bytes(path: &Path) -> io::Result<u64> {
 
 /// A place in a volume: a file of its file system, or a range of its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct WriteLocation {
     slot: u8,
     /// Where it is on a device.
     offset: u64,
     blocks: usize,
 }
 
-impl Place {
+impl WriteLocation {
     /// The n-th place from the beginning.
-    pub const fn near(slot: u8) -> Place {
-        Place { slot, offset: slot as u64 * PLACE_BYTES, blocks: BLOCKS }
+    pub const fn near(slot: u8) -> WriteLocation {
+        WriteLocation { slot, offset: slot as u64 * PLACE_BYTES, blocks: BLOCKS }
     }
 
     /// The same for a write that devices do whole or not at all.
-    pub const fn of_one_block(slot: u8) -> Place {
-        Place { blocks: 1, ..Place::near(slot) }
+    pub const fn of_one_block(slot: u8) -> WriteLocation {
+        WriteLocation { blocks: 1, ..WriteLocation::near(slot) }
     }
 
     /// A place at the end of the smallest device of so many bytes that there is, if that is not near its beginning.
-    pub fn at_end(slot: u8, size_bytes: u64) -> Place {
+    pub fn at_end(slot: u8, size_bytes: u64) -> WriteLocation {
         let far = (size_bytes & !(PLACE_BYTES - 1)).saturating_sub(PLACE_BYTES);
-        let near = Place::near(slot);
-        Place { offset: far.max(near.offset), ..near }
+        let near = WriteLocation::near(slot);
+        WriteLocation { offset: far.max(near.offset), ..near }
     }
 
     fn bytes(self) -> u64 {
@@ -123,7 +123,7 @@ fn no_room() -> io::Error {
 ///
 /// # Errors
 /// That of the volume, `NotFound` if nothing is published there, `Unsupported` if it has no such place.
-pub fn write(path: &Path, place: Place, stamp: &Stamp) -> io::Result<()> {
+pub fn write(path: &Path, place: WriteLocation, stamp: &Stamp) -> io::Result<()> {
     let (file, offset) = place.of(path)?;
     let is_file = file != path;
     let open = OpenOptions::new()
@@ -156,7 +156,7 @@ fn write_last_block(device: &File, path: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// That of the volume, `NotFound` if nothing is published there, `Unsupported` if it has no such place.
-pub fn read(path: &Path, place: Place) -> io::Result<Found> {
+pub fn read(path: &Path, place: WriteLocation) -> io::Result<Found> {
     let (file, offset) = place.of(path)?;
     let mut bytes = Vec::new();
     let open = match File::open(&file) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::client::answer::Answer;
 use crate::client::record::CallRecord;
-use crate::results::outcome::{CheckReport, Kind, Outcome};
+use crate::results::outcome::{CheckReport, Outcome, OutcomeKind};
 use crate::spec::requirements::Requirement;
 use crate::spec::verdict::Violation;
 use crate::text::shorten::{shortened, shortened_json};
@@ -93,7 +93,7 @@ fn write_also(f: &mut String, report: &CheckReport) -> fmt::Result {
     let key = |one: &Violation| (rule(report, one).map(|rule| rule.id), one.message.clone());
     let mut seen: BTreeSet<_> = report.outcome.violation().into_iter().map(key).collect();
     let also = report.also.iter().filter_map(|one| Some((one.violation()?, one.kind())));
-    let also: Vec<(&Violation, Kind)> = also.filter(|(one, _)| seen.insert(key(one))).collect();
+    let also: Vec<(&Violation, OutcomeKind)> = also.filter(|(one, _)| seen.insert(key(one))).collect();
     for (violation, kind) in also.iter().take(ALSO_SHOWN_MAX) {
         writeln!(f, "  also")?;
         write_violation(f, report, violation, *kind)?;
@@ -106,12 +106,17 @@ fn write_also(f: &mut String, report: &CheckReport) -> fmt::Result {
     }
 }
 
-fn write_violation(f: &mut String, report: &CheckReport, violation: &Violation, kind: Kind) -> fmt::Result {
+fn write_violation(
+    f: &mut String,
+    report: &CheckReport,
+    violation: &Violation,
+    kind: OutcomeKind,
+) -> fmt::Result {
     writeln!(f, "  {}", shortened(&violation.message))?;
     if let Some(rule) = rule(report, violation) {
         writeln!(f, "  requirement  {} ({}), {}", rule.id, rule.level, rule.section)?;
         writeln!(f, "               {}", rule.sentence())?;
-        if let Some(why) = rule.why_only_warned().filter(|_| kind == Kind::Warned) {
+        if let Some(why) = rule.why_only_warned().filter(|_| kind == OutcomeKind::Warned) {
             writeln!(f, "  only warns   {why}")?;
         }
     }

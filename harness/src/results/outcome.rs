@@ -53,7 +53,7 @@ pub struct SameFault {
     /// What is wrong there.
     pub message: String,
     /// What came of the other check, and so what this one counts as: failed, warned, or known to fail.
-    pub counts_as: Kind,
+    pub counts_as: OutcomeKind,
     /// Whether the driver breaks a rule that binds in this check, too.
     pub deviates: bool,
 }
@@ -68,7 +68,7 @@ impl SameFault {
 /// What came of a check, without its reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum OutcomeKind {
     /// The driver kept the rule.
     Passed,
     /// The driver broke a rule that binds.
@@ -88,39 +88,39 @@ pub enum Kind {
     UnexpectedPass,
 }
 
-impl Kind {
+impl OutcomeKind {
     /// The outcome as reports name it.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Passed => "passed",
-            Kind::Failed => "failed",
-            Kind::Warned => "warned",
-            Kind::SameFault => "same_fault",
-            Kind::Skipped => "skipped",
-            Kind::Broken => "broken",
-            Kind::KnownFailure => "known_failure",
-            Kind::UnexpectedPass => "unexpected_pass",
+            OutcomeKind::Passed => "passed",
+            OutcomeKind::Failed => "failed",
+            OutcomeKind::Warned => "warned",
+            OutcomeKind::SameFault => "same_fault",
+            OutcomeKind::Skipped => "skipped",
+            OutcomeKind::Broken => "broken",
+            OutcomeKind::KnownFailure => "known_failure",
+            OutcomeKind::UnexpectedPass => "unexpected_pass",
         }
     }
 }
 
 impl Outcome {
     /// Which of the outcomes it is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> OutcomeKind {
         match self {
-            Outcome::Passed => Kind::Passed,
-            Outcome::Failed(_) => Kind::Failed,
-            Outcome::Warned(_) => Kind::Warned,
-            Outcome::SameFault(_) => Kind::SameFault,
-            Outcome::Skipped(_) => Kind::Skipped,
-            Outcome::Broken(_) => Kind::Broken,
-            Outcome::KnownFailure { .. } => Kind::KnownFailure,
-            Outcome::UnexpectedPass { .. } => Kind::UnexpectedPass,
+            Outcome::Passed => OutcomeKind::Passed,
+            Outcome::Failed(_) => OutcomeKind::Failed,
+            Outcome::Warned(_) => OutcomeKind::Warned,
+            Outcome::SameFault(_) => OutcomeKind::SameFault,
+            Outcome::Skipped(_) => OutcomeKind::Skipped,
+            Outcome::Broken(_) => OutcomeKind::Broken,
+            Outcome::KnownFailure { .. } => OutcomeKind::KnownFailure,
+            Outcome::UnexpectedPass { .. } => OutcomeKind::UnexpectedPass,
         }
     }
 
     /// The same, with that of the other check for one that shows the same fault.
-    pub fn counts_as(&self) -> Kind {
+    pub fn counts_as(&self) -> OutcomeKind {
         match self {
             Outcome::SameFault(same) => same.counts_as,
             other => other.kind(),
@@ -312,7 +312,7 @@ pub struct Summary {
     /// Faults that are not listed, by each profile under which they make a run fail.
     pub under: BTreeMap<Profile, usize>,
     /// The faults that are counted.
-    pub faults: BTreeSet<(Kind, String)>,
+    pub faults: BTreeSet<(OutcomeKind, String)>,
     /// Checks that do not apply.
     pub skipped: usize,
     /// Checks that could not judge.
@@ -342,31 +342,40 @@ pub struct Summary {
 impl Summary {
     /// Counts one check, which has this [fault](crate::results::fault::key) if it has any, and makes a run fail from this profile on: of those
     /// that have the same, the first.
-    pub fn count(&mut self, outcome: Kind, counts_as: Kind, fault: &str, binds_from: Option<Profile>) {
+    pub fn count(
+        &mut self,
+        outcome: OutcomeKind,
+        counts_as: OutcomeKind,
+        fault: &str,
+        binds_from: Option<Profile>,
+    ) {
         let is_first = match outcome {
-            Kind::SameFault => false,
-            Kind::Failed | Kind::Warned | Kind::KnownFailure => {
+            OutcomeKind::SameFault => false,
+            OutcomeKind::Failed | OutcomeKind::Warned | OutcomeKind::KnownFailure => {
                 self.faults.insert((outcome, fault.to_owned()))
             }
-            Kind::Passed | Kind::Skipped | Kind::Broken | Kind::UnexpectedPass => true,
+            OutcomeKind::Passed
+            | OutcomeKind::Skipped
+            | OutcomeKind::Broken
+            | OutcomeKind::UnexpectedPass => true,
         };
-        if is_first && matches!(outcome, Kind::Failed | Kind::Warned) {
+        if is_first && matches!(outcome, OutcomeKind::Failed | OutcomeKind::Warned) {
             let fails_under = |profile: &Profile| binds_from.is_some_and(|from| from <= *profile);
             for profile in Profile::ALL.into_iter().filter(fails_under) {
                 *self.under.entry(profile).or_default() += 1;
             }
         }
         *match (counts_as, is_first) {
-            (Kind::Failed | Kind::SameFault, false) => &mut self.again.failed,
-            (Kind::Warned, false) => &mut self.again.warned,
-            (Kind::KnownFailure, false) => &mut self.again.known_failures,
-            (Kind::Failed | Kind::SameFault, true) => &mut self.failed,
-            (Kind::Warned, true) => &mut self.warned,
-            (Kind::KnownFailure, true) => &mut self.known_failures,
-            (Kind::Passed, _) => &mut self.passed,
-            (Kind::Skipped, _) => &mut self.skipped,
-            (Kind::Broken, _) => &mut self.broken,
-            (Kind::UnexpectedPass, _) => &mut self.unexpected_passes,
+            (OutcomeKind::Failed | OutcomeKind::SameFault, false) => &mut self.again.failed,
+            (OutcomeKind::Warned, false) => &mut self.again.warned,
+            (OutcomeKind::KnownFailure, false) => &mut self.again.known_failures,
+            (OutcomeKind::Failed | OutcomeKind::SameFault, true) => &mut self.failed,
+            (OutcomeKind::Warned, true) => &mut self.warned,
+            (OutcomeKind::KnownFailure, true) => &mut self.known_failures,
+            (OutcomeKind::Passed, _) => &mut self.passed,
+            (OutcomeKind::Skipped, _) => &mut self.skipped,
+            (OutcomeKind::Broken, _) => &mut self.broken,
+            (OutcomeKind::UnexpectedPass, _) => &mut self.unexpected_passes,
         } += 1;
     }
 
@@ -443,7 +452,7 @@ mod tests {
         for verdict in [Conforms, ListOutOfDate, NotJudged, Deviates, Interrupted] {
             assert_eq!(serde_json::to_value(verdict).unwrap(), verdict.name());
         }
-        use Kind::*;
+        use OutcomeKind::*;
         for kind in [Passed, Failed, Warned, Skipped, Broken, KnownFailure, UnexpectedPass] {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
@@ -453,14 +462,14 @@ mod tests {
     fn a_fault_counts_once() {
         let mut summary = Summary::default();
         for (outcome, counts_as, fault) in [
-            (Kind::Failed, Kind::Failed, "a"),
-            (Kind::Failed, Kind::Failed, "a"),
-            (Kind::Failed, Kind::Failed, "b"),
-            (Kind::KnownFailure, Kind::KnownFailure, "a"),
-            (Kind::SameFault, Kind::KnownFailure, "the same fault as in x: a"),
-            (Kind::SameFault, Kind::Warned, "the same fault as in y: c"),
-            (Kind::Passed, Kind::Passed, ""),
-            (Kind::Passed, Kind::Passed, ""),
+            (OutcomeKind::Failed, OutcomeKind::Failed, "a"),
+            (OutcomeKind::Failed, OutcomeKind::Failed, "a"),
+            (OutcomeKind::Failed, OutcomeKind::Failed, "b"),
+            (OutcomeKind::KnownFailure, OutcomeKind::KnownFailure, "a"),
+            (OutcomeKind::SameFault, OutcomeKind::KnownFailure, "the same fault as in x: a"),
+            (OutcomeKind::SameFault, OutcomeKind::Warned, "the same fault as in y: c"),
+            (OutcomeKind::Passed, OutcomeKind::Passed, ""),
+            (OutcomeKind::Passed, OutcomeKind::Passed, ""),
         ] {
             summary.count(outcome, counts_as, fault, None);
         }
@@ -472,12 +481,12 @@ mod tests {
     #[test]
     fn each_profile_has_its_verdict() {
         let mut summary = Summary::default();
-        summary.count(Kind::Passed, Kind::Passed, "", None);
+        summary.count(OutcomeKind::Passed, OutcomeKind::Passed, "", None);
         for (fault, from) in [("a", Profile::Kubernetes), ("a", Profile::Kubernetes), ("b", Profile::Strict)]
         {
-            summary.count(Kind::Warned, Kind::Warned, fault, Some(from));
+            summary.count(OutcomeKind::Warned, OutcomeKind::Warned, fault, Some(from));
         }
-        summary.count(Kind::KnownFailure, Kind::KnownFailure, "c", Some(Profile::Csi));
+        summary.count(OutcomeKind::KnownFailure, OutcomeKind::KnownFailure, "c", Some(Profile::Csi));
         let under =
             Profile::ALL.map(|profile| (summary.verdict_under(profile), summary.faults_under(profile)));
         use Verdict::*;

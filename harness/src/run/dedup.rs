@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::checks::check::SAME_RULE;
 use crate::checks::planned::Planned;
 use crate::results::failure_report;
-use crate::results::outcome::{CheckReport, Kind, Outcome, SameFault};
+use crate::results::outcome::{CheckReport, Outcome, OutcomeKind, SameFault};
 use crate::spec::faults::asks_for_several;
 use crate::spec::requirements::req;
 use crate::spec::verdict::Violation;
@@ -24,7 +24,7 @@ struct Leader {
 struct Accused {
     label: String,
     message: String,
-    counts_as: Kind,
+    counts_as: OutcomeKind,
 }
 
 /// What the driver was accused of, and where.
@@ -33,7 +33,7 @@ struct Accusation {
     rule: &'static str,
     violation: Violation,
     /// What came of the check that tells it.
-    counts_as: Kind,
+    counts_as: OutcomeKind,
     /// The label of that check.
     label: String,
 }
@@ -184,7 +184,7 @@ impl Dedup {
     }
 
     /// The check that tells this already, and what came of it. Each death and each call that breaks off is a fault of its own.
-    fn reported_by(&self, accusation: &Accusation) -> Option<(String, Kind)> {
+    fn reported_by(&self, accusation: &Accusation) -> Option<(String, OutcomeKind)> {
         let told = self.accusations.iter().find(|before| before.tells(accusation));
         told.filter(|_| accusation.rule != req::GEN_ERR_001.id).map(|one| (one.label.clone(), one.counts_as))
     }

@@ -26,7 +26,7 @@ pub(crate) struct Preconditions {
 }
 
 /// Why the plain form of a call does not work: for good, as far as one can know, or just now.
-enum Fault {
+enum PlainCallFailure {
     Lasting(String),
     Passing(String),
 }
@@ -96,8 +96,8 @@ impl Preconditions {
         let known = found.get_or_try_init(|| async {
             match fault(rpc, &judge.run(cx).await) {
                 None => Ok(Ok(())),
-                Some(Fault::Lasting(why)) => Ok(Err(why)),
-                Some(Fault::Passing(why)) => Err(why),
+                Some(PlainCallFailure::Lasting(why)) => Ok(Err(why)),
+                Some(PlainCallFailure::Passing(why)) => Err(why),
             }
         });
         known.await?.clone()
@@ -105,16 +105,20 @@ impl Preconditions {
 }
 
 /// What the end of the plain check says against the call.
-fn fault(rpc: Rpc, ended: &CheckResult) -> Option<Fault> {
+fn fault(rpc: Rpc, ended: &CheckResult) -> Option<PlainCallFailure> {
     match ended {
         Err(Stop::Violation(violation)) => {
             let (_, code) = **violation.refused.as_ref().filter(|refused| refused.0 == rpc)?;
             let why = format!("a plain {rpc} is rejected as well: {}", violation.actual);
             // Other checks may have used up what there is.
-            Some(if effect::is_not_now(rpc.method, code) { Fault::Passing(why) } else { Fault::Lasting(why) })
+            Some(if effect::is_not_now(rpc.method, code) {
+                PlainCallFailure::Passing(why)
+            } else {
+                PlainCallFailure::Lasting(why)
+            })
         }
         Err(Stop::Broken(why) | Stop::Unanswered(why)) => {
-            Some(Fault::Passing(format!("a plain {rpc} cannot be had: {why}")))
+            Some(PlainCallFailure::Passing(format!("a plain {rpc} cannot be had: {why}")))
         }
         Ok(()) | Err(Stop::Skip(_) | Stop::Declined(..)) => None,
     }

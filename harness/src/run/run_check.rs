@@ -22,7 +22,7 @@ use crate::results::fault;
 use crate::results::outcome::{CheckReport, Halt, Outcome};
 use crate::run::precondition::Preconditions;
 use crate::run::runner::RepeatCommand;
-use crate::spec::faults::Fault;
+use crate::spec::faults::FaultKey;
 use crate::spec::verdict::{CheckResult, Stop, Violation};
 
 /// Calls that are told of those that the driver may have died of.
@@ -160,7 +160,7 @@ async fn run_and_undo(
     let outcome = listed(outcome, reason);
     let also: Vec<Outcome> = also.into_iter().map(|one| listed(one, reason)).collect();
     let violations = std::iter::once(&outcome).chain(&also).filter_map(Outcome::violation);
-    let own: Vec<&Fault> = violations.filter_map(|one| one.fault.as_deref()).collect();
+    let own: Vec<&FaultKey> = violations.filter_map(|one| one.fault.as_deref()).collect();
     target.faults().keep_reported(&label, &own);
     let told = !matches!(outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
     let keep = told || rules.keep_calls || silence.is_some();

@@ -9,14 +9,14 @@ use crate::spec::requirements::{Requirement, req};
 
 /// What tells one fault of a driver from all others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Fault {
+pub struct FaultKey {
     /// The id of the rule that is broken.
     pub rule: &'static str,
     /// How, in words that are the same each time: no ids, no sizes.
     pub what: String,
 }
 
-impl Fault {
+impl FaultKey {
     /// What the fault is called that calls get in each other's way, whichever they are.
     pub const BESIDE_ANOTHER_CALL: &str = "beside another call";
 }
@@ -33,7 +33,7 @@ pub fn asks_for_several(rule: &str) -> bool {
 /// The faults that the checks of a run report, each with the label of the check.
 #[derive(Debug, Default)]
 pub struct Faults {
-    reported: Mutex<BTreeMap<Fault, String>>,
+    reported: Mutex<BTreeMap<FaultKey, String>>,
     /// Rules by which a check that looks for nothing else has failed.
     rules: Mutex<BTreeMap<&'static str, String>>,
 }
@@ -43,7 +43,7 @@ impl Faults {
     ///
     /// # Errors
     /// The check that reports it already.
-    pub fn claim(&self, fault: &Fault, check: &str) -> Result<(), String> {
+    pub fn claim(&self, fault: &FaultKey, check: &str) -> Result<(), String> {
         let mut reported = self.lock();
         match reported.get(fault) {
             Some(other) => Err(other.clone()),
@@ -55,12 +55,12 @@ impl Faults {
     }
 
     /// It was none.
-    pub fn release(&self, fault: &Fault) {
+    pub fn release(&self, fault: &FaultKey) {
         self.lock().remove(fault);
     }
 
     /// All of them, with the checks that report them.
-    pub fn all(&self) -> BTreeMap<Fault, String> {
+    pub fn all(&self) -> BTreeMap<FaultKey, String> {
         self.lock().clone()
     }
 
@@ -77,11 +77,11 @@ impl Faults {
     }
 
     /// Releases what a check meant to report, and did not.
-    pub(crate) fn keep_reported(&self, check: &str, reported: &[&Fault]) {
+    pub(crate) fn keep_reported(&self, check: &str, reported: &[&FaultKey]) {
         self.lock().retain(|fault, by| by != check || reported.contains(&fault));
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Fault, String>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<FaultKey, String>> {
         lock(&self.reported)
     }
 }
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn one_check_tells_a_fault_and_what_it_did_not_tell_another_one_may() {
         let faults = Faults::default();
-        let fault = |what: &str| Fault { rule: "A-1", what: what.to_owned() };
+        let fault = |what: &str| FaultKey { rule: "A-1", what: what.to_owned() };
         assert_eq!(faults.claim(&fault("a"), "one"), Ok(()));
         assert_eq!(faults.claim(&fault("a"), "two"), Err("one".to_owned()));
         assert_eq!(faults.claim(&fault("b"), "one"), Ok(()));

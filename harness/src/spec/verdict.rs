@@ -7,7 +7,7 @@ use csi_proto::Rpc;
 use tonic::Code;
 
 use crate::config::profile::Profile;
-use crate::spec::faults::Fault;
+use crate::spec::faults::FaultKey;
 use crate::spec::requirements::Requirement;
 
 /// How a check's body ends. Everything but `Ok` says why.
@@ -100,7 +100,7 @@ pub struct Violation {
     /// The same calls with their times, where that they overlapped is what matters.
     pub timeline: Box<[CallSpan]>,
     /// What tells it from all others, where checks look behind what was reported.
-    pub fault: Option<Box<Fault>>,
+    pub fault: Option<Box<FaultKey>>,
     /// Whether another check tells it, and this one has only met it again.
     pub met_again: bool,
     /// Whether it is what the check did to those after it, and not what the check is about.

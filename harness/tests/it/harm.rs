@@ -9,7 +9,7 @@ use csi_harness::client::target::Target;
 use csi_harness::config::Config;
 use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
-use csi_harness::results::outcome::{Kind, Outcome};
+use csi_harness::results::outcome::{Outcome, OutcomeKind};
 use csi_harness::run::runner::RunOptions;
 use csi_mock_driver::{Defect, Delay, MockDriver};
 use csi_proto::Endpoint;
@@ -229,7 +229,7 @@ async fn a_driver_that_can_be_started_anew_is_spoilt_for_nobody() {
     assert_eq!(violation.requirement, Some(&req::CTRL_CREATEVOL_001));
     assert!(violation.transcript[1].contains("'quoted'"), "{violation:?}");
     let Outcome::SameFault(same) = ran.outcome(&QUOTES_AGAIN) else { panic!("{:?}", ran.outcomes) };
-    assert_eq!((same.first.as_str(), same.counts_as), ("harm/quotes", Kind::Failed), "{same:?}");
+    assert_eq!((same.first.as_str(), same.counts_as), ("harm/quotes", OutcomeKind::Failed), "{same:?}");
     for check in [&MAKES, &SPACES, &BUILDS, &PROBES] {
         assert_eq!(ran.outcome(check), &Outcome::Passed, "{:?}", ran.outcomes);
     }

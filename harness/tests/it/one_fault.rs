@@ -5,8 +5,8 @@ use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::client::target::Target;
 use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
-use csi_harness::results::outcome::{Aftermath, Kind, Outcome};
-use csi_harness::spec::faults::Fault;
+use csi_harness::results::outcome::{Aftermath, Outcome, OutcomeKind};
+use csi_harness::spec::faults::FaultKey;
 use csi_mock_driver::Defect;
 use tokio::sync::watch;
 
@@ -291,7 +291,7 @@ check! {
 }
 
 fn repeated(message: &str, met_again: bool) -> Violation {
-    let fault = Fault { rule: req::CTRL_CREATEVOL_002.id, what: message.to_owned() };
+    let fault = FaultKey { rule: req::CTRL_CREATEVOL_002.id, what: message.to_owned() };
     Violation { fault: Some(Box::new(fault)), met_again, ..Violation::new(message) }
 }
 
@@ -342,7 +342,7 @@ async fn a_fault_that_others_show_again_is_told_once() {
     let ran = ran_with(defect(), FAMILY).await;
     let Outcome::SameFault(same) = ran.outcome(&FOLLOWS) else { panic!("{:?}", ran.outcomes) };
     assert!(same.sentence().starts_with("the same fault as in one-fault/leads: "), "{same:?}");
-    assert_eq!((same.counts_as, same.deviates), (Kind::Failed, true));
+    assert_eq!((same.counts_as, same.deviates), (OutcomeKind::Failed, true));
     for check in [&LEADS, &FOLLOWS_ANOTHER] {
         assert!(matches!(ran.outcome(check), Outcome::Failed(_)), "{:?}", ran.outcomes);
     }

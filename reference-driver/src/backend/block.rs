@@ -19,7 +19,7 @@ use crate::health::Trouble;
 use crate::ids::Shown;
 use crate::loopdev::{self, LoopDevice};
 use crate::mount;
-use crate::paths::{Occupant, Place};
+use crate::paths::{Occupant, PathEntry};
 use crate::storage::NewData;
 use crate::store::{Published, View, Volume};
 
@@ -112,16 +112,16 @@ impl Backend for Block {
     }
 
     /// As kubelet's global map does with the node of the device.
-    fn is_brought_to(&self, driver: &Driver, volume: &Volume, at: &Place) -> Result<bool> {
+    fn is_brought_to(&self, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<bool> {
         let image = driver.layout.volume(&volume.key);
         Ok(at.occupant()?.is_some_and(|there| is_device_of(&there, &image)))
     }
 
-    fn is_staged(&self, driver: &Driver, volume: &Volume, _at: &Place) -> Result<bool> {
+    fn is_staged(&self, driver: &Driver, volume: &Volume, _at: &PathEntry) -> Result<bool> {
         Ok(writable_device(driver, volume)?.is_some())
     }
 
-    fn stage(&self, driver: &Driver, volume: &mut Volume, _: &Capability, _at: &Place) -> Result<()> {
+    fn stage(&self, driver: &Driver, volume: &mut Volume, _: &Capability, _at: &PathEntry) -> Result<()> {
         driver.require_privileges("staging a block volume")?;
         if writable_device(driver, volume)?.is_none() {
             LoopDevice::attach(&driver.layout.volume(&volume.key), false, false)?;
@@ -129,7 +129,13 @@ impl Backend for Block {
         Ok(())
     }
 
-    fn unstage(&self, driver: &Driver, volume: &Volume, _at: Option<&Place>, is_last: bool) -> Result<()> {
+    fn unstage(
+        &self,
+        driver: &Driver,
+        volume: &Volume,
+        _at: Option<&PathEntry>,
+        is_last: bool,
+    ) -> Result<()> {
         if !is_last {
             return Ok(());
         }
@@ -147,8 +153,8 @@ impl Backend for Block {
         driver: &Driver,
         volume: &Volume,
         wanted: &Published,
-        _staged: &Place,
-        at: &Place,
+        _staged: &PathEntry,
+        at: &PathEntry,
     ) -> Result<()> {
         at.make_file()?;
         let not_staged =
@@ -166,7 +172,13 @@ impl Backend for Block {
         bound
     }
 
-    fn unpublish(&self, driver: &Driver, volume: &Volume, published: &Published, at: &Place) -> Result<()> {
+    fn unpublish(
+        &self,
+        driver: &Driver,
+        volume: &Volume,
+        published: &Published,
+        at: &PathEntry,
+    ) -> Result<()> {
         let own_device = if published.readonly { device_at(at)? } else { None };
         unmount(self, driver, volume, at)?;
         own_device.map_or(Ok(()), |device| detach_readonly(&driver.layout.volume(&volume.key), &device))
@@ -176,7 +188,7 @@ impl Backend for Block {
         &self,
         driver: &Driver,
         volume: &Volume,
-        at: &Place,
+        at: &PathEntry,
         _readonly: bool,
     ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
         let total = volume.capacity_bytes;
@@ -207,7 +219,7 @@ fn writable_device(driver: &Driver, volume: &Volume) -> Result<Option<LoopDevice
 }
 
 /// The loop device that is bound to a target.
-fn device_at(at: &Place) -> Result<Option<PathBuf>> {
+fn device_at(at: &PathEntry) -> Result<Option<PathBuf>> {
     Ok(at.occupant()?.and_then(|occupant| loopdev::node_of(occupant.device_number)))
 }
 
@@ -235,7 +247,7 @@ fn is_stray_readonly(device: &Path, image: &Path, targets: &[Published]) -> Resu
         return Ok(false);
     }
     for target in targets {
-        let shown = Place::recorded(&target.path)?.map(|place| device_at(&place)).transpose()?.flatten();
+        let shown = PathEntry::recorded(&target.path)?.map(|place| device_at(&place)).transpose()?.flatten();
         if shown.as_deref() == Some(device) {
             return Ok(false);
         }

@@ -16,7 +16,7 @@ use crate::fs::FsType;
 use crate::health::Trouble;
 use crate::ids::Shown;
 use crate::mount::{self, MountOptions};
-use crate::paths::{Occupant, Place};
+use crate::paths::{Occupant, PathEntry};
 use crate::storage::NewData;
 use crate::store::{Published, Volume};
 
@@ -104,11 +104,17 @@ impl Backend for Directory {
         mount::shows_directory(mount, &driver.layout.volume(&volume.key))
     }
 
-    fn is_staged(&self, driver: &Driver, volume: &Volume, at: &Place) -> Result<bool> {
+    fn is_staged(&self, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<bool> {
         Ok(!driver.privileged || self.is_mounted(driver, volume, at)?)
     }
 
-    fn stage(&self, driver: &Driver, volume: &mut Volume, capability: &Capability, at: &Place) -> Result<()> {
+    fn stage(
+        &self,
+        driver: &Driver,
+        volume: &mut Volume,
+        capability: &Capability,
+        at: &PathEntry,
+    ) -> Result<()> {
         if !driver.privileged {
             return Ok(());
         }
@@ -117,11 +123,17 @@ impl Backend for Directory {
         mounted::give_to_group(capability, at)
     }
 
-    fn unstage(&self, driver: &Driver, volume: &Volume, at: Option<&Place>, _is_last: bool) -> Result<()> {
+    fn unstage(
+        &self,
+        driver: &Driver,
+        volume: &Volume,
+        at: Option<&PathEntry>,
+        _is_last: bool,
+    ) -> Result<()> {
         at.map_or(Ok(()), |at| unmount(self, driver, volume, at))
     }
 
-    fn is_published(&self, driver: &Driver, volume: &Volume, at: &Place) -> Result<bool> {
+    fn is_published(&self, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<bool> {
         if driver.privileged { self.is_mounted(driver, volume, at) } else { Ok(at.occupant()?.is_some()) }
     }
 
@@ -130,8 +142,8 @@ impl Backend for Directory {
         driver: &Driver,
         volume: &Volume,
         wanted: &Published,
-        staged: &Place,
-        at: &Place,
+        staged: &PathEntry,
+        at: &PathEntry,
     ) -> Result<()> {
         if driver.privileged {
             mounted::publish(wanted, staged, at)
@@ -145,7 +157,7 @@ impl Backend for Directory {
         driver: &Driver,
         volume: &mut Volume,
         wanted: &Published,
-        at: &Place,
+        at: &PathEntry,
     ) -> Result<()> {
         if driver.privileged {
             mounted::publish_inline(self, driver, volume, wanted, at)
@@ -154,7 +166,13 @@ impl Backend for Directory {
         }
     }
 
-    fn unpublish(&self, driver: &Driver, volume: &Volume, _published: &Published, at: &Place) -> Result<()> {
+    fn unpublish(
+        &self,
+        driver: &Driver,
+        volume: &Volume,
+        _published: &Published,
+        at: &PathEntry,
+    ) -> Result<()> {
         unmount(self, driver, volume, at)
     }
 
@@ -162,7 +180,7 @@ impl Backend for Directory {
         &self,
         driver: &Driver,
         volume: &Volume,
-        at: &Place,
+        at: &PathEntry,
         readonly: bool,
     ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
         if driver.privileged {
@@ -215,7 +233,7 @@ fn set_limit(driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()
 }
 
 /// Without mounts the target is a link to the directory, which cannot be made read-only.
-fn link(driver: &Driver, volume: &Volume, wanted: &Published, at: &Place) -> Result<()> {
+fn link(driver: &Driver, volume: &Volume, wanted: &Published, at: &PathEntry) -> Result<()> {
     if wanted.readonly {
         driver.require_privileges("publishing a volume read-only")?;
     }

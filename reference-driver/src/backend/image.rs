@@ -17,7 +17,7 @@ use crate::health::Trouble;
 use crate::ids::Shown;
 use crate::loopdev::LoopDevice;
 use crate::mount::{self, MountOptions};
-use crate::paths::{Occupant, Place};
+use crate::paths::{Occupant, PathEntry};
 use crate::storage::NewData;
 use crate::store::{Change, FsState, Published, Volume};
 
@@ -125,12 +125,24 @@ impl Backend for Image {
         mount::shows_image(mount, &driver.layout.volume(&volume.key))
     }
 
-    fn stage(&self, driver: &Driver, volume: &mut Volume, capability: &Capability, at: &Place) -> Result<()> {
+    fn stage(
+        &self,
+        driver: &Driver,
+        volume: &mut Volume,
+        capability: &Capability,
+        at: &PathEntry,
+    ) -> Result<()> {
         mount_image(driver, volume, capability, &MountOptions::parse(capability.flags()), at)?;
         mounted::give_to_group(capability, at)
     }
 
-    fn unstage(&self, driver: &Driver, volume: &Volume, at: Option<&Place>, _is_last: bool) -> Result<()> {
+    fn unstage(
+        &self,
+        driver: &Driver,
+        volume: &Volume,
+        at: Option<&PathEntry>,
+        _is_last: bool,
+    ) -> Result<()> {
         at.map_or(Ok(()), |at| unmount(self, driver, volume, at))
     }
 
@@ -139,8 +151,8 @@ impl Backend for Image {
         _driver: &Driver,
         _volume: &Volume,
         wanted: &Published,
-        staged: &Place,
-        at: &Place,
+        staged: &PathEntry,
+        at: &PathEntry,
     ) -> Result<()> {
         mounted::publish(wanted, staged, at)
     }
@@ -150,12 +162,18 @@ impl Backend for Image {
         driver: &Driver,
         volume: &mut Volume,
         wanted: &Published,
-        at: &Place,
+        at: &PathEntry,
     ) -> Result<()> {
         mounted::publish_inline(self, driver, volume, wanted, at)
     }
 
-    fn unpublish(&self, driver: &Driver, volume: &Volume, _published: &Published, at: &Place) -> Result<()> {
+    fn unpublish(
+        &self,
+        driver: &Driver,
+        volume: &Volume,
+        _published: &Published,
+        at: &PathEntry,
+    ) -> Result<()> {
         unmount(self, driver, volume, at)
     }
 
@@ -163,7 +181,7 @@ impl Backend for Image {
         &self,
         driver: &Driver,
         volume: &Volume,
-        at: &Place,
+        at: &PathEntry,
         readonly: bool,
     ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
         mounted::usage(self, driver, volume, at, readonly)
@@ -171,12 +189,12 @@ impl Backend for Image {
 }
 
 /// A place at which the volume is mounted, the staging path rather than a target, which may be read-only.
-fn mounted_place(driver: &Driver, volume: &Volume) -> Result<Option<Place>> {
+fn mounted_place(driver: &Driver, volume: &Volume) -> Result<Option<PathEntry>> {
     let view = driver.store.view()?;
     let staged = view.staged_of(&volume.key)?.into_iter().map(|staged| staged.path);
     let published = view.published_of(&volume.key)?.into_iter().map(|published| published.path);
     for path in staged.chain(published) {
-        if let Some(place) = Place::recorded(&path)?
+        if let Some(place) = PathEntry::recorded(&path)?
             && Image.is_mounted(driver, volume, &place)?
         {
             return Ok(Some(place));
@@ -191,7 +209,7 @@ fn mount_image(
     volume: &mut Volume,
     capability: &Capability,
     options: &MountOptions,
-    at: &Place,
+    at: &PathEntry,
 ) -> Result<()> {
     driver.require_privileges("mounting an image")?;
     let image = driver.layout.volume(&volume.key);
@@ -213,7 +231,7 @@ fn mount_image(
 }
 
 /// Mounts, and once more after a repair if the kernel finds the file system damaged.
-fn mount_checked(fs_type: FsType, device: &LoopDevice, options: &MountOptions, at: &Place) -> Result<()> {
+fn mount_checked(fs_type: FsType, device: &LoopDevice, options: &MountOptions, at: &PathEntry) -> Result<()> {
     /// `EUCLEAN`: the file system needs cleaning.
     const NEEDS_CLEANING: i32 = 117;
     match mount::mount_device(device.path(), fs_type, options, at) {
@@ -316,7 +334,7 @@ fn format(driver: &Driver, volume: &mut Volume, fs_type: FsType, device: &Path) 
 }
 
 /// Grows a mounted file system to the size of the volume.
-fn grow(volume: &mut Volume, device: &LoopDevice, at: &Place) -> Result<()> {
+fn grow(volume: &mut Volume, device: &LoopDevice, at: &PathEntry) -> Result<()> {
     let FsState::Formatted { fs_type, size_bytes, copied } = volume.fs else { return Ok(()) };
     if size_bytes >= volume.capacity_bytes {
         return Ok(());

@@ -11,7 +11,7 @@ use crate::driver::Driver;
 use crate::error::{IoContext, Result};
 use crate::health::{self, Trouble};
 use crate::mount::{self, MountOptions};
-use crate::paths::Place;
+use crate::paths::PathEntry;
 use crate::store::{Published, Volume};
 
 /// Why such a volume cannot be used as a device.
@@ -20,7 +20,7 @@ pub(super) fn no_device() -> String {
 }
 
 /// Gives what was mounted to the group that a capability names, if it can be written.
-pub(super) fn give_to_group(capability: &Capability, at: &Place) -> Result<()> {
+pub(super) fn give_to_group(capability: &Capability, at: &PathEntry) -> Result<()> {
     let readonly = MountOptions::parse(capability.flags()).flags.contains(MountFlags::RDONLY);
     match capability.group() {
         Some(group) if !readonly => ownership::give_to_group(at, group),
@@ -29,7 +29,7 @@ pub(super) fn give_to_group(capability: &Capability, at: &Place) -> Result<()> {
 }
 
 /// Makes what is mounted at the staging path appear at a target.
-pub(super) fn publish(wanted: &Published, staged: &Place, at: &Place) -> Result<()> {
+pub(super) fn publish(wanted: &Published, staged: &PathEntry, at: &PathEntry) -> Result<()> {
     at.make_directory()?;
     let mut flags = MountOptions::parse(wanted.capability.flags()).flags;
     flags.set(MountFlags::RDONLY, wanted.readonly);
@@ -42,7 +42,7 @@ pub(super) fn publish_inline(
     driver: &Driver,
     volume: &mut Volume,
     wanted: &Published,
-    at: &Place,
+    at: &PathEntry,
 ) -> Result<()> {
     at.make_directory()?;
     backend.stage(driver, volume, &wanted.capability, at)?;
@@ -58,7 +58,7 @@ pub(super) fn usage(
     backend: &dyn Backend,
     driver: &Driver,
     volume: &Volume,
-    at: &Place,
+    at: &PathEntry,
     readonly: bool,
 ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
     if !backend.is_mounted(driver, volume, at)? {

@@ -6,14 +6,14 @@ use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::error::{DriverError, IoContext, Result};
-use crate::paths::Place;
+use crate::paths::PathEntry;
 
 /// How deep directories may nest.
 const DEPTH_MAX: usize = 256;
 
 /// Makes everything belong to the group and writable for it, and new files inherit it. Where the root already is as it
 /// should be, the rest is too and is not walked again.
-pub(super) fn give_to_group(at: &Place, group: u32) -> Result<()> {
+pub(super) fn give_to_group(at: &PathEntry, group: u32) -> Result<()> {
     let root = at.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
     let stat = rustix::fs::fstat(&root).on("look at", at.path())?;
     if stat.st_gid == group && Mode::from_raw_mode(stat.st_mode).contains(wanted_mode(&stat)) {

@@ -14,7 +14,7 @@ use crate::error::{DriverError, Result};
 use crate::fs::FsType;
 use crate::ids::{ObjectId, ObjectKind, STRING_BYTES_MAX, Shown};
 use crate::locks::Key;
-use crate::paths::{CheckedPath, Place};
+use crate::paths::{CheckedPath, PathEntry};
 use crate::storage;
 use crate::store::{Change, FsState, Phase, Published, Volume, may_be_there};
 
@@ -72,7 +72,7 @@ fn publish_made(
     volume: &mut Volume,
     target: &CheckedPath,
     capability: Capability,
-    place: &Place,
+    place: &PathEntry,
 ) -> Result<()> {
     driver.check_fit(volume, &capability)?;
     let wanted = Published {

@@ -12,7 +12,7 @@ use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
 use crate::ids::Shown;
 use crate::mount::MountOptions;
-use crate::paths::{CheckedPath, Place};
+use crate::paths::{CheckedPath, PathEntry};
 use crate::store::{Change, Phase, Published, Volume};
 
 pub(crate) fn node_publish_volume(
@@ -105,7 +105,7 @@ fn check_same(present: &Published, wanted: &Published) -> Result<()> {
 }
 
 /// Where the volume is staged; fails if it is not (NODE-PUBLISH-042).
-fn staged_place(driver: &Driver, volume: &Volume, wanted: &Published) -> Result<Place> {
+fn staged_place(driver: &Driver, volume: &Volume, wanted: &Published) -> Result<PathEntry> {
     let what = || format!("volume {}", Shown(volume.id()));
     let not_staged = || DriverError::precondition(what(), "it is not staged at staging_target_path");
     let staged = driver.store.view()?.staged_of(&volume.key)?.into_iter();
@@ -116,7 +116,7 @@ fn staged_place(driver: &Driver, volume: &Volume, wanted: &Published) -> Result<
     if staged.capability.access != wanted.capability.access {
         return Err(DriverError::precondition(what(), "it is staged with another volume_capability"));
     }
-    let place = Place::recorded(&staged.path)?.ok_or_else(not_staged)?;
+    let place = PathEntry::recorded(&staged.path)?.ok_or_else(not_staged)?;
     if volume.backend().is_staged(driver, volume, &place)? { Ok(place) } else { Err(not_staged()) }
 }
 
@@ -125,7 +125,7 @@ pub(super) fn publish(
     driver: &Driver,
     volume: &Volume,
     mut wanted: Published,
-    place: &Place,
+    place: &PathEntry,
     bring: impl FnOnce(&Published) -> Result<()>,
 ) -> Result<()> {
     require_free(driver, volume, place)?;

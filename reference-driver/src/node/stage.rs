@@ -9,7 +9,7 @@ use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
 use crate::ids::Shown;
-use crate::paths::{CheckedPath, Place};
+use crate::paths::{CheckedPath, PathEntry};
 use crate::storage;
 use crate::store::{Change, Phase, Staged, Volume};
 
@@ -59,7 +59,7 @@ fn stage_anew(
     volume: &mut Volume,
     path: &CheckedPath,
     capability: Capability,
-    place: &Place,
+    place: &PathEntry,
 ) -> Result<()> {
     let made_path = place.occupant()?.is_none();
     let staged = Staged {
@@ -73,7 +73,7 @@ fn stage_anew(
 }
 
 /// Stages a volume. The record goes first, so that whatever follows can be undone after a crash.
-fn stage(driver: &Driver, volume: &mut Volume, mut staged: Staged, place: &Place) -> Result<()> {
+fn stage(driver: &Driver, volume: &mut Volume, mut staged: Staged, place: &PathEntry) -> Result<()> {
     storage::check_present(driver, volume)?;
     require_free(driver, volume, place)?;
     staged.phase = Phase::Begun;

@@ -10,7 +10,7 @@ use crate::health;
 use crate::health::Trouble;
 use crate::ids::Shown;
 use crate::mount::MountOptions;
-use crate::paths::{CheckedPath, Place};
+use crate::paths::{CheckedPath, PathEntry};
 use crate::store::{Phase, Volume};
 
 pub(crate) fn node_get_volume_stats(
@@ -38,7 +38,7 @@ pub(crate) fn node_get_volume_stats(
 pub(super) fn usage(
     driver: &Driver,
     volume: &Volume,
-    place: &Place,
+    place: &PathEntry,
     readonly: bool,
 ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
     match health::of_data(driver, volume) {
@@ -49,7 +49,11 @@ pub(super) fn usage(
 
 /// The place at which the volume is staged or published, or to which the CO has brought it from there, and whether it is
 /// read-only there. At a path of bad form there is no volume.
-pub(super) fn find_use(driver: &Driver, volume: &Volume, volume_path: &str) -> Result<Option<(Place, bool)>> {
+pub(super) fn find_use(
+    driver: &Driver,
+    volume: &Volume,
+    volume_path: &str,
+) -> Result<Option<(PathEntry, bool)>> {
     let Ok(path) = CheckedPath::parse("volume_path", volume_path) else { return Ok(None) };
     let view = driver.store.view()?;
     let text = path.to_text();

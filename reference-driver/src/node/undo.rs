@@ -2,7 +2,7 @@
 
 use crate::driver::Driver;
 use crate::error::Result;
-use crate::paths::Place;
+use crate::paths::PathEntry;
 use crate::store::{Change, Published, Staged, Volume};
 
 /// Logs that undoing has failed, where the caller is told what failed before. The next start tries again.
@@ -14,7 +14,7 @@ pub(super) fn report(undone: Result<()>) {
 
 /// Removes a staging and its record. What is gone already is no error.
 pub(crate) fn undo_staged(driver: &Driver, volume: &Volume, staged: &Staged) -> Result<()> {
-    let place = Place::recorded(&staged.path)?;
+    let place = PathEntry::recorded(&staged.path)?;
     let others = driver.store.view()?.staged_of(&volume.key)?;
     let is_last = others.iter().all(|other| other.path == staged.path);
     volume.backend().unstage(driver, volume, place.as_ref(), is_last)?;
@@ -32,7 +32,7 @@ pub(crate) fn undo_published(driver: &Driver, volume: &Volume, published: &Publi
 
 /// Removes a publication, but not its record.
 pub(super) fn clear_published(driver: &Driver, volume: &Volume, published: &Published) -> Result<()> {
-    let Some(place) = Place::recorded(&published.path)? else { return Ok(()) };
+    let Some(place) = PathEntry::recorded(&published.path)? else { return Ok(()) };
     volume.backend().unpublish(driver, volume, published, &place)?;
     if published.made_path { place.remove() } else { Ok(()) }
 }

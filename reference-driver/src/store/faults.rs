@@ -12,7 +12,7 @@ use super::{Store, StoreError};
 
 /// Which operation that changes the file fails.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fault {
+pub(crate) enum FailedOperation {
     /// One, after that many others.
     After(u64),
     /// The next flush.
@@ -25,19 +25,19 @@ pub(crate) struct Faults(Arc<Mutex<Plan>>);
 
 #[derive(Debug, Default)]
 struct Plan {
-    next: Option<Fault>,
+    next: Option<FailedOperation>,
     /// Whether everything fails from the next one on.
     lasting: bool,
 }
 
 impl Faults {
     /// One operation fails, or none.
-    pub(crate) fn set(&self, next: impl Into<Option<Fault>>) {
+    pub(crate) fn set(&self, next: impl Into<Option<FailedOperation>>) {
         *self.plan() = Plan { next: next.into(), lasting: false };
     }
 
     /// One operation fails, and everything after it.
-    pub(crate) fn set_lasting(&self, next: Fault) {
+    pub(crate) fn set_lasting(&self, next: FailedOperation) {
         *self.plan() = Plan { next: Some(next), lasting: true };
     }
 
@@ -64,12 +64,12 @@ impl Faults {
         let mut plan = self.plan();
         match plan.next {
             None => return Ok(()),
-            Some(Fault::After(others)) if others > 0 => {
-                plan.next = Some(Fault::After(others - 1));
+            Some(FailedOperation::After(others)) if others > 0 => {
+                plan.next = Some(FailedOperation::After(others - 1));
                 return Ok(());
             }
-            Some(Fault::Flush) if !is_flush => return Ok(()),
-            Some(_) => plan.next = plan.lasting.then_some(Fault::After(0)),
+            Some(FailedOperation::Flush) if !is_flush => return Ok(()),
+            Some(_) => plan.next = plan.lasting.then_some(FailedOperation::After(0)),
         }
         Err(io::Error::other("failed on demand"))
     }
@@ -155,7 +155,7 @@ mod tests {
             transaction.commit()
         };
         put(&open(), "before").unwrap();
-        for (fault, there) in [(Fault::After(0), false), (Fault::Flush, true)] {
+        for (fault, there) in [(FailedOperation::After(0), false), (FailedOperation::Flush, true)] {
             let db = open();
             faults.set(fault);
             put(&db, "after").unwrap_err();
@@ -176,7 +176,7 @@ mod tests {
             let store = faults.open_store(&path, &[]).unwrap();
             store.commit(vec![Change::PutGroup(group("before"))]).unwrap();
             let view = store.view().unwrap();
-            faults.set(Fault::After(others));
+            faults.set(FailedOperation::After(others));
             let committed = store.commit(vec![Change::PutGroup(group("after"))]);
             let met = !faults.is_set();
             faults.set(None);
@@ -199,7 +199,7 @@ mod tests {
         let (_directory, path) = state();
         let faults = Faults::default();
         let store = faults.open_store(&path, &[]).unwrap();
-        faults.set_lasting(Fault::After(0));
+        faults.set_lasting(FailedOperation::After(0));
         let committed = store.commit(vec![Change::PutGroup(group("after"))]);
         assert!(
             matches!(committed, Err(StoreError::Unsettled(_))) && may_be_there(&committed),

@@ -78,8 +78,10 @@ pub(super) fn write_suites(html: &mut Html, run: &Run) {
     const COLUMNS: [&str; 8] =
         ["suite or service", "checks", "together", "p50", "p95", "p99", "longest", "picture"];
     let mut suites = BTreeMap::<&str, Vec<u64>>::new();
-    for check in
-        run.checks.iter().filter(|check| check.counts_as() != csi_harness::results::outcome::Kind::Skipped)
+    for check in run
+        .checks
+        .iter()
+        .filter(|check| check.counts_as() != csi_harness::results::outcome::OutcomeKind::Skipped)
     {
         let suite = check.id.split('/').next().unwrap_or_default();
         suites.entry(suite).or_default().push(check.duration_ms.saturating_mul(1_000));

@@ -1,12 +1,12 @@
 //! What went wrong, each fault once; what stayed behind; and what was left out.
 
-use csi_harness::results::outcome::Kind;
+use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::spec::requirements::Requirement;
 use csi_harness::text::shorten::{named, shortened};
 
 use super::markup::Html;
 use super::{LISTED_MAX, calls, checks, link_here, mark, names, outcome, place, requirements, timeline};
-use crate::fault::{self, Fault};
+use crate::fault::{self, FaultGroup};
 use crate::journal::{CheckEntry, LeftBehindEntry, Run};
 use crate::words::count;
 
@@ -16,14 +16,14 @@ const PRINTED_MAX: usize = 40;
 const NOTES_MAX: usize = 20;
 
 /// The faults of checks that ended in the same way.
-pub(super) fn write(html: &mut Html, section: &str, faults: &[Fault<'_>]) {
+pub(super) fn write(html: &mut Html, section: &str, faults: &[FaultGroup<'_>]) {
     faults.iter().take(LISTED_MAX).for_each(|fault| write_fault(html, fault));
     if let Some(hidden @ 1..) = faults.len().checked_sub(LISTED_MAX) {
         html.leaf("p", &[], &format!("{hidden} more {section} are in --report json=FILE."));
     }
 }
 
-fn write_fault(html: &mut Html, Fault { first, others }: &Fault<'_>) {
+fn write_fault(html: &mut Html, FaultGroup { first, others }: &FaultGroup<'_>) {
     let (id, title) = (place(first), format!("{}-title", place(first)));
     let class = format!("fault {}", outcome(first.outcome()).0);
     let attributes = [("class", class.as_str()), ("id", &id), ("aria-labelledby", &title)];
@@ -58,7 +58,8 @@ fn write_facts(list: &mut Html, check: &CheckEntry) {
             list.element("dd", &[], |item| item.leaf("bdi", &[], &shortened(value)));
         }
     };
-    let is_breach = matches!(check.outcome(), Kind::Failed | Kind::Warned | Kind::KnownFailure);
+    let is_breach =
+        matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::Warned | OutcomeKind::KnownFailure);
     let broken = check.requirements.first().filter(|_| is_breach);
     let row = broken.and_then(|id| Requirement::find(id));
     if let Some(rule) = broken.filter(|_| row.is_none()) {
@@ -71,7 +72,7 @@ fn write_facts(list: &mut Html, check: &CheckEntry) {
             item.text(&format!(" ({}), {}", rule.level, rule.section));
         });
         fact(list, "it says", &rule.sentence());
-        let why = rule.why_only_warned().filter(|_| check.outcome() == Kind::Warned);
+        let why = rule.why_only_warned().filter(|_| check.outcome() == OutcomeKind::Warned);
         fact(list, "only warns", why.unwrap_or_default());
     }
     fact(list, "known because", check.known_because.as_deref().unwrap_or_default());
@@ -153,9 +154,9 @@ fn write_left_behind(list: &mut Html, left: &LeftBehindEntry) {
 
 /// What was skipped, by reason, the one that keeps most from running first.
 pub(super) fn write_skipped(html: &mut Html, run: &Run) {
-    let mut reasons = fault::each(run, Kind::Skipped);
+    let mut reasons = fault::each(run, OutcomeKind::Skipped);
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.others.len()));
-    for Fault { first, others } in reasons.iter().take(LISTED_MAX) {
+    for FaultGroup { first, others } in reasons.iter().take(LISTED_MAX) {
         html.element("details", &[], |details| {
             let all = 1 + others.len();
             details.leaf("summary", &[], &format!("{}: {}", checks(all), first.message));

@@ -1,12 +1,12 @@
 //! What the reader sees first: the verdict, what failed, and what to do next.
 
-use csi_harness::results::outcome::Kind;
+use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::text::shorten::shortened;
 
 use super::markup::Html;
 use super::{checks, driver, mark, outcome, place};
 use crate::conclusion::{Concluded, Mood, by_profile};
-use crate::fault::{self, Fault};
+use crate::fault::{self, FaultGroup};
 use crate::journal::Run;
 use crate::rules::Rule;
 use crate::statement::{Line, Says};
@@ -82,14 +82,14 @@ fn part(run: &Run) -> String {
 fn write_bar(html: &mut Html, run: &Run) {
     let summary = &run.summary;
     let counts = [
-        (Kind::Passed, summary.passed, "checks"),
-        (Kind::Warned, summary.warned, "warnings"),
-        (Kind::KnownFailure, summary.known_failures, "known"),
-        (Kind::UnexpectedPass, summary.unexpected_passes, "unexpected"),
-        (Kind::Failed, summary.failed, "failures"),
-        (Kind::SameFault, summary.same_fault.all(), "checks"),
-        (Kind::Broken, summary.broken, "not-judged"),
-        (Kind::Skipped, summary.skipped, "skipped"),
+        (OutcomeKind::Passed, summary.passed, "checks"),
+        (OutcomeKind::Warned, summary.warned, "warnings"),
+        (OutcomeKind::KnownFailure, summary.known_failures, "known"),
+        (OutcomeKind::UnexpectedPass, summary.unexpected_passes, "unexpected"),
+        (OutcomeKind::Failed, summary.failed, "failures"),
+        (OutcomeKind::SameFault, summary.same_fault.all(), "checks"),
+        (OutcomeKind::Broken, summary.broken, "not-judged"),
+        (OutcomeKind::Skipped, summary.skipped, "skipped"),
     ];
     let all: usize = counts.iter().map(|(_, count, _)| count).sum();
     // The list below says the same.
@@ -132,14 +132,14 @@ fn write_bar(html: &mut Html, run: &Run) {
 
 /// The faults by which the driver deviates, each with a link to where it is told.
 fn write_failed(html: &mut Html, run: &Run) {
-    let faults = fault::each(run, Kind::Failed);
+    let faults = fault::each(run, OutcomeKind::Failed);
     if faults.is_empty() && run.crashes.is_empty() {
         return;
     }
     html.element("div", &[("class", "box bad")], |html| {
         html.leaf("h2", &[], "What failed");
         html.element("ul", &[("class", "plain")], |list| {
-            for Fault { first, others } in faults.iter().take(FAULTS_MAX) {
+            for FaultGroup { first, others } in faults.iter().take(FAULTS_MAX) {
                 list.element("li", &[], |item| {
                     item.element("a", &[("href", &format!("#{}", place(first)))], |link| {
                         link.leaf("bdi", &[], &shortened(&first.message));
@@ -174,7 +174,7 @@ fn times(number: usize) -> String {
 
 /// What comes next, with a command.
 fn write_next(html: &mut Html, run: &Run, concluded: Concluded) {
-    let first = run.checks.iter().find(|check| check.outcome() == Kind::Failed);
+    let first = run.checks.iter().find(|check| check.outcome() == OutcomeKind::Failed);
     let rule = first.and_then(|check| check.requirements.first());
     let mut steps: Vec<(&str, String)> = Vec::new();
     match concluded {

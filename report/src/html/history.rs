@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_harness::results::outcome::Kind;
+use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::text::shorten::shortened;
 
 use super::markup::Html;
@@ -164,7 +164,7 @@ fn write_entry(list: &mut Html, entry: &Entry) {
 
 /// The checks by which the driver deviates in any of the runs.
 fn failing(runs: &[Stored]) -> Vec<&str> {
-    let fails = |kind| matches!(kind, Kind::Failed | Kind::KnownFailure);
+    let fails = |kind| matches!(kind, OutcomeKind::Failed | OutcomeKind::KnownFailure);
     let all = runs.iter().flat_map(|run| &run.checks);
     let ids: BTreeSet<&str> =
         all.filter(|check| fails(check.outcome())).map(|check| check.id.as_str()).collect();
@@ -172,10 +172,10 @@ fn failing(runs: &[Stored]) -> Vec<&str> {
 }
 
 fn write_failing(html: &mut Html, runs: &[Stored], failing: &[&str]) {
-    let outcomes = |run: &'_ Stored| -> BTreeMap<String, Kind> {
+    let outcomes = |run: &'_ Stored| -> BTreeMap<String, OutcomeKind> {
         run.checks.iter().map(|check| (check.id.clone(), check.outcome())).collect()
     };
-    let outcomes: Vec<BTreeMap<String, Kind>> = runs.iter().map(outcomes).collect();
+    let outcomes: Vec<BTreeMap<String, OutcomeKind>> = runs.iter().map(outcomes).collect();
     scrolling(html, "Checks that failed in any of them", |html| {
         html.element("table", &[("class", "matrix")], |table| {
             table.leaf("caption", &[], "Checks that failed in any of them");

@@ -19,7 +19,7 @@ const NAMES_SHOWN_MAX: usize = 10;
 
 /// Kinds of stories, in the order in which they are told: the gravest last, where the reader's eyes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
+pub(crate) enum StoryKind {
     Warned,
     Known,
     Broken,
@@ -27,31 +27,33 @@ pub(crate) enum Kind {
     Failed,
 }
 
-impl Kind {
-    fn of(outcome: outcome::Kind) -> Option<Kind> {
+impl StoryKind {
+    fn of(outcome: outcome::OutcomeKind) -> Option<StoryKind> {
         match outcome {
-            outcome::Kind::Passed | outcome::Kind::SameFault | outcome::Kind::Skipped => None,
-            outcome::Kind::Failed => Some(Kind::Failed),
-            outcome::Kind::Warned => Some(Kind::Warned),
-            outcome::Kind::Broken => Some(Kind::Broken),
-            outcome::Kind::KnownFailure => Some(Kind::Known),
-            outcome::Kind::UnexpectedPass => Some(Kind::UnexpectedPass),
+            outcome::OutcomeKind::Passed
+            | outcome::OutcomeKind::SameFault
+            | outcome::OutcomeKind::Skipped => None,
+            outcome::OutcomeKind::Failed => Some(StoryKind::Failed),
+            outcome::OutcomeKind::Warned => Some(StoryKind::Warned),
+            outcome::OutcomeKind::Broken => Some(StoryKind::Broken),
+            outcome::OutcomeKind::KnownFailure => Some(StoryKind::Known),
+            outcome::OutcomeKind::UnexpectedPass => Some(StoryKind::UnexpectedPass),
         }
     }
 
     /// From which detail on the whole story is told instead of one line.
     fn told_in_full(self, detail: Detail) -> bool {
         match self {
-            Kind::Failed | Kind::UnexpectedPass | Kind::Broken => true,
-            Kind::Warned | Kind::Known => detail >= Detail::Full,
+            StoryKind::Failed | StoryKind::UnexpectedPass | StoryKind::Broken => true,
+            StoryKind::Warned | StoryKind::Known => detail >= Detail::Full,
         }
     }
 
     /// From which detail on it is told at all.
     fn told(self, detail: Detail) -> bool {
         match self {
-            Kind::Failed | Kind::UnexpectedPass | Kind::Broken => true,
-            Kind::Warned | Kind::Known => detail > Detail::Quiet,
+            StoryKind::Failed | StoryKind::UnexpectedPass | StoryKind::Broken => true,
+            StoryKind::Warned | StoryKind::Known => detail > Detail::Quiet,
         }
     }
 }
@@ -76,7 +78,7 @@ struct Skip {
 
 #[derive(Debug)]
 struct OneStory {
-    kind: Kind,
+    kind: StoryKind,
     /// What makes two stories the same fault.
     fault: String,
     words: Words,
@@ -108,7 +110,7 @@ impl Stories {
             return self.again(&check.id, first);
         }
         let headline = match (&check.known_because, check.outcome()) {
-            (Some(reason), outcome::Kind::UnexpectedPass) => reason.clone(),
+            (Some(reason), outcome::OutcomeKind::UnexpectedPass) => reason.clone(),
             (Some(reason), _) => format!("{} ({reason})", check.message),
             (None, _) => check.message.clone(),
         };
@@ -133,15 +135,21 @@ impl Stories {
         }
     }
 
-    fn tell(&mut self, outcome: outcome::Kind, fault: String, label: String, words: impl FnOnce() -> Words) {
-        if outcome == outcome::Kind::Skipped {
+    fn tell(
+        &mut self,
+        outcome: outcome::OutcomeKind,
+        fault: String,
+        label: String,
+        words: impl FnOnce() -> Words,
+    ) {
+        if outcome == outcome::OutcomeKind::Skipped {
             match self.skips.iter_mut().find(|skip| skip.fault == fault) {
                 Some(skip) => skip.labels.push(label),
                 None => self.skips.push(Skip { fault, reason: words().headline, labels: vec![label] }),
             }
             return;
         }
-        let Some(kind) = Kind::of(outcome) else { return };
+        let Some(kind) = StoryKind::of(outcome) else { return };
         match self.stories.iter_mut().find(|story| story.kind == kind && story.fault == fault) {
             Some(story) => story.labels.push(label),
             None => self.stories.push(OneStory { kind, fault, words: words(), labels: vec![label] }),

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::{Found, Stamp};
-use csi_harness::resources::workload::{self, Place, play};
+use csi_harness::resources::workload::{self, WriteLocation, play};
 
 /// The place that most checks write to.
-pub(crate) const PLACE: Place = Place::of_one_block(0);
+pub(crate) const PLACE: WriteLocation = WriteLocation::of_one_block(0);
 /// A file system has so much less than the volume, in percent, at the most: tables, journals, what is kept for root.
 const OVERHEAD_PERCENT_MAX: u64 = 50;
 

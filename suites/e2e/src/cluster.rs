@@ -1,12 +1,12 @@
 //! A Kubernetes cluster as the tests see it: objects that are made, looked at and deleted, commands in pods.
 //!
-//! Nothing here says whether the cluster is real. `local` plays one against the driver's sockets.
+//! Nothing here says whether the cluster is real. `emulated_cluster` plays one against the driver's sockets.
 //! One value is one namespace: what is made through it is seen through it only, and [`Cluster::close`] removes all of it.
 
-mod claim;
 mod class;
 mod health;
 mod pod;
+mod pvc;
 mod secret;
 mod snapshot;
 
@@ -18,15 +18,13 @@ use csi_harness::spec::verdict::Stop;
 use futures_util::future::BoxFuture;
 use tonic::async_trait;
 
-pub use claim::{
-    AccessMode, Claim, ClaimPhase, ClaimSpec, DataSource, PersistentVolume, VolumeMode, VolumePhase,
-};
 pub use class::{AttributesClass, BindingMode, Pairs, ReclaimPolicy, SnapshotClass, StorageClass};
 pub use health::{HealthCondition, HealthOf};
 pub use pod::{
     Container, Ended, FsGroupPolicy, Output, Pod, PodPhase, PodSpec, PodVolume, SeLinuxChangePolicy,
     VolumeDevice, VolumeMount, VolumeSource,
 };
+pub use pvc::{AccessMode, DataSource, PersistentVolume, Pvc, PvcPhase, PvcSpec, VolumeMode, VolumePhase};
 pub use secret::{SecretReference, SecretUse};
 pub use snapshot::{
     Block, GroupSnapshot, GroupSnapshotOrigin, GroupSnapshotSpec, Snapshot, SnapshotOrigin, SnapshotSpec,
@@ -72,15 +70,15 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     async fn capacities(&self, storage_class: &str) -> Done<Vec<Capacity>>;
 
     /// Makes a PersistentVolumeClaim.
-    async fn create_claim(&self, spec: &ClaimSpec) -> Done;
+    async fn create_pvc(&self, spec: &PvcSpec) -> Done;
     /// Looks at a claim.
-    async fn claim(&self, name: &str) -> Done<Option<Claim>>;
+    async fn claim(&self, name: &str) -> Done<Option<Pvc>>;
     /// Asks for more bytes in a claim.
-    async fn resize_claim(&self, name: &str, request_bytes: i64) -> Done;
+    async fn resize_pvc(&self, name: &str, request_bytes: i64) -> Done;
     /// Names another VolumeAttributesClass in a claim.
     async fn set_attributes_class(&self, claim: &str, class: &str) -> Done;
     /// Deletes a claim.
-    async fn delete_claim(&self, name: &str) -> Done;
+    async fn delete_pvc(&self, name: &str) -> Done;
 
     /// Makes a PersistentVolume for a volume that exists, bound to the claim that it names.
     async fn create_volume(&self, volume: &PersistentVolume) -> Done;

@@ -2,7 +2,7 @@
 
 use csi_harness::config::Config;
 
-use crate::local::parameters::{GROUP_SNAPSHOTS, SNAPSHOTS, of_class, of_storage_class};
+use crate::emulated_cluster::parameters::{GROUP_SNAPSHOTS, SNAPSHOTS, of_class, of_storage_class};
 use crate::plan::Definition;
 
 /// Fills in what the classes of a definition say, as the sidecars pass it on, where the configuration says nothing.

@@ -21,7 +21,7 @@ use crate::view::{Unmet, View};
 
 /// Where tests run.
 #[async_trait]
-pub trait Clusters: Send + Sync {
+pub trait ClusterProvider: Send + Sync {
     /// What is known before any test has a cluster.
     fn view(&self) -> View;
 
@@ -156,7 +156,12 @@ impl Instance {
         Ok(())
     }
 
-    async fn run(&self, cx: &Cx, definition: &Arc<Definition>, clusters: &dyn Clusters) -> CheckResult {
+    async fn run(
+        &self,
+        cx: &Cx,
+        definition: &Arc<Definition>,
+        clusters: &dyn ClusterProvider,
+    ) -> CheckResult {
         self.met(definition, &clusters.view())?;
         // As upstream, no common size is a failure of the definition and no reason to skip.
         let claim_bytes = claim_bytes(&definition.driver, self.suite).map_err(Stop::broken)?;
@@ -196,7 +201,7 @@ fn full_name(definition: &DriverDefinition, suite: &Suite, pattern: &Pattern, te
 }
 
 /// The instances as checks of the harness.
-pub fn suite(definition: Arc<Definition>, clusters: Arc<dyn Clusters>) -> registry::Suite {
+pub fn suite(definition: Arc<Definition>, clusters: Arc<dyn ClusterProvider>) -> registry::Suite {
     suite_of(&instances(&definition.driver), |instance| {
         let (instance, definition, clusters) = (instance.clone(), definition.clone(), clusters.clone());
         Body::made(move |cx| {

@@ -404,7 +404,9 @@ async fn plain_lives(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Place
     }
     let (plan, mut places) = match plain_life(cx, lever).await {
         Err(Stop::Broken(why)) if !geteuid().is_root() => {
-            let why = format!("{why}; csi-sanity is not root, nor is the driver that it starts, and mounting takes root");
+            let why = format!(
+                "{why}; csi-sanity is not root, nor is the driver that it starts, and mounting takes root"
+            );
             *obstacle.0.lock() = Some(why.clone());
             return Err(Stop::broken(why));
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::{Found, Stamp};
-use csi_harness::resources::workload::{self, Place, play};
+use csi_harness::resources::workload::{self, WriteLocation, play};
 use csi_harness::spec::requirements::Requirement;
 
 use crate::rules::{FAULT_DATA_001, FAULT_DONE_001};
@@ -86,7 +86,7 @@ pub(crate) fn stamp(volume: &str) -> Stamp {
 ///
 /// # Errors
 /// A violation if it does not.
-pub(crate) async fn holds(path: PathBuf, place: Place, stamp: &Stamp) -> CheckResult {
+pub(crate) async fn holds(path: PathBuf, place: WriteLocation, stamp: &Stamp) -> CheckResult {
     let found = play(move || workload::read(&path, place)).await?;
     let actual = match found {
         Ok(Found::Write(found)) if found == *stamp => return Ok(()),

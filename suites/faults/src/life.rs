@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::Stamp;
-use csi_harness::resources::workload::{self, Place, play};
+use csi_harness::resources::workload::{self, WriteLocation, play};
 
 use crate::found;
 
 /// The place where the workload writes.
-const PLACE: Place = Place::near(0);
+const PLACE: WriteLocation = WriteLocation::near(0);
 /// How long a call is repeated until it is done, where nothing is broken any more and the user says nothing else.
 const CONVERGES_IN: Duration = Duration::from_secs(20);
 /// Pauses between two tries.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::Stamp;
-use csi_harness::resources::workload::{self, Place, play};
+use csi_harness::resources::workload::{self, WriteLocation, play};
 
 use crate::found;
 use crate::rules::{FAULT_DONE_001, FAULT_HEAL_001, FAULT_OTHERS_001};
 
 /// The place where its workload has written.
-const PLACE: Place = Place::near(0);
+const PLACE: WriteLocation = WriteLocation::near(0);
 /// How long a call that needs nothing of what fails may take.
 const ANSWERED_IN: Duration = Duration::from_secs(5);
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::rules::HOSTILE_CODE_001;
 use crate::scene::Request;
-use crate::sweep::{Shot, volley};
+use crate::sweep::{Mutation, volley};
 
 /// Sends each of the requests with each of its changes, as [`volley`] does. Any answer will do, but for codes that do not say
 /// what is wrong.
@@ -21,7 +21,7 @@ pub(crate) async fn survives(
     changes: impl Fn(&Request) -> Vec<(String, DynamicMessage)>,
 ) -> CheckResult {
     let mut codes = Codes::default();
-    let look = |shot: &Shot, answer: &Answer<Value>| {
+    let look = |shot: &Mutation, answer: &Answer<Value>| {
         codes.look(shot, answer);
         Ok(())
     };
@@ -39,7 +39,7 @@ struct Codes {
 impl Codes {
     /// Looks at one answer. INTERNAL and UNKNOWN are what a driver answers that has not thought of the case, or that leaves
     /// it to whatever fails first.
-    fn look(&mut self, shot: &Shot, answer: &Answer<Value>) {
+    fn look(&mut self, shot: &Mutation, answer: &Answer<Value>) {
         let Answer::Refused(refused) = answer else { return };
         if !matches!(refused.code, Code::Internal | Code::Unknown)
             || !self.rpcs.insert(shot.request.rpc.method)

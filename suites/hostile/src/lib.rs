@@ -5,13 +5,13 @@ pub mod canary;
 mod checks;
 mod codes;
 pub mod fuzz;
-pub mod places;
+pub mod injection_points;
+pub mod process_stats;
 pub mod rules;
 pub mod scene;
 pub mod send;
 pub mod sweep;
 pub mod trap;
-pub mod vitals;
 pub mod words;
 
 use csi_harness::checks::registry::{Checks, Suite};

@@ -8,7 +8,7 @@ use csi_proto::reflect::prost_reflect::DynamicMessage;
 use serde_json::Value;
 
 use crate::canary::Canary;
-use crate::places::{Kind, Place};
+use crate::injection_points::{InjectionPoint, TextRole};
 use crate::scene::{Request, Scene};
 use crate::send::send;
 
@@ -44,14 +44,14 @@ impl Budget {
 
 /// A request that is right but for one thing.
 #[derive(Clone, Debug)]
-pub struct Shot {
+pub struct Mutation {
     /// The request, as it is sent.
     pub request: Request,
     /// What is wrong with it, as in "volume_id = …".
     pub change: String,
 }
 
-impl Shot {
+impl Mutation {
     /// The request in one line, with what is wrong with it.
     pub fn told(&self) -> String {
         format!("{} with {}", self.request.rpc, self.change)
@@ -64,13 +64,14 @@ impl Shot {
 /// As for [`volley`].
 pub async fn sweep(
     cx: &Cx,
-    kinds: &[Kind],
+    kinds: &[TextRole],
     keys: &[&str],
     texts: &[String],
-    judge: impl FnMut(&Shot, &Answer<Value>) -> CheckResult,
+    judge: impl FnMut(&Mutation, &Answer<Value>) -> CheckResult,
 ) -> CheckResult {
     let scene = Scene::set(cx).await?;
-    let (names, others): (Vec<Kind>, Vec<Kind>) = kinds.iter().partition(|kind| **kind == Kind::Name);
+    let (names, others): (Vec<TextRole>, Vec<TextRole>) =
+        kinds.iter().partition(|kind| **kind == TextRole::Name);
     let fits = |text: &&String| text.len() <= cx.config().name_length_max;
     let short: Vec<String> = texts.iter().filter(fits).cloned().collect();
     let changes = |request: &Request| {
@@ -82,11 +83,11 @@ pub async fn sweep(
 /// The request with each of the texts at each of the places, one at a time.
 pub(crate) fn with_texts(
     request: &Request,
-    kinds: &[Kind],
+    kinds: &[TextRole],
     keys: &[&str],
     texts: &[String],
 ) -> Vec<(String, DynamicMessage)> {
-    let mut places = Place::all(&request.message, keys);
+    let mut places = InjectionPoint::all(&request.message, keys);
     places.retain(|place| kinds.contains(&place.kind()));
     at_places(request, &places, texts)
 }
@@ -95,7 +96,7 @@ pub(crate) fn with_texts(
 /// one comes.
 pub(crate) fn at_places(
     request: &Request,
-    places: &[Place],
+    places: &[InjectionPoint],
     texts: &[String],
 ) -> Vec<(String, DynamicMessage)> {
     let each = texts.iter().flat_map(|text| places.iter().map(move |place| (text, place)));
@@ -118,7 +119,7 @@ pub async fn volley(
     cx: &Cx,
     requests: &[Request],
     changes: impl Fn(&Request) -> Vec<(String, DynamicMessage)>,
-    mut judge: impl FnMut(&Shot, &Answer<Value>) -> CheckResult,
+    mut judge: impl FnMut(&Mutation, &Answer<Value>) -> CheckResult,
 ) -> CheckResult {
     let budget = Budget::begin(cx);
     let mut waiting: Vec<_> =
@@ -133,7 +134,7 @@ pub async fn volley(
                 return Ok(());
             }
             let scope = cx.scope();
-            let shot = Shot { request: request.changed(&scope, message), change };
+            let shot = Mutation { request: request.changed(&scope, message), change };
             let answer = send(&scope, shot.request.rpc, &shot.request.bytes()).await;
             shots += 1;
             judge(&shot, &answer)?;
@@ -173,7 +174,7 @@ impl LeftBehind {
 
 /// # Errors
 /// Unanswered if the driver has said nothing: it may have died of it.
-fn is_answered(shot: &Shot, answer: &Answer<Value>) -> CheckResult {
+fn is_answered(shot: &Mutation, answer: &Answer<Value>) -> CheckResult {
     match answer {
         Answer::Ok(_) | Answer::Refused(_) | Answer::Unknown(NoAnswer::GivenUp(_)) => Ok(()),
         Answer::Unknown(no_answer) => Err(Stop::Unanswered(format!("{}: {no_answer}", shot.told()))),
@@ -184,7 +185,7 @@ fn is_answered(shot: &Shot, answer: &Answer<Value>) -> CheckResult {
 ///
 /// # Errors
 /// A violation of the first rule of the check.
-pub fn canary_is_unchanged(canary: &Canary, shot: &Shot, answer: &Answer<Value>) -> CheckResult {
+pub fn canary_is_unchanged(canary: &Canary, shot: &Mutation, answer: &Answer<Value>) -> CheckResult {
     let Some(changed) = canary.changed() else { return Ok(()) };
     canary.sweep();
     Err(Violation::new(format!("{} reaches files outside the driver's directory", shot.told()))

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::canary;
-use crate::sweep::Shot;
+use crate::sweep::Mutation;
 
 /// A command that nobody has, of letters alone, which no driver takes out of a name.
 const COMMAND: &str = "csisanityruns";
@@ -73,7 +73,7 @@ impl Trap {
     ///
     /// # Errors
     /// A violation of the first rule of the check.
-    pub fn is_untouched(&self, shot: &Shot, answer: &Answer<Value>) -> CheckResult {
+    pub fn is_untouched(&self, shot: &Mutation, answer: &Answer<Value>) -> CheckResult {
         let mark = self.mark();
         if !mark.exists() {
             return Ok(());

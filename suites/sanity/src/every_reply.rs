@@ -11,7 +11,7 @@ pub(crate) mod secrets;
 pub(crate) mod sizes;
 pub(crate) mod status;
 
-use csi_harness::client::response_rules::Breach;
+use csi_harness::client::response_rules::ResponseBreach;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 use csi_harness::text::shorten::shortened;
@@ -73,7 +73,7 @@ async fn ask_for_errors(cx: &Cx) -> CheckResult {
 fn report(
     asked: CheckResult,
     requirement: &'static Requirement,
-    breaches: &[Breach],
+    breaches: &[ResponseBreach],
     message: &str,
     expected: &str,
 ) -> CheckResult {
@@ -84,7 +84,7 @@ fn report(
 }
 
 /// The violation, with the checks in which it was seen, and the calls whose replies show it.
-fn seen_with(violation: Violation, breaches: &[Breach]) -> Violation {
+fn seen_with(violation: Violation, breaches: &[ResponseBreach]) -> Violation {
     let calls = breaches.iter().take(CALLS_SHOWN_MAX).map(call);
     breaches
         .iter()
@@ -92,21 +92,21 @@ fn seen_with(violation: Violation, breaches: &[Breach]) -> Violation {
         .transcript(std::iter::once("calls".to_owned()).chain(calls).collect())
 }
 
-fn call(breach: &Breach) -> String {
+fn call(breach: &ResponseBreach) -> String {
     format!("  {} {}\n      → {}", breach.rpc, shortened(&breach.request.to_string()), breach.answer)
 }
 
-fn place(breach: &Breach) -> String {
+fn place(breach: &ResponseBreach) -> String {
     format!("{} of {}", breach.place, breach.rpc)
 }
 
-fn told(breach: &Breach) -> String {
+fn told(breach: &ResponseBreach) -> String {
     let check = breach.check.as_deref().unwrap_or("the first questions");
     format!("{}: {}{}, in {check}", place(breach), breach.actual, of_a_long_name(breach))
 }
 
 /// Ids are often made of names: where only a long one makes them too long, the author has to know.
-fn of_a_long_name(breach: &Breach) -> String {
+fn of_a_long_name(breach: &ResponseBreach) -> String {
     let name_bytes = breach.request["name"].as_str().map_or(0, str::len);
     if name_bytes > 64 { format!(" for a name of {name_bytes} bytes") } else { String::new() }
 }

@@ -12,7 +12,7 @@ use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
-use asked::{Asked, Kind};
+use asked::{Asked, RefusedRpc};
 use rules::AFTER_ERROR_001;
 
 /// The after-error suite.
@@ -49,7 +49,7 @@ check! {
         access: Each,
     }
     async |cx| {
-        let kinds = Kind::of(cx);
+        let kinds = RefusedRpc::of(cx);
         let budget = Budget::new(cx, u32::try_from(kinds.len()).unwrap_or(u32::MAX));
         let mut tries = 0;
         for kind in kinds {
@@ -73,7 +73,7 @@ struct Ground {
 
 impl Ground {
     /// Makes a volume. `None` if the driver rejects the right call even so, which other checks judge.
-    async fn of(cx: &Cx, kind: Kind) -> CheckResult<Option<Ground>> {
+    async fn of(cx: &Cx, kind: RefusedRpc) -> CheckResult<Option<Ground>> {
         let cx = cx.scope();
         let ground = Ground { volume: cx.node_volume().await?, cx };
         let scope = ground.cx.scope();
@@ -95,7 +95,7 @@ struct Refusal {
     then: Refused,
 }
 
-async fn right_calls(cx: &Cx, kind: Kind) -> CheckResult {
+async fn right_calls(cx: &Cx, kind: RefusedRpc) -> CheckResult {
     let Some(ground) = Ground::of(cx, kind).await? else { return Ok(()) };
     let mut nth = 0;
     while let Some(found) = right_call(&ground, kind, nth).await? {
@@ -118,7 +118,7 @@ async fn right_calls(cx: &Cx, kind: Kind) -> CheckResult {
 }
 
 /// The right call after the wrong one of this number: `None` if there is no such, and inside it how the right one was refused.
-async fn right_call(ground: &Ground, kind: Kind, nth: usize) -> CheckResult<Option<Option<Refusal>>> {
+async fn right_call(ground: &Ground, kind: RefusedRpc, nth: usize) -> CheckResult<Option<Option<Refusal>>> {
     let scope = ground.cx.scope();
     let right = kind.ready(&scope, &ground.volume).await?;
     let Some((what, wrong)) = right.wrong(&scope).into_iter().nth(nth) else {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 
-use crate::told::Told;
+use crate::reported::Reported;
 
 /// Runs of checks that `--budget` is divided among.
 const SHARES: u32 = 8;
@@ -82,7 +82,7 @@ impl Budget {
 
     /// Says how far it came, if time ran out or was what counts; what the tries do is chosen at random, one apart from the
     /// other, and all of them were right.
-    pub(crate) fn tell_at_random(&self, cx: &Cx, told: &Told, tries: u32, what: &str) {
+    pub(crate) fn tell_at_random(&self, cx: &Cx, told: &Reported, tries: u32, what: &str) {
         match rarest(tries).filter(|_| self.tries_max == u32::MAX && told.is_all_right()) {
             Some(rarest) => cx.note(format!(
                 "{tries} {what} in {} s, all right: what goes wrong 1 time in {rarest} would have been seen with a probability of \

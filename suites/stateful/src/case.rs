@@ -61,7 +61,7 @@ pub struct Case {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disruptions: Vec<Disrupted>,
     /// The calls, by their beginning.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CaseStep>,
 }
 
 /// What is wrong, in words.
@@ -94,7 +94,7 @@ pub struct Driver {
 /// One call of a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Step {
+pub struct CaseStep {
     /// What was asked.
     pub call: Call,
     /// How, if it was not simply made and its answer waited for.

@@ -9,13 +9,13 @@ use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
-use crate::load::Load;
+use crate::case_runner::CaseRunner;
 use crate::orchestrator::probed_driver::ProbedDriver;
+use crate::random_workload::RandomWorkload;
 use crate::record::Recorder;
+use crate::reported::{Reported, told_elsewhere};
+use crate::resource_usage::{self, ResourceUsage};
 use crate::rules::AT_ONCE;
-use crate::stock::{self, Stock};
-use crate::told::{Told, told_elsewhere};
-use crate::trial::Trial;
 
 /// Callers at the same time.
 const WORKERS: u16 = 8;
@@ -115,7 +115,7 @@ impl Calls {
     ) -> CheckResult {
         match self {
             Calls::OfManyWorkers => {
-                let load = Load::new(&probed.profile, probed.usage);
+                let load = RandomWorkload::new(&probed.profile, probed.usage);
                 load.run(recorder, WORKERS, ROUND_CALLS, seed, budget.until()).await?;
                 load.look(recorder).await
             }
@@ -131,8 +131,8 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
     let number = calls.of_a_round();
     let budget = Budget::new(cx, cx.config().effort.operations.div_ceil(number));
     let mut rng = cx.rng();
-    let (mut told, mut rounds) = (Told::new(cx), 0);
-    let before = Stock::before(cx, &probed).await?;
+    let (mut told, mut rounds) = (Reported::new(cx), 0);
+    let before = ResourceUsage::before(cx, &probed).await?;
     while budget.goes_on(rounds) && told.goes_on() {
         budget.tell_stage(cx, "round", rounds);
         let scope = cx.scope();
@@ -142,7 +142,7 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
         rounds += 1;
         let is_first = told.is_all_right();
         for found in recorder.found(seed, &mut told) {
-            match Trial::new(cx, &probed, seed).without_overlaps(&found, &budget).await {
+            match CaseRunner::new(cx, &probed, seed).without_overlaps(&found, &budget).await {
                 Some(violation) => told.blame(&found.breach, violation),
                 None => {
                     told.takes_back(&found.breach);
@@ -160,7 +160,7 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
     if !told.leaves_doubt()
         && let Some(missing) = before.missing(cx, &probed).await?
     {
-        stock::remark(cx, &req::GEN_CONC_003, missing);
+        resource_usage::remark(cx, &req::GEN_CONC_003, missing);
     }
     budget.tell_at_random(cx, &told, rounds, &format!("rounds of {number} calls"));
     told.end()

@@ -15,11 +15,11 @@ use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
+use crate::case_runner::{Came, CaseRunner};
 use crate::model::generate::{Op, Verb};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::property::stored;
 use crate::sequence::Item;
-use crate::trial::{Came, Trial};
 use crate::{disruption, restart};
 use script::Ground;
 
@@ -95,7 +95,7 @@ async fn play(cx: &Cx, sequences: fn(&Ground<'_>, &mut fastrand::Rng) -> Vec<Vec
     }
     let mut rng = cx.rng();
     let seed = rng.u64(..);
-    let mut trial = Trial::new(cx, &probed, seed);
+    let mut trial = CaseRunner::new(cx, &probed, seed);
     let budget = Budget::new(cx, u32::MAX);
     stored::try_again(cx, &probed, &mut trial, &budget).await?;
     let ground = Ground::new(&probed);

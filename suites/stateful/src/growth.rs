@@ -142,7 +142,7 @@ async fn judge(cx: &Cx, cycle: Cycle) -> CheckResult {
     let budget = Duration::from_millis(effort.budget_ms.unwrap_or(effort.check_budget_ms));
     let time = budget / SHARE;
     let scene = cycle.begin(cx).await?;
-    let mut trial = Trial { cx, cycle, scene, rng: cx.rng(), rounds: 0 };
+    let mut trial = CaseRunner { cx, cycle, scene, rng: cx.rng(), rounds: 0 };
     trial.samples(WARMING_UP, time / 3).await?;
     let mut found = growing(&trial.samples(LOOKS_MAX, time).await?);
     for again in 0..AGAIN_MEMORY {
@@ -176,7 +176,7 @@ async fn look(cx: &Cx) -> Option<Usage> {
     Usage::of(process, cx.config().state_dir.as_deref())
 }
 
-struct Trial<'a> {
+struct CaseRunner<'a> {
     cx: &'a Cx,
     cycle: Cycle,
     scene: Scene,
@@ -184,7 +184,7 @@ struct Trial<'a> {
     rounds: u64,
 }
 
-impl Trial<'_> {
+impl CaseRunner<'_> {
     /// Goes on for so long, and looks at the driver so often, and before.
     async fn samples(&mut self, looks: usize, time: Duration) -> CheckResult<Vec<Sample>> {
         let mut samples = vec![self.sample().await?];

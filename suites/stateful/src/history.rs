@@ -7,7 +7,7 @@
 //! [`timeline`].
 
 mod by_itself;
-mod core;
+mod minimal_history;
 mod parts;
 mod search;
 mod timeline;
@@ -25,7 +25,7 @@ use crate::model::names::Name;
 use crate::model::object::Object;
 use crate::model::state_set::{Bound, STEPS_MAX};
 
-pub use self::core::CORE_STEPS_MAX;
+pub use self::minimal_history::CORE_STEPS_MAX;
 pub use self::parts::{Part, Parts};
 pub use self::search::{Outcome, Treatment, search};
 pub use self::timeline::{Row, Timeline};
@@ -209,7 +209,7 @@ fn tell<O: Object>(
         return;
     }
     let has_room = report.unordered.len() < UNORDERED_TOLD_MAX;
-    let mut calls = if has_room { core::core(parts, last, &breach.fault()) } else { vec![last] };
+    let mut calls = if has_room { minimal_history::core(parts, last, &breach.fault()) } else { vec![last] };
     let culprit = if has_room && !is_by_itself { search::culprit(parts, last) } else { None };
     if is_by_itself && calls == [last] {
         calls.extend(by_itself::shown_by(parts, last, &breach));

@@ -10,14 +10,14 @@ use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
+use crate::case_runner::{Came, CaseRunner};
 use crate::disruption::{self, Disruption};
 use crate::how::How;
 use crate::model::call::Call;
 use crate::orchestrator::probed_driver::ProbedDriver;
+use crate::resource_usage::{self, ResourceUsage};
 use crate::rules::{ALL, GIVEN_UP};
 use crate::sequence::{Doing, Item};
-use crate::stock::{self, Stock};
-use crate::trial::{Came, Trial};
 use path::Path;
 
 /// Longest time after which a caller gives up, or its connection breaks.
@@ -202,8 +202,8 @@ async fn made_again(cx: &Cx, unanswered: &'static Disruption) -> CheckResult {
         [unanswered.after(some_time(&mut rng)).into(), How::Insisting, How::Once]
             .map(|how| Item::Doing(Doing { call: call.clone(), how }))
     };
-    let before = Stock::before(cx, &probed).await?;
-    let mut trial = Trial::new(cx, &probed, 0);
+    let before = ResourceUsage::before(cx, &probed).await?;
+    let mut trial = CaseRunner::new(cx, &probed, 0);
     let sequences = (0..UNANSWERED_TIMES * repeat(cx)).map(|_| {
         let calls = path.forth().into_iter().chain(path.back());
         calls.flat_map(&mut again).collect()
@@ -212,7 +212,7 @@ async fn made_again(cx: &Cx, unanswered: &'static Disruption) -> CheckResult {
     if !trial.told().leaves_doubt()
         && let Some(missing) = before.missing(cx, &probed).await?
     {
-        stock::remark(cx, &req::GEN_TIMEOUT_002, missing);
+        resource_usage::remark(cx, &req::GEN_TIMEOUT_002, missing);
     }
     trial.end()
 }
@@ -227,12 +227,12 @@ fn repeated(call: Call, times: usize) -> Vec<Item> {
 
 /// Tries one sequence after another, as far as there is time.
 async fn try_all(cx: &Cx, probed: &Arc<ProbedDriver>, sequences: Vec<Vec<Item>>) -> CheckResult {
-    let mut trial = Trial::new(cx, probed, 0);
+    let mut trial = CaseRunner::new(cx, probed, 0);
     try_each(cx, &mut trial, sequences).await?;
     trial.end()
 }
 
-async fn try_each(cx: &Cx, trial: &mut Trial<'_>, sequences: Vec<Vec<Item>>) -> CheckResult {
+async fn try_each(cx: &Cx, trial: &mut CaseRunner<'_>, sequences: Vec<Vec<Item>>) -> CheckResult {
     let budget = Budget::new(cx, u32::try_from(sequences.len()).unwrap_or(u32::MAX));
     let mut tries = 0;
     for items in sequences {

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
+use crate::case_runner::CaseRunner;
 use crate::model::answer::leaves_open;
 use crate::model::expectation::Breach;
 use crate::record::Found;
+use crate::reported::told_elsewhere;
 use crate::sequence::{Doing, Item, Pace, Sequence};
 use crate::shrink::Shrinker;
-use crate::told::told_elsewhere;
-use crate::trial::Trial;
 
 /// Sequences made at the most to shorten one.
 const SHRINK_TRIES_MAX: u32 = 400;
@@ -33,7 +33,7 @@ pub(crate) enum Smallest {
     ToldElsewhere,
 }
 
-impl Trial<'_> {
+impl CaseRunner<'_> {
     /// The smallest sequence found that shows the same fault as this one.
     ///
     /// # Errors

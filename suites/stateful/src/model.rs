@@ -42,7 +42,7 @@ use self::call_context::{CallContext, DriverProfile, Time};
 use self::expectation::{Breach, Finding};
 use self::names::{Id, Name, Node};
 use self::state::{Group, HasId, Named, Snapshot, Volume};
-use self::state_set::{Operation, Stop};
+use self::state_set::{Impossible, Operation};
 
 /// What a driver keeps, as far as its answers tell.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ pub struct Taken {
     /// Recommendations that were not kept, and answers that are only tolerated.
     pub remarks: Vec<Breach>,
     /// Why the object is judged no more.
-    pub stop: Option<Stop>,
+    pub stop: Option<Impossible>,
 }
 
 impl Taken {
@@ -87,7 +87,7 @@ impl From<Finding> for Taken {
             Finding::Odd(breach) => Taken { remarks: vec![breach], stop: None },
             Finding::Wrong(breaches) => {
                 let first = breaches.into_iter().next();
-                Taken { remarks: Vec::new(), stop: first.map(|breach| Stop::Wrong(Box::new(breach))) }
+                Taken { remarks: Vec::new(), stop: first.map(|breach| Impossible::Wrong(Box::new(breach))) }
             }
         }
     }
@@ -212,13 +212,13 @@ impl Model {
     }
 
     /// Where nobody knows any more what is under a name, what depends on it is judged no more.
-    fn taken(&mut self, taken: Result<Taken, Stop>, name: Name, given: Option<Id>) -> Taken {
+    fn taken(&mut self, taken: Result<Taken, Impossible>, name: Name, given: Option<Id>) -> Taken {
         match taken {
             Ok(taken) => taken,
             Err(stop) => {
                 [Some(name), given.map(|id| id.name)].into_iter().flatten().for_each(|name| self.lose(name));
                 match stop {
-                    Stop::Known(breach) => Taken { remarks: vec![*breach], stop: None },
+                    Impossible::Known(breach) => Taken { remarks: vec![*breach], stop: None },
                     stop => Taken { remarks: Vec::new(), stop: Some(stop) },
                 }
             }
@@ -287,7 +287,7 @@ fn take<O: Object>(
     lost: &mut BTreeSet<Name>,
     name: Name,
     step: Operation<O>,
-) -> Result<Taken, Stop> {
+) -> Result<Taken, Impossible> {
     if lost.contains(&name) {
         return Ok(Taken::default());
     }

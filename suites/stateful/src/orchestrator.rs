@@ -29,7 +29,7 @@ use crate::model::Span;
 use crate::model::answer::{Answer, Response};
 use crate::model::call::{Call, GroupCall, List, VolumeCall};
 use crate::model::call_context::Time;
-use crate::model::names::{Id, Kind, Name};
+use crate::model::names::{Id, Name, ObjectKind};
 use memory::Memory;
 use probed_driver::ProbedDriver;
 
@@ -308,8 +308,10 @@ impl Orchestrator {
         use v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
         let id = self.text(source);
         let kind = match source.name.kind {
-            Kind::Volume => Type::Volume(VolumeSource { volume_id: id }),
-            Kind::Snapshot | Kind::Group | Kind::Member => Type::Snapshot(SnapshotSource { snapshot_id: id }),
+            ObjectKind::Volume => Type::Volume(VolumeSource { volume_id: id }),
+            ObjectKind::Snapshot | ObjectKind::Group | ObjectKind::Member => {
+                Type::Snapshot(SnapshotSource { snapshot_id: id })
+            }
         };
         v1::VolumeContentSource { r#type: Some(kind) }
     }

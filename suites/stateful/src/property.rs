@@ -11,11 +11,11 @@ use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::budget::Budget;
+use crate::case_runner::{Came, CaseRunner};
 use crate::model::generate::{Verb, ops};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::rules::{ALL, GROUPS, SNAPSHOTS, VOLUMES};
 use crate::sequence::Item;
-use crate::trial::{Came, Trial};
 
 /// The property suite.
 pub const SUITE: Suite = Suite { name: "property", checks: Checks::Declared(&[CHECKS]), retired: &[] };
@@ -156,7 +156,7 @@ async fn run(cx: &Cx, probed: &Arc<ProbedDriver>, verbs: &[Verb]) -> CheckResult
     let effort = &cx.config().effort;
     let budget = Budget::at_random(cx, effort.cases);
     let seed = cx.rng().u64(..);
-    let mut trial = Trial::new(cx, probed, seed);
+    let mut trial = CaseRunner::new(cx, probed, seed);
     stored::try_again(cx, probed, &mut trial, &budget).await?;
     let mut runner = runner(seed);
     let strategy = ops(&probed.profile, verbs, usize::try_from(effort.steps).unwrap_or(usize::MAX));

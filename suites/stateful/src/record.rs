@@ -15,9 +15,9 @@ use crate::model::call_context::{DriverProfile, Time};
 use crate::model::expectation::{Breach, Known};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::orchestrator::{Made, Orchestrator, Tries};
+use crate::reported::Reported;
 use crate::sequence::{case, step};
 use crate::shrink::{is_about, related};
-use crate::told::Told;
 
 /// How long a caller waits before it makes a call again.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -117,14 +117,14 @@ impl Recorder {
     }
 
     /// Judges everything that was done, and tells what is wrong with it. `true` if there was something new to tell.
-    pub(crate) fn judge(&self, seed: u64, told: &mut Told) -> bool {
+    pub(crate) fn judge(&self, seed: u64, told: &mut Reported) -> bool {
         let found = self.found(seed, told);
         found.iter().for_each(|one| told.blame(&one.breach, one.violation.clone()));
         !found.is_empty()
     }
 
     /// Judges everything that was done: the faults that were taken on, and are to be told now.
-    pub(crate) fn found(&self, seed: u64, told: &mut Told) -> Vec<Found> {
+    pub(crate) fn found(&self, seed: u64, told: &mut Reported) -> Vec<Found> {
         let judged = self.judged(told);
         let new = judged.report.unordered.iter().filter(|unordered| told.takes_on(&unordered.breach));
         new.map(|unordered| Found {
@@ -137,14 +137,14 @@ impl Recorder {
     }
 
     /// The same, where nothing can be held against the driver.
-    pub(crate) fn remark(&self, seed: u64, told: &mut Told) {
+    pub(crate) fn remark(&self, seed: u64, told: &mut Reported) {
         let judged = self.judged(told);
         if let Some(unordered) = judged.report.unordered.first() {
             self.cx.warn(self.accusation(&judged, unordered, seed));
         }
     }
 
-    fn judged(&self, told: &mut Told) -> Judged {
+    fn judged(&self, told: &mut Reported) -> Judged {
         let mut made = std::mem::take(&mut *self.lock());
         made.sort_by_key(|(_, _, made)| made.span.invoked);
         let entry = |(worker, call, made): &(u16, Call, Made)| Entry {

@@ -9,14 +9,14 @@ use csi_harness::prelude::*;
 use tokio::task::JoinSet;
 
 use crate::budget::Budget;
-use crate::case::{Case, Step};
+use crate::case::{Case, CaseStep};
+use crate::case_runner::{Came, CaseRunner};
 use crate::disruption::Disrupted;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
+use crate::reported::Reported;
 use crate::rules::RESTARTED;
 use crate::sequence::Item;
-use crate::told::Told;
-use crate::trial::{Came, Trial};
 
 /// Times that calls at the same time are made again: what they do differs from time to time.
 const AT_ONCE_TIMES: u32 = 50;
@@ -52,7 +52,7 @@ check! {
 
 async fn one_after_another(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> CheckResult {
     let items = case.steps.iter().cloned().map(Item::from).collect();
-    let mut trial = Trial::new(cx, probed, case.seed);
+    let mut trial = CaseRunner::new(cx, probed, case.seed);
     if trial.run(items, &Budget::whole(cx)).await? == Came::Right {
         cx.note("fixed: none of the answers breaks a rule");
     }
@@ -61,7 +61,7 @@ async fn one_after_another(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> 
 
 /// Each worker makes its calls again, each at the time at which it was made, and the driver is disrupted as it was.
 async fn at_once(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> CheckResult {
-    let mut told = Told::new(cx);
+    let mut told = Reported::new(cx);
     let times = if case.disruptions.is_empty() { AT_ONCE_TIMES } else { DISRUPTED_TIMES };
     for _ in 0..times {
         let scope = cx.scope();
@@ -90,8 +90,8 @@ async fn at_once(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> CheckResul
 }
 
 /// Lets each worker make its calls at their times.
-async fn make(recorder: &Recorder, steps: Vec<Step>) -> CheckResult {
-    let mut workers: BTreeMap<u16, Vec<Step>> = BTreeMap::new();
+async fn make(recorder: &Recorder, steps: Vec<CaseStep>) -> CheckResult {
+    let mut workers: BTreeMap<u16, Vec<CaseStep>> = BTreeMap::new();
     steps.into_iter().for_each(|step| workers.entry(step.worker).or_default().push(step));
     let mut running = JoinSet::new();
     for (worker, steps) in workers {

@@ -20,12 +20,12 @@ use csi_harness::prelude::*;
 
 use crate::budget::Budget;
 use crate::disruption::{Disruption, driver};
-use crate::load::Load;
 use crate::orchestrator::probed_driver::ProbedDriver;
+use crate::random_workload::RandomWorkload;
 use crate::record::Recorder;
+use crate::reported::Reported;
+use crate::resource_usage::{self, ResourceUsage};
 use crate::rules::RESTARTED;
-use crate::stock::{self, Stock};
-use crate::told::Told;
 pub(crate) use memory::unless_forgotten;
 use used::Used;
 
@@ -69,8 +69,8 @@ check! {
         let probed = ProbedDriver::probe(cx).await?;
         let budget = Budget::new(cx, cx.config().effort.kills);
         let (mut rng, ends) = (cx.rng(), Disruption::under_load());
-        let (mut told, mut longest) = (Told::new(cx), Duration::ZERO);
-        let before = Stock::before(cx, &probed).await?;
+        let (mut told, mut longest) = (Reported::new(cx), Duration::ZERO);
+        let before = ResourceUsage::before(cx, &probed).await?;
         let mut rounds = 0;
         while budget.goes_on(rounds) && told.goes_on() {
             budget.tell_stage(cx, "end of the driver", rounds);
@@ -97,7 +97,7 @@ check! {
         if !told.leaves_doubt()
             && let Some(missing) = before.missing(cx, &probed).await?
         {
-            stock::remark(cx, &req::GEN_TIMEOUT_002, missing);
+            resource_usage::remark(cx, &req::GEN_TIMEOUT_002, missing);
         }
         told.end()
     }
@@ -113,10 +113,10 @@ struct Round<'a> {
 
 impl Round<'_> {
     /// Ends the driver after so long under load, and looks what is left: how long it took to start.
-    async fn run(&self, load_time: Duration, told: &mut Told) -> CheckResult<Duration> {
+    async fn run(&self, load_time: Duration, told: &mut Reported) -> CheckResult<Duration> {
         let recorder = Recorder::new(self.cx, self.probed);
         let used = Used::begin(self.probed, &recorder).await?;
-        let load = Load::new(&self.probed.profile, self.probed.usage);
+        let load = RandomWorkload::new(&self.probed.profile, self.probed.usage);
         let (loaded, ended) = tokio::join!(
             load.run(&recorder, WORKERS, u32::MAX, self.seed, Instant::now() + load_time + LOAD_GRACE),
             async {

@@ -6,7 +6,7 @@ use csi_harness::prelude::*;
 
 use csi_proto::code_name;
 
-use crate::case::{BreachText, Case, Driver, FORM, Step};
+use crate::case::{BreachText, Case, CaseStep, Driver, FORM};
 use crate::how::How;
 use crate::model::Model;
 use crate::model::answer::Answer;
@@ -15,14 +15,14 @@ use crate::model::call_context::{DriverProfile, Time};
 use crate::model::expectation::Breach;
 use crate::model::generate::{Op, Room, generate};
 use crate::model::names::{Id, Name, Node, Slot, Stamp, Target, legend};
-use crate::model::state_set::Stop as Lost;
+use crate::model::state_set::Impossible;
 use crate::orchestrator::{Made, Orchestrator};
 
 /// What a sequence came to.
 #[derive(Clone, Debug, Default)]
 pub struct Sequence {
     /// The calls that were made; the last one broke the rule.
-    pub steps: Vec<Step>,
+    pub steps: Vec<CaseStep>,
     /// The same calls, so that they can be made again.
     pub(crate) links: Vec<Link>,
     /// The rule that was broken.
@@ -81,8 +81,8 @@ impl Doing {
     }
 }
 
-impl From<Step> for Item {
-    fn from(Step { call, how, .. }: Step) -> Item {
+impl From<CaseStep> for Item {
+    fn from(CaseStep { call, how, .. }: CaseStep) -> Item {
         Item::Doing(Doing { call, how })
     }
 }
@@ -150,10 +150,10 @@ pub async fn play(
             }
         }
         let gives = call.makes().and_then(|_| made.answer.id_given());
-        sequence.steps.push(Step { how: *how, ..step(0, call.clone(), expected, made) });
+        sequence.steps.push(CaseStep { how: *how, ..step(0, call.clone(), expected, made) });
         sequence.links.push(Link { doing, gives, is_early: false });
         sequence.remarks.extend(taken.remarks);
-        if let Some(Lost::Wrong(breach)) = taken.stop {
+        if let Some(Impossible::Wrong(breach)) = taken.stop {
             sequence.breach = Some(*breach);
         }
         if sequence.breach.is_some() {
@@ -164,9 +164,9 @@ pub async fn play(
 }
 
 /// A call as a step of a case.
-pub(crate) fn step(worker: u16, call: Call, expected: Vec<String>, made: Made) -> Step {
+pub(crate) fn step(worker: u16, call: Call, expected: Vec<String>, made: Made) -> CaseStep {
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-    Step {
+    CaseStep {
         call,
         how: How::Once,
         worker,
@@ -221,7 +221,7 @@ impl Sequence {
 
     /// What time may change about it.
     pub(crate) fn settles(&self) -> Vec<Settles> {
-        let of_call = |step: &Step| match &step.call {
+        let of_call = |step: &CaseStep| match &step.call {
             Call::Volume(VolumeCall::DeleteVolume { .. }) => {
                 vec![Settles::VolumeGone, Settles::VolumeUnlisted]
             }
@@ -241,7 +241,7 @@ impl Sequence {
     pub fn table(&self) -> Vec<String> {
         let width = self.steps.iter().map(|step| step.call.to_string().chars().count()).max().unwrap_or(0);
         let last = self.steps.len();
-        let row = |(number, step): (usize, &Step)| {
+        let row = |(number, step): (usize, &CaseStep)| {
             let mark = if number == last { '>' } else { ' ' };
             format!("{mark} {number:>3}  {:<width$}  {}{}", step.call.to_string(), step.came, step.how)
         };

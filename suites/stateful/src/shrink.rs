@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::call::Call;
 use crate::model::call_context::DriverProfile;
-use crate::model::names::{Id, Kind, Name};
+use crate::model::names::{Id, Name, ObjectKind};
 use crate::sequence::{Doing, Link};
 
 use turn::Turn;
@@ -209,7 +209,7 @@ impl Numbers {
     fn renumber(&self, id: &mut Id) -> bool {
         match self.now.get(id) {
             Some(now) => *id = *now,
-            None => return id.name.kind == Kind::Member,
+            None => return id.name.kind == ObjectKind::Member,
         }
         true
     }

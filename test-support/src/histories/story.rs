@@ -13,7 +13,7 @@ use csi_suite_stateful::model::answer::{
 use csi_suite_stateful::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::names::{Id, Name, Node, Target};
-use csi_suite_stateful::model::state_set::Stop;
+use csi_suite_stateful::model::state_set::Impossible;
 use csi_suite_stateful::model::{Model, Span, Taken};
 use tonic::Code;
 
@@ -280,9 +280,9 @@ impl Story {
         for (answer, expected) in answers {
             let taken = self.clone().take(call.clone(), answer.clone());
             let found = match (&taken.stop, taken.remarks.first()) {
-                (Some(Stop::Wrong(breach)), _) => breach.rule.id.to_owned(),
-                (Some(Stop::Known(breach)), _) => format!("known: {}", breach.rule.id),
-                (Some(Stop::TooMany(bound)), _) => bound.to_string(),
+                (Some(Impossible::Wrong(breach)), _) => breach.rule.id.to_owned(),
+                (Some(Impossible::Known(breach)), _) => format!("known: {}", breach.rule.id),
+                (Some(Impossible::TooMany(bound)), _) => bound.to_string(),
                 (None, Some(remark)) => format!("odd {}", remark.rule.id),
                 (None, None) => "fits".to_owned(),
             };

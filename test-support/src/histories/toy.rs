@@ -6,7 +6,7 @@ use csi_suite_stateful::model::answer::{
     Answer, Found, GroupResponse, Listed, Response, SnapshotResponse, SourceTold, VolumeFacts, VolumeResponse,
 };
 use csi_suite_stateful::model::call::{Call, GroupCall, List, SnapshotCall, Usage, VolumeCall, Wanted};
-use csi_suite_stateful::model::names::{Id, Kind, Name, Node, Slot, Stamp, Target};
+use csi_suite_stateful::model::names::{Id, Name, Node, ObjectKind, Slot, Stamp, Target};
 use tonic::Code;
 
 use super::story::*;
@@ -211,7 +211,9 @@ impl Toy {
     fn content(&self, source: Id) -> Result<BTreeMap<Slot, Stamp>, Code> {
         let cut = self.cuts.values().chain(self.sets.values().flat_map(|set| set.members.values()));
         let found = match source.name.kind {
-            Kind::Volume => self.disks.values().find(|disk| disk.id == source).map(|disk| &disk.content),
+            ObjectKind::Volume => {
+                self.disks.values().find(|disk| disk.id == source).map(|disk| &disk.content)
+            }
             _ => cut.into_iter().find(|cut| cut.id == source).map(|cut| &cut.content),
         };
         let found = found.cloned().ok_or(Code::NotFound)?;

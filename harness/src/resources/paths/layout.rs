@@ -12,7 +12,7 @@ const NAMELESS: &str = "driver.invalid";
 
 /// A place for one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PathParts {
     /// The levels that it shares with others, below the directory for such paths.
     pub(super) shared: PathBuf,
     /// The levels of its own, below these.
@@ -21,10 +21,10 @@ pub(crate) struct Place {
     pub(super) target: String,
 }
 
-impl Place {
+impl PathParts {
     /// One level, and for a target another one.
-    pub(crate) fn flat(name: &str) -> Place {
-        Place { shared: PathBuf::new(), own: name.into(), target: "target".to_owned() }
+    pub(crate) fn flat(name: &str) -> PathParts {
+        PathParts { shared: PathBuf::new(), own: name.into(), target: "target".to_owned() }
     }
 }
 
@@ -49,21 +49,21 @@ impl Layout {
     }
 
     /// Where a volume is published: below a pod of its own, and under this name of the volume.
-    pub(crate) fn target(&self, name: &str, access: AccessType) -> Place {
+    pub(crate) fn target(&self, name: &str, access: AccessType) -> PathParts {
         self.target_in(&uid(name), name, access)
     }
 
     /// Where a volume of this name is published for the pod with this UID.
-    pub(crate) fn target_in(&self, pod: &str, name: &str, access: AccessType) -> Place {
+    pub(crate) fn target_in(&self, pod: &str, name: &str, access: AccessType) -> PathParts {
         match (self.kind, access) {
-            (PathLayout::Flat, _) => Place::flat(name),
-            (PathLayout::Kubelet, AccessType::Mount) => Place {
+            (PathLayout::Flat, _) => PathParts::flat(name),
+            (PathLayout::Kubelet, AccessType::Mount) => PathParts {
                 shared: "pods".into(),
                 own: [pod, "volumes", "kubernetes.io~csi", name].iter().collect(),
                 target: "mount".to_owned(),
             },
             // Pods that share the volume share the directory.
-            (PathLayout::Kubelet, AccessType::Block) => Place {
+            (PathLayout::Kubelet, AccessType::Block) => PathParts {
                 shared: ["plugins/kubernetes.io/csi/volumeDevices/publish", name].iter().collect(),
                 own: PathBuf::new(),
                 target: pod.to_owned(),
@@ -72,8 +72,8 @@ impl Layout {
     }
 
     /// Where kubelet notes what it has to know of a block volume of this name.
-    pub(crate) fn device_data(name: &str) -> Place {
-        Place {
+    pub(crate) fn device_data(name: &str) -> PathParts {
+        PathParts {
             shared: "plugins/kubernetes.io/csi/volumeDevices".into(),
             own: [name, "data"].iter().collect(),
             target: "vol_data.json".to_owned(),
@@ -81,27 +81,27 @@ impl Layout {
     }
 
     /// Where kubelet maps a block volume of this name to its pods.
-    pub(crate) fn device_map(name: &str) -> Place {
-        Place { own: [name, "dev"].iter().collect(), target: String::new(), ..Layout::device_data(name) }
+    pub(crate) fn device_map(name: &str) -> PathParts {
+        PathParts { own: [name, "dev"].iter().collect(), target: String::new(), ..Layout::device_data(name) }
     }
 
     /// Where a volume is staged. kubelet finds the place of a file system by the id of the volume, and that of a device by
     /// the name under which it knows the volume.
-    pub(crate) fn staging(&self, volume_id: &str, name: &str, access: AccessType) -> Place {
+    pub(crate) fn staging(&self, volume_id: &str, name: &str, access: AccessType) -> PathParts {
         let place = match (self.kind, access) {
-            (PathLayout::Flat, _) => Place::flat(name),
-            (PathLayout::Kubelet, AccessType::Mount) => Place {
+            (PathLayout::Flat, _) => PathParts::flat(name),
+            (PathLayout::Kubelet, AccessType::Mount) => PathParts {
                 shared: ["plugins/kubernetes.io/csi", &self.driver].iter().collect(),
                 own: [&hex(&Sha256::digest(volume_id)), "globalmount"].iter().collect(),
                 target: String::new(),
             },
-            (PathLayout::Kubelet, AccessType::Block) => Place {
+            (PathLayout::Kubelet, AccessType::Block) => PathParts {
                 shared: "plugins/kubernetes.io/csi/volumeDevices/staging".into(),
                 own: name.into(),
                 target: String::new(),
             },
         };
-        Place { target: String::new(), ..place }
+        PathParts { target: String::new(), ..place }
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    fn whole(place: &Place) -> PathBuf {
+    fn whole(place: &PathParts) -> PathBuf {
         let below = place.shared.join(&place.own);
         if place.target.is_empty() { below } else { below.join(&place.target) }
     }

@@ -10,7 +10,7 @@ use crate::client::answer::Answer;
 use crate::config::profile::Profile;
 use crate::protocol::effect::{self, Effect};
 use crate::results::outcome::{CheckReport, Outcome};
-use crate::spec::faults::Fault;
+use crate::spec::faults::FaultKey;
 use crate::spec::requirements::req;
 use crate::spec::verdict::Violation;
 
@@ -86,7 +86,7 @@ impl Runner<'_> {
         }
         let rule = &req::GEN_CONC_003;
         let message = format!("{method} is rejected while other calls are under way, and not alone");
-        let fault = Fault { rule: rule.id, what: Fault::BESIDE_ANOTHER_CALL.to_owned() };
+        let fault = FaultKey { rule: rule.id, what: FaultKey::BESIDE_ANOTHER_CALL.to_owned() };
         if let Err(reported_by) = self.target.faults().claim(&fault, &report.label()) {
             report.notes.push(format!("{message}: {actual}; {reported_by} tells that"));
             return;

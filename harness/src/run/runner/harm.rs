@@ -13,7 +13,7 @@ use crate::config::profile::Profile;
 use crate::driver::{Away, Driver};
 use crate::protocol::rpc::Facts;
 use crate::results::failure_report;
-use crate::results::outcome::{CheckReport, Kind, Outcome, SameFault};
+use crate::results::outcome::{CheckReport, Outcome, OutcomeKind, SameFault};
 use crate::run::plain_call::{Found, Lost, Made, PlainCall, Probe};
 use crate::run::run_check::{Rules, raised, run_check};
 use crate::spec::verdict::Violation;
@@ -49,7 +49,7 @@ pub(super) struct Harm {
     /// How often the driver was started anew although no check is to blame.
     renewed: usize,
     /// The checks that were blamed and what came of them, by what failed after them.
-    blamed: BTreeMap<(&'static str, Option<i32>), (String, Kind)>,
+    blamed: BTreeMap<(&'static str, Option<i32>), (String, OutcomeKind)>,
 }
 
 /// A plain call, and what is known of it.
@@ -473,9 +473,9 @@ impl Runner<'_> {
     }
 
     /// Has a check point to the one that is blamed for the same.
-    fn fold(&mut self, at: usize, first: String, counts_as: Kind, lost: &Lost) {
+    fn fold(&mut self, at: usize, first: String, counts_as: OutcomeKind, lost: &Lost) {
         let message = format!("{} stopped working after it", lost.rpc);
-        let same = SameFault { first, message, counts_as, deviates: counts_as != Kind::Warned };
+        let same = SameFault { first, message, counts_as, deviates: counts_as != OutcomeKind::Warned };
         let report = &mut self.harm.held[at];
         match &report.outcome {
             Outcome::Passed | Outcome::Skipped(_) | Outcome::Broken(_) => {

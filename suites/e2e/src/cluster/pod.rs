@@ -1,4 +1,4 @@
-use super::{ClaimSpec, Pairs};
+use super::{Pairs, PvcSpec};
 
 /// A pod to make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -129,7 +129,7 @@ pub enum VolumeSource {
         read_only: bool,
     },
     /// A claim that lives as long as the pod; its name is `POD-VOLUME`.
-    Ephemeral(Box<ClaimSpec>),
+    Ephemeral(Box<PvcSpec>),
     /// An empty directory that the containers of the pod share.
     EmptyDir,
 }
@@ -153,7 +153,7 @@ pub struct Pod {
     pub restarts: u32,
     /// Why it does not go on, such as `CreateContainerConfigError: …` or the latest failure of a mount.
     pub waiting: Option<String>,
-    /// Why nobody tries to go on with it; see [`Claim::given_up`](super::Claim::given_up).
+    /// Why nobody tries to go on with it; see [`Pvc::given_up`](super::Claim::given_up).
     pub given_up: Option<String>,
 }
 

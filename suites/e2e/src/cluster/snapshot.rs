@@ -39,7 +39,7 @@ pub struct Snapshot {
     pub deletion: ReclaimPolicy,
     /// The failure of the latest try.
     pub error: Option<String>,
-    /// Why nobody tries to go on with it; see [`Claim::given_up`](super::Claim::given_up).
+    /// Why nobody tries to go on with it; see [`Pvc::given_up`](super::Claim::given_up).
     pub given_up: Option<String>,
 }
 
@@ -108,6 +108,6 @@ pub struct GroupSnapshot {
     pub deletion: ReclaimPolicy,
     /// The failure of the latest try.
     pub error: Option<String>,
-    /// Why nobody tries to go on with it; see [`Claim::given_up`](super::Claim::given_up).
+    /// Why nobody tries to go on with it; see [`Pvc::given_up`](super::Claim::given_up).
     pub given_up: Option<String>,
 }

@@ -16,11 +16,11 @@ use serde_json::Value;
 use super::facts::{Class, Nodes, Plugin, Registered, Right, Role};
 use super::{CsiDriverFacts, Facts, Known, Lease, Refusal, Sidecar, pods};
 use crate::cluster::Done;
-use crate::real::api::{Server, bounded, strings, text};
-use crate::real::connect::Connection;
-use crate::real::discovery;
-use crate::real::kind::{Kind, MORE_ACCESS};
-use crate::real::reason;
+use crate::kube_cluster::api::{Server, bounded, strings, text};
+use crate::kube_cluster::connect::Connection;
+use crate::kube_cluster::discovery;
+use crate::kube_cluster::kind::{ApiKind, MORE_ACCESS};
+use crate::kube_cluster::reason;
 
 /// Questions about rights that are asked at the same time.
 const AT_ONCE: usize = 8;
@@ -69,11 +69,11 @@ pub async fn gather(
     let kinds = discovery::kinds(connection).await.map_err(|why| unreached(why.to_string()))?;
     let server = Server { connection: connection.clone(), kinds };
     let driver = &loaded.definition.driver_info.name;
-    let sidecars = known(server.list(Kind::Pod, None, "").await).map(|all| pods::sidecars(&all, driver));
+    let sidecars = known(server.list(ApiKind::Pod, None, "").await).map(|all| pods::sidecars(&all, driver));
     Ok(Facts {
-        csi_driver: known(server.get(Kind::CsiDriver, None, driver).await)
+        csi_driver: known(server.get(ApiKind::CsiDriver, None, driver).await)
             .map(|found| found.as_ref().map(csi_driver)),
-        csi_drivers: known(server.list(Kind::CsiDriver, None, "").await)
+        csi_drivers: known(server.list(ApiKind::CsiDriver, None, "").await)
             .map(|all| all.iter().map(name).collect()),
         nodes: known(discovery::nodes(&server, driver).await).map(nodes),
         kinds: Ok(server.kinds.keys().map(|kind| kind.facts().kind).collect()),
@@ -88,8 +88,8 @@ pub async fn gather(
 }
 
 async fn metadata_service(server: &Server, driver: &str) -> Known<bool> {
-    match server.has(Kind::MetadataService) {
-        true => known(server.get(Kind::MetadataService, None, driver).await).map(|found| found.is_some()),
+    match server.has(ApiKind::MetadataService) {
+        true => known(server.get(ApiKind::MetadataService, None, driver).await).map(|found| found.is_some()),
         false => Ok(false),
     }
 }
@@ -138,10 +138,10 @@ async fn classes(
     let definition = &loaded.definition;
     let mut classes = BTreeMap::new();
     let sources = [
-        (Kind::StorageClass, "/provisioner", definition.storage_class.source()),
-        (Kind::SnapshotClass, "/driver", definition.snapshot_class.source()),
-        (Kind::GroupSnapshotClass, "/driver", definition.group_snapshot_class.source()),
-        (Kind::AttributesClass, "/driverName", definition.volume_attributes_class.source()),
+        (ApiKind::StorageClass, "/provisioner", definition.storage_class.source()),
+        (ApiKind::SnapshotClass, "/driver", definition.snapshot_class.source()),
+        (ApiKind::GroupSnapshotClass, "/driver", definition.group_snapshot_class.source()),
+        (ApiKind::AttributesClass, "/driverName", definition.volume_attributes_class.source()),
     ];
     for (kind, driver_at, source) in sources {
         let class = match source {
@@ -158,25 +158,25 @@ async fn classes(
     Ok(classes)
 }
 
-fn in_cluster(kind: Kind, name: &str, object: &Value, driver_at: &str) -> Class {
+fn in_cluster(kind: ApiKind, name: &str, object: &Value, driver_at: &str) -> Class {
     let expands = object.pointer("/allowVolumeExpansion").and_then(Value::as_bool).unwrap_or_default();
     Class {
         place: format!("the {} {name:?} of the cluster", kind.facts().kind),
         driver: text(object, driver_at).to_owned(),
-        expands: (kind == Kind::StorageClass).then_some(expands),
+        expands: (kind == ApiKind::StorageClass).then_some(expands),
     }
 }
 
-fn in_file(kind: Kind, loaded: &Loaded) -> Result<Option<Class>, ClassError> {
+fn in_file(kind: ApiKind, loaded: &Loaded) -> Result<Option<Class>, ClassError> {
     let place = format!("the {} in the file of the definition", kind.facts().kind);
     let read = match kind {
-        Kind::StorageClass => loaded
+        ApiKind::StorageClass => loaded
             .storage_class()
             .map(|class| class.map(|class| (class.driver().to_owned(), Some(class.allow_volume_expansion)))),
-        Kind::SnapshotClass => {
+        ApiKind::SnapshotClass => {
             loaded.snapshot_class().map(|class| class.map(|class| (class.driver().to_owned(), None)))
         }
-        Kind::GroupSnapshotClass => {
+        ApiKind::GroupSnapshotClass => {
             loaded.group_snapshot_class().map(|class| class.map(|class| (class.driver().to_owned(), None)))
         }
         _ => {
@@ -213,7 +213,7 @@ async fn leases(connection: &Connection) -> Known<Vec<Lease>> {
 
 /// What the tests do and this account may not.
 async fn refused(server: &Server) -> Known<Vec<Right>> {
-    let kinds = Kind::ALL.iter().filter(|kind| server.has(**kind)).map(|kind| kind.facts());
+    let kinds = ApiKind::ALL.iter().filter(|kind| server.has(**kind)).map(|kind| kind.facts());
     let kinds = kinds.map(|facts| (facts.group, facts.resource, facts.verbs));
     let rights = kinds
         .chain(MORE_ACCESS.iter().copied())

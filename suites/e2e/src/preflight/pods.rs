@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::facts::{Role, Sidecar};
-use crate::real::api::{items, text};
+use crate::kube_cluster::api::{items, text};
 
 /// Parts of the names of images, by role. The later ones are those that begin as an earlier one does.
 const IMAGES: [(&str, Role); 9] = [

@@ -4,7 +4,7 @@ use csi_harness::prelude::Stop;
 
 use super::{Content, RunningPod, Scene, Seen, Volume, all, failed};
 use crate::cluster::{
-    ClaimSpec, Done, GroupSnapshot, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, ReclaimPolicy, Snapshot,
+    Done, GroupSnapshot, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, PvcSpec, ReclaimPolicy, Snapshot,
     SnapshotClass, StorageClass,
 };
 
@@ -45,7 +45,7 @@ impl Scene {
 
     /// A claim that belongs to the group, and its volume.
     pub(crate) async fn labelled_claim(&self, class: &StorageClass) -> Done<(String, Volume)> {
-        let spec = ClaimSpec { labels: group_labels(), ..self.claim_spec(class) };
+        let spec = PvcSpec { labels: group_labels(), ..self.claim_spec(class) };
         let volume = self.claim(&spec, class).await?;
         Ok((spec.name, volume))
     }

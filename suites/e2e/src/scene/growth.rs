@@ -6,7 +6,7 @@ use csi_harness::prelude::Stop;
 use csi_harness::text::size::sized;
 
 use super::{RunningPod, Scene, Seen};
-use crate::cluster::{Claim, Done};
+use crate::cluster::{Done, Pvc};
 
 /// Time for the controller, and again for the node, to make a volume larger. As upstream, no timeout of the definition.
 const RESIZE_LIMIT: Duration = Duration::from_secs(10 * 60);
@@ -28,7 +28,7 @@ impl Scene {
         let wanted_bytes = wanted_bytes.ok_or_else(|| {
             Stop::broken(format!("SupportedSizeRange.Step: {has_bytes} and {step_bytes} bytes are too many"))
         })?;
-        self.cluster().resize_claim(claim, wanted_bytes).await?;
+        self.cluster().resize_pvc(claim, wanted_bytes).await?;
         Ok(wanted_bytes)
     }
 
@@ -57,7 +57,7 @@ impl Scene {
 
     async fn grows(
         &self,
-        claim: &Claim,
+        claim: &Pvc,
         has_bytes: i64,
         wanted_bytes: i64,
         unfinished: &[&str],

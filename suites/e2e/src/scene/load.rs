@@ -6,7 +6,7 @@ use csi_driver_definitions::{DriverDefinition, ProvisioningOptions};
 use csi_harness::prelude::Stop;
 
 use super::{Scene, all, positive};
-use crate::cluster::{AccessMode, ClaimSpec, Done, VolumeMode};
+use crate::cluster::{AccessMode, Done, PvcSpec, VolumeMode};
 use crate::test::Need;
 
 const MISSING: &str = "the definition has no PerformanceTestOptions.ProvisioningOptions";
@@ -45,9 +45,9 @@ impl Scene {
         let mut asked = Vec::new();
         for _ in 0..count {
             let access_modes = vec![AccessMode::ReadWriteOnce];
-            let spec = ClaimSpec { access_modes, mode, request_bytes, ..self.claim_spec(&class) };
+            let spec = PvcSpec { access_modes, mode, request_bytes, ..self.claim_spec(&class) };
             let since = Instant::now();
-            self.cluster().create_claim(&spec).await?;
+            self.cluster().create_pvc(&spec).await?;
             asked.push((spec.name, since));
         }
         all(asked.into_iter().map(async |(claim, since)| {

@@ -184,7 +184,7 @@ impl Scene {
         let limit = self.timeouts().pv_delete;
         let gone = in_use.into_iter().map(async |(claim, pod)| {
             pod.delete().await?;
-            self.delete_claim(&claim, limit).await
+            self.delete_pvc(&claim, limit).await
         });
         all(gone).await?;
         Ok(())

@@ -2,7 +2,7 @@ use csi_harness::prelude::Stop;
 
 use super::{Scene, Seen, failed};
 use crate::cluster::{
-    ClaimSpec, DataSource, Done, ReclaimPolicy, Snapshot, SnapshotClass, SnapshotOrigin, SnapshotSpec,
+    DataSource, Done, PvcSpec, ReclaimPolicy, Snapshot, SnapshotClass, SnapshotOrigin, SnapshotSpec,
     StorageClass,
 };
 use crate::pattern::SnapshotType;
@@ -55,9 +55,9 @@ impl Scene {
     }
 
     /// A claim of a class that begins as a copy of a snapshot: as large as other claims, or as the snapshot asks for.
-    pub(crate) fn restored_spec(&self, class: &StorageClass, snapshot: &Snapshot) -> ClaimSpec {
+    pub(crate) fn restored_spec(&self, class: &StorageClass, snapshot: &Snapshot) -> PvcSpec {
         let spec = self.copy_spec(class, DataSource::Snapshot(snapshot.spec.name.clone()));
-        ClaimSpec { request_bytes: spec.request_bytes.max(snapshot.restore_size_bytes), ..spec }
+        PvcSpec { request_bytes: spec.request_bytes.max(snapshot.restore_size_bytes), ..spec }
     }
 
     /// Makes a snapshot and waits until it can be used.

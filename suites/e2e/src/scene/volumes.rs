@@ -6,7 +6,7 @@ use csi_harness::text::size::sized;
 
 use super::{Scene, Seen, failed};
 use crate::cluster::{
-    AccessMode, BindingMode, Claim, ClaimPhase, ClaimSpec, DataSource, Done, Event, Pairs, PersistentVolume,
+    AccessMode, BindingMode, DataSource, Done, Event, Pairs, PersistentVolume, Pvc, PvcPhase, PvcSpec,
     ReclaimPolicy, StorageClass, VolumeMode, VolumeSource,
 };
 use crate::pattern::VolumeType;
@@ -97,19 +97,19 @@ impl Scene {
     }
 
     /// A claim for a class as the common helper writes it, not yet made.
-    pub(crate) fn claim_spec(&self, class: &StorageClass) -> ClaimSpec {
+    pub(crate) fn claim_spec(&self, class: &StorageClass) -> PvcSpec {
         let modes = self.driver().driver_info.required_access_modes.iter().map(|mode| access_mode(*mode));
         let mut access_modes: Vec<AccessMode> = modes.collect();
         if access_modes.is_empty() {
             access_modes.push(AccessMode::ReadWriteOnce);
         }
-        ClaimSpec {
+        PvcSpec {
             name: self.name("claim"),
             class: class.name.clone(),
             access_modes,
             mode: self.pattern().mode.unwrap_or_default(),
             request_bytes: self.claim_bytes(),
-            ..ClaimSpec::default()
+            ..PvcSpec::default()
         }
     }
 
@@ -133,8 +133,8 @@ impl Scene {
     }
 
     /// Makes a claim, and waits until it is bound unless it waits for a pod.
-    pub(crate) async fn claim(&self, spec: &ClaimSpec, class: &StorageClass) -> Done<Volume> {
-        self.cluster().create_claim(spec).await?;
+    pub(crate) async fn claim(&self, spec: &PvcSpec, class: &StorageClass) -> Done<Volume> {
+        self.cluster().create_pvc(spec).await?;
         if class.binding == BindingMode::Immediate {
             let limit = match spec.source {
                 Some(_) => self.timeouts().data_source_provision,
@@ -161,12 +161,12 @@ impl Scene {
     }
 
     /// Waits until a claim has a volume.
-    pub(crate) async fn bound(&self, claim: &str, limit: Duration) -> Done<(Claim, PersistentVolume)> {
+    pub(crate) async fn bound(&self, claim: &str, limit: Duration) -> Done<(Pvc, PersistentVolume)> {
         let what = format!("claim {claim} is bound");
         let found = self.until(&what, limit, || async {
             let claim = self.existing_claim(claim).await?;
             Ok(match (claim.phase, &claim.given_up) {
-                (ClaimPhase::Bound, _) => Seen::There(claim),
+                (PvcPhase::Bound, _) => Seen::There(claim),
                 (_, Some(why)) => Seen::Never(why.clone()),
                 (phase, None) => {
                     Seen::NotYet(format!("it is {phase:?}{}", self.telling_event(&claim.spec.name).await?))
@@ -179,12 +179,12 @@ impl Scene {
     }
 
     /// A claim that the test has made.
-    pub(crate) async fn existing_claim(&self, name: &str) -> Done<Claim> {
+    pub(crate) async fn existing_claim(&self, name: &str) -> Done<Pvc> {
         self.cluster().claim(name).await?.ok_or_else(|| Stop::broken(format!("claim {name} is gone")))
     }
 
     /// The PersistentVolume of a claim that is bound.
-    pub(crate) async fn volume_behind(&self, claim: &Claim) -> Done<PersistentVolume> {
+    pub(crate) async fn volume_behind(&self, claim: &Pvc) -> Done<PersistentVolume> {
         let name = claim.volume.as_deref().unwrap_or_default();
         let volume = self.cluster().volume(name).await?;
         volume.ok_or_else(|| {
@@ -193,9 +193,9 @@ impl Scene {
     }
 
     /// Deletes a claim, and waits until its volume is gone as well if that is to be deleted.
-    pub(crate) async fn delete_claim(&self, name: &str, limit: Duration) -> Done {
+    pub(crate) async fn delete_pvc(&self, name: &str, limit: Duration) -> Done {
         let claim = self.existing_claim(name).await?;
-        self.cluster().delete_claim(name).await?;
+        self.cluster().delete_pvc(name).await?;
         self.claim_gone(name, limit).await?;
         match claim.volume {
             Some(volume) => self.volume_gone(&volume, limit).await,
@@ -252,8 +252,8 @@ impl Scene {
     pub(crate) async fn provisions(
         &self,
         class: &StorageClass,
-        spec: &ClaimSpec,
-    ) -> Done<(Claim, PersistentVolume)> {
+        spec: &PvcSpec,
+    ) -> Done<(Pvc, PersistentVolume)> {
         let volume = self.claim(spec, class).await?;
         if class.binding == BindingMode::WaitForFirstConsumer {
             self.run(self.pod(&[&volume])).await?.delete().await?;
@@ -298,8 +298,8 @@ impl Scene {
     }
 
     /// A claim that begins as a copy.
-    pub(crate) fn copy_spec(&self, class: &StorageClass, source: DataSource) -> ClaimSpec {
-        ClaimSpec { source: Some(source), ..self.claim_spec(class) }
+    pub(crate) fn copy_spec(&self, class: &StorageClass, source: DataSource) -> PvcSpec {
+        PvcSpec { source: Some(source), ..self.claim_spec(class) }
     }
 }
 

@@ -1,6 +1,6 @@
 use csi_driver_definitions::Capability;
 
-use crate::cluster::{AccessMode, ClaimSpec, Done, FsGroupPolicy, PodSpec};
+use crate::cluster::{AccessMode, Done, FsGroupPolicy, PodSpec, PvcSpec};
 use crate::pattern;
 use crate::scene::{RunningPod, Scene, failed, path_of};
 use crate::test;
@@ -129,7 +129,7 @@ impl Case {
         let class = scene.class().await?;
         let mut spec = scene.claim_spec(&class);
         if self.one_pod {
-            spec = ClaimSpec { access_modes: vec![AccessMode::ReadWriteOncePod], ..spec };
+            spec = PvcSpec { access_modes: vec![AccessMode::ReadWriteOncePod], ..spec };
         }
         let volume = scene.claim(&spec, &class).await?;
         let pod =

@@ -2,7 +2,7 @@ use csi_driver_definitions::Capability;
 use csi_harness::text::size::sized;
 
 use crate::cluster::{
-    AccessMode, BindingMode, ClaimSpec, DataSource, Done, PersistentVolume, ReclaimPolicy, StorageClass,
+    AccessMode, BindingMode, DataSource, Done, PersistentVolume, PvcSpec, ReclaimPolicy, StorageClass,
 };
 use crate::pattern;
 use crate::scene::{Content, Scene, Volume, all, failed, path_of};
@@ -187,7 +187,7 @@ test! {
     }
     async |scene| {
         let source = Source::of_claim(scene).await?;
-        let copies: Vec<ClaimSpec> = (0..CLONES).map(|_| source.copy(scene)).collect();
+        let copies: Vec<PvcSpec> = (0..CLONES).map(|_| source.copy(scene)).collect();
         all(copies.iter().map(|copy| source.is_in(scene, copy))).await?;
         Ok(())
     }
@@ -207,7 +207,7 @@ test! {
         let path = path_of(0);
         let one = scene.run(scene.pod(&[&first])).await?;
         let made = scene.volume_behind(&scene.existing_claim(&first_spec.name).await?).await?;
-        let second_spec = ClaimSpec {
+        let second_spec = PvcSpec {
             name: scene.name("claim"),
             class: String::new(),
             volume: Some(scene.name("volume")),
@@ -221,7 +221,7 @@ test! {
             ..made
         };
         scene.cluster().create_volume(&second).await?;
-        scene.cluster().create_claim(&second_spec).await?;
+        scene.cluster().create_pvc(&second_spec).await?;
         scene.bound(&second_spec.name, scene.timeouts().claim_bound).await?;
         let mut spec = scene.pod(&[&Volume::of_claim(&second_spec.name, false)]);
         spec.node = Some(one.node.clone());
@@ -232,23 +232,23 @@ test! {
         two.delete().await?;
         one.holds(&path, false, &content).await?;
         one.delete().await?;
-        scene.cluster().delete_claim(&second_spec.name).await?;
+        scene.cluster().delete_pvc(&second_spec.name).await?;
         scene.cluster().delete_volume(&second.name).await
     }
 }
 
 /// A claim of this suite: it asks for ReadWriteOnce, whatever the definition requires.
-fn plain_claim(scene: &Scene, class: &StorageClass) -> ClaimSpec {
-    ClaimSpec { access_modes: vec![AccessMode::ReadWriteOnce], ..scene.claim_spec(class) }
+fn plain_claim(scene: &Scene, class: &StorageClass) -> PvcSpec {
+    PvcSpec { access_modes: vec![AccessMode::ReadWriteOnce], ..scene.claim_spec(class) }
 }
 
-fn for_many_readers(spec: ClaimSpec) -> ClaimSpec {
-    ClaimSpec { access_modes: vec![AccessMode::ReadOnlyMany], ..spec }
+fn for_many_readers(spec: PvcSpec) -> PvcSpec {
+    PvcSpec { access_modes: vec![AccessMode::ReadOnlyMany], ..spec }
 }
 
 /// A volume goes with its claim, unless it is to be retained.
 async fn goes_with_claim(scene: &Scene, claim: &str, volume: &PersistentVolume) -> Done {
-    scene.delete_claim(claim, scene.timeouts().pv_delete_slow).await?;
+    scene.delete_pvc(claim, scene.timeouts().pv_delete_slow).await?;
     scene.volume_gone(&volume.name, scene.timeouts().pv_delete_slow).await
 }
 
@@ -284,16 +284,16 @@ impl Source {
         Ok(Source { source: DataSource::Snapshot(snapshot.spec.name), ..of_claim })
     }
 
-    fn copy(&self, scene: &Scene) -> ClaimSpec {
-        ClaimSpec { source: Some(self.source.clone()), ..plain_claim(scene, &self.class) }
+    fn copy(&self, scene: &Scene) -> PvcSpec {
+        PvcSpec { source: Some(self.source.clone()), ..plain_claim(scene, &self.class) }
     }
 
     /// A claim that is made from it is what it asks for, holds the same, and goes again.
-    async fn is_in(&self, scene: &Scene, copy: &ClaimSpec) -> Done {
+    async fn is_in(&self, scene: &Scene, copy: &PvcSpec) -> Done {
         let (_, made) = if self.class.binding == BindingMode::Immediate {
             scene.provisions(&self.class, copy).await?
         } else {
-            scene.cluster().create_claim(copy).await?;
+            scene.cluster().create_pvc(copy).await?;
             let volume = Volume::of_claim(&copy.name, self.volume.block);
             scene.run_within(scene.pod(&[&volume]), scene.timeouts().pod_start_slow).await?.delete().await?;
             scene.bound(&copy.name, scene.timeouts().claim_provision).await?

@@ -41,7 +41,7 @@ test! {
         };
         let loaded = scene.load(mode, BOUND_LIMIT).await?;
         let since = Instant::now();
-        all(loaded.iter().map(|one| scene.delete_claim(&one.claim, GONE_LIMIT))).await?;
+        all(loaded.iter().map(|one| scene.delete_pvc(&one.claim, GONE_LIMIT))).await?;
         let took_s = since.elapsed().as_secs_f64();
         scene.note(format!("{} volumes are deleted in {took_s:.3} s", loaded.len()));
         Ok(())

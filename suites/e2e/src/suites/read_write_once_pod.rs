@@ -3,7 +3,7 @@ use std::time::Duration;
 use csi_driver_definitions::Capability;
 use csi_harness::prelude::Stop;
 
-use crate::cluster::{AccessMode, ClaimSpec, PodPhase, PodSpec};
+use crate::cluster::{AccessMode, PodPhase, PodSpec, PvcSpec};
 use crate::pattern;
 use crate::scene::Seen;
 use crate::test;
@@ -46,7 +46,7 @@ test! {
     async |scene| {
         let class = scene.class().await?;
         let access_modes = vec![AccessMode::ReadWriteOncePod];
-        let spec = ClaimSpec { access_modes, ..scene.claim_spec(&class) };
+        let spec = PvcSpec { access_modes, ..scene.claim_spec(&class) };
         let volume = scene.claim(&spec, &class).await?;
         let first = scene.run(scene.pod(&[&volume])).await?;
 

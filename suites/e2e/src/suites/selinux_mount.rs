@@ -1,6 +1,6 @@
 use csi_driver_definitions::Capability;
 
-use crate::cluster::{AccessMode, ClaimSpec, Done, Feature, PodSpec, SeLinuxChangePolicy};
+use crate::cluster::{AccessMode, Done, Feature, PodSpec, PvcSpec, SeLinuxChangePolicy};
 use crate::pattern;
 use crate::scene::{Scene, failed, path_of};
 use crate::test;
@@ -71,7 +71,7 @@ async fn has_context(
     expected: bool,
 ) -> Done {
     let class = scene.class().await?;
-    let spec = ClaimSpec { access_modes: vec![access_mode], ..scene.claim_spec(&class) };
+    let spec = PvcSpec { access_modes: vec![access_mode], ..scene.claim_spec(&class) };
     let volume = scene.claim(&spec, &class).await?;
     let level = Some(LEVEL.to_owned());
     let pod = PodSpec { selinux_level: level, selinux_policy: policy, ..scene.pod(&[&volume]) };

@@ -88,7 +88,7 @@ test! {
 
         // Some systems want the snapshot to go first, and others the copy.
         scene.cluster().delete_pod(&pod.name, false).await?;
-        scene.cluster().delete_claim(&restored_spec.name).await?;
+        scene.cluster().delete_pvc(&restored_spec.name).await?;
         ends(scene, &snapshot).await?;
         scene.pod_gone(&pod.name).await
     }

@@ -57,7 +57,7 @@ test! {
             actual: format!("{throughput:.3}"),
         );
         for one in &loaded {
-            scene.delete_claim(&one.claim, GONE_LIMIT).await?;
+            scene.delete_pvc(&one.claim, GONE_LIMIT).await?;
         }
         Ok(())
     }

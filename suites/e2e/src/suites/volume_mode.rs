@@ -1,7 +1,7 @@
 use csi_driver_definitions::Capability;
 use tokio::time::Instant;
 
-use crate::cluster::{BindingMode, ClaimPhase, Feature, PodPhase, VolumeMode};
+use crate::cluster::{BindingMode, Feature, PodPhase, PvcPhase, VolumeMode};
 use crate::pattern;
 use crate::scene::{Seen, Volume, failed};
 use crate::test;
@@ -30,10 +30,10 @@ test! {
         class.binding = BindingMode::Immediate;
         scene.cluster().create_storage_class(&class).await?;
         let spec = scene.claim_spec(&class);
-        scene.cluster().create_claim(&spec).await?;
+        scene.cluster().create_pvc(&spec).await?;
         scene.until("making a block volume is rejected", scene.timeouts().claim_provision, || async {
             let claim = scene.existing_claim(&spec.name).await?;
-            if claim.phase == ClaimPhase::Bound {
+            if claim.phase == PvcPhase::Bound {
                 return Ok(Seen::Never("the claim is bound".to_owned()));
             }
             let events = scene.cluster().events(&spec.name).await?;

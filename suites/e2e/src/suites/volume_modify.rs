@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::cluster::{AttributesClass, ClaimSpec, Done, Feature, ReclaimPolicy, StorageClass};
+use crate::cluster::{AttributesClass, Done, Feature, PvcSpec, ReclaimPolicy, StorageClass};
 use crate::pattern;
 use crate::scene::{Content, RunningPod, Scene, Seen, path_of};
 use crate::test;
@@ -102,7 +102,7 @@ test! {
         // A volume that is retained would refer to it for ever.
         let class = StorageClass { reclaim: ReclaimPolicy::Delete, ..scene.class_copy()? };
         scene.cluster().create_storage_class(&class).await?;
-        let spec = ClaimSpec { attributes_class: Some(name.clone()), ..scene.claim_spec(&class) };
+        let spec = PvcSpec { attributes_class: Some(name.clone()), ..scene.claim_spec(&class) };
         let volume = scene.claim(&spec, &class).await?;
         let pod = scene.run(scene.pod(&[&volume])).await?;
         scene.cluster().delete_attributes_class(name).await?;
@@ -112,7 +112,7 @@ test! {
         })
         .await?;
         pod.delete().await?;
-        scene.delete_claim(&spec.name, scene.timeouts().pv_delete).await?;
+        scene.delete_pvc(&spec.name, scene.timeouts().pv_delete).await?;
         scene.until("the class goes when nothing refers to it", PROTECTION_LIMIT, || async {
             Ok(match scene.cluster().attributes_class_finalizers(name).await? {
                 None => Seen::There(()),
@@ -135,7 +135,7 @@ impl Used<'_> {
     async fn new<'a>(scene: &'a Scene, attributes: Option<&AttributesClass>) -> Done<Used<'a>> {
         let class = scene.class().await?;
         let attributes_class = attributes.map(|attributes| attributes.name.clone());
-        let spec = ClaimSpec { attributes_class, ..scene.claim_spec(&class) };
+        let spec = PvcSpec { attributes_class, ..scene.claim_spec(&class) };
         let volume = scene.claim(&spec, &class).await?;
         let (pod, content) = (scene.run(scene.pod(&[&volume])).await?, scene.content());
         pod.write(&path_of(0), volume.block, &content).await?;

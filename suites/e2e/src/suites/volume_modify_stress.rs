@@ -1,4 +1,4 @@
-use crate::cluster::{AttributesClass, ClaimSpec, Done, Feature};
+use crate::cluster::{AttributesClass, Done, Feature, PvcSpec};
 use crate::pattern;
 use crate::scene::{Scene, all, positive};
 use crate::test;
@@ -60,7 +60,7 @@ async fn at_once(scene: &Scene, attributes: &AttributesClass, created_with: bool
     let class = scene.class().await?;
     let in_use = all((0..pods).map(async |_| {
         let attributes_class = created_with.then(|| attributes.name.clone());
-        let spec = ClaimSpec { attributes_class, ..scene.claim_spec(&class) };
+        let spec = PvcSpec { attributes_class, ..scene.claim_spec(&class) };
         let volume = scene.claim(&spec, &class).await?;
         Ok((spec.name, scene.run(scene.pod(&[&volume])).await?))
     }));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use csi_driver_definitions::{Capability, DriverDefinition};
 use csi_suite_e2e::cluster::Node;
-use csi_suite_e2e::local::LocalClusters;
+use csi_suite_e2e::emulated_cluster::EmulatedClusters;
 use csi_suite_e2e::plan::{Instance, instances};
 use csi_suite_e2e::view::{Unmet, View};
 
@@ -29,7 +29,7 @@ fn find<'a>(all: &'a [Instance], id: &str) -> &'a Instance {
 
 /// Why it is certain to skip without a cluster.
 fn skipped(instance: &Instance, definition: &DriverDefinition, nodes: usize) -> Option<String> {
-    match instance.unmet(definition, None, &LocalClusters::view(nodes)) {
+    match instance.unmet(definition, None, &EmulatedClusters::view(nodes)) {
         Some(Unmet::Skips(why)) => Some(why),
         Some(Unmet::Depends(_)) | None => None,
     }
@@ -142,7 +142,7 @@ fn what_a_driver_lacks_is_the_reason_of_a_skip() {
 fn the_plan_knows_what_a_cluster_that_is_played_never_has_and_what_only_the_driver_knows() {
     let definition = everything();
     let all = instances(&definition);
-    let unmet = |id: &str| find(&all, id).unmet(&definition, None, &LocalClusters::view(2));
+    let unmet = |id: &str| find(&all, id).unmet(&definition, None, &EmulatedClusters::view(2));
     for (id, words) in [
         (
             "volumemode/dynamic-pv-block-volmode:should-fail-to-use-a-volume-in-a-pod-with-mismatched-mode",
@@ -166,7 +166,7 @@ fn the_plan_knows_what_a_cluster_that_is_played_never_has_and_what_only_the_driv
         "snapshotmetadata/snapshotmetadata:should-return-allocated-blocks",
     ] {
         let Some(found) = all.iter().find(|one| one.id == id) else { continue };
-        let unmet = found.unmet(&definition, None, &LocalClusters::view(2));
+        let unmet = found.unmet(&definition, None, &EmulatedClusters::view(2));
         assert!(matches!(&unmet, Some(Unmet::Depends(_))), "{id}: {unmet:?}");
     }
     // The segments that nodes are in are known of a cluster.
@@ -176,7 +176,7 @@ fn the_plan_knows_what_a_cluster_that_is_played_never_has_and_what_only_the_driv
         volume_limit: None,
     };
     let nodes = vec![node("a", "1"), node("b", "1")];
-    let view = View { nodes: Some(nodes), ..LocalClusters::view(2) };
+    let view = View { nodes: Some(nodes), ..EmulatedClusters::view(2) };
     let spare = "topology/dynamic-pv-immediate-binding:should-fail-to-schedule-a-pod-which-has-topologies-that-conflict-with-allowedtopologies";
     let unmet = find(&all, spare).unmet(&definition, None, &view);
     assert!(matches!(&unmet, Some(Unmet::Skips(why)) if why.contains("needs 2 segments")), "{unmet:?}");

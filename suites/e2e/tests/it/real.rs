@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::prelude::Stop;
-use csi_suite_e2e::cluster::{AccessMode, ClaimSpec, Cluster, Pairs, StorageClass, VolumeMode};
-use csi_suite_e2e::real::api::Server;
-use csi_suite_e2e::real::connect::Connection;
-use csi_suite_e2e::real::discovery::Discovered;
-use csi_suite_e2e::real::{Real, RealClusters, Settings};
+use csi_suite_e2e::cluster::{AccessMode, Cluster, Pairs, PvcSpec, StorageClass, VolumeMode};
+use csi_suite_e2e::kube_cluster::api::Server;
+use csi_suite_e2e::kube_cluster::connect::Connection;
+use csi_suite_e2e::kube_cluster::discovery::Discovered;
+use csi_suite_e2e::kube_cluster::{KubeCluster, KubeClusters, Settings};
 use kube::Client;
 use serde_json::json;
 
@@ -85,12 +85,12 @@ fn settings() -> Settings {
     }
 }
 
-async fn clusters(api: &Api) -> RealClusters {
-    RealClusters::new(found(api).await, settings(), LIMIT, |_| {})
+async fn clusters(api: &Api) -> KubeClusters {
+    KubeClusters::new(found(api).await, settings(), LIMIT, |_| {})
 }
 
 /// The namespace of a test.
-async fn namespace(api: &Api) -> Arc<Real> {
+async fn namespace(api: &Api) -> Arc<KubeCluster> {
     Arc::new(clusters(api).await.namespace(RUN, NAMESPACE))
 }
 
@@ -98,14 +98,14 @@ fn class(name: &str) -> StorageClass {
     StorageClass { name: name.to_owned(), provisioner: DRIVER.to_owned(), ..StorageClass::default() }
 }
 
-fn claim(name: &str, class: &str) -> ClaimSpec {
-    ClaimSpec {
+fn claim(name: &str, class: &str) -> PvcSpec {
+    PvcSpec {
         name: name.to_owned(),
         class: class.to_owned(),
         access_modes: vec![AccessMode::ReadWriteOnce],
         mode: VolumeMode::Filesystem,
         request_bytes: 1 << 30,
-        ..ClaimSpec::default()
+        ..PvcSpec::default()
     }
 }
 
@@ -118,9 +118,9 @@ fn broken(stop: Stop) -> String {
 }
 
 /// A namespace with a class and a claim that is bound.
-async fn with_claim(api: &Api) -> Arc<Real> {
+async fn with_claim(api: &Api) -> Arc<KubeCluster> {
     let real = namespace(api).await;
     real.create_storage_class(&class("class-0")).await.unwrap();
-    real.create_claim(&claim("claim-0", "class-0")).await.unwrap();
+    real.create_pvc(&claim("claim-0", "class-0")).await.unwrap();
     real
 }

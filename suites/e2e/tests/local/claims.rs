@@ -4,8 +4,8 @@ use csi_harness::prelude::{CheckResult, Cx};
 use csi_harness::results::outcome::Halt;
 use csi_mock_driver::Config;
 use csi_proto::v1;
-use csi_suite_e2e::cluster::{AccessMode, ClaimPhase, ClaimSpec, Cluster as _, VolumePhase};
-use csi_suite_e2e::local::Local;
+use csi_suite_e2e::cluster::{AccessMode, Cluster as _, PvcPhase, PvcSpec, VolumePhase};
+use csi_suite_e2e::emulated_cluster::EmulatedCluster;
 use tokio::sync::watch;
 
 use crate::stage::{Test, claim, class, on_mock, on_mock_interrupted, on_mock_paused};
@@ -17,25 +17,25 @@ pub(crate) const TESTS: &[Test] = &[
     ("an_interruption_undoes_what_is_under_way", an_interruption_undoes_what_is_under_way),
 ];
 
-fn spec(class: &str) -> ClaimSpec {
-    ClaimSpec {
+fn spec(class: &str) -> PvcSpec {
+    PvcSpec {
         name: "claim".to_owned(),
         class: class.to_owned(),
         access_modes: vec![AccessMode::ReadWriteOnce],
         request_bytes: 1 << 20,
-        ..ClaimSpec::default()
+        ..PvcSpec::default()
     }
 }
 
 fn a_claim_gets_a_volume_that_goes_with_it() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
         let bound = claim(&local, spec(&class.name)).await;
         let volume = local.volume(bound.volume.as_deref().unwrap()).await?.unwrap();
-        assert_eq!((bound.phase, volume.phase), (ClaimPhase::Bound, VolumePhase::Bound));
+        assert_eq!((bound.phase, volume.phase), (PvcPhase::Bound, VolumePhase::Bound));
         assert!(bound.capacity_bytes >= 1 << 20 && volume.capacity_bytes == bound.capacity_bytes);
         assert!(volume.attributes.contains_key("storage.kubernetes.io/csiProvisionerIdentity"));
-        local.delete_claim("claim").await?;
+        local.delete_pvc("claim").await?;
         while local.volume(&volume.name).await?.is_some() {
             local.changed().await;
         }
@@ -51,9 +51,9 @@ fn a_claim_gets_a_volume_that_goes_with_it() {
 }
 
 fn a_driver_that_says_no_for_long_is_given_up() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
-        let no = claim(&local, ClaimSpec { request_bytes: i64::MAX, ..spec(&class.name) }).await;
+        let no = claim(&local, PvcSpec { request_bytes: i64::MAX, ..spec(&class.name) }).await;
         let why = no.given_up.unwrap();
         assert!(why.contains("CreateVolume failed: OUT_OF_RANGE") && why.contains(" calls for "), "{why}");
         let events = local.events("claim").await?;
@@ -66,7 +66,7 @@ fn a_driver_that_says_no_for_long_is_given_up() {
 }
 
 fn what_is_asked_for_after_minutes_only() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
         let no = claim(&local, spec(&class.name)).await;
         assert!(no.given_up.is_some_and(|why| why.contains("CreateVolume failed: INVALID_ARGUMENT")));
@@ -81,10 +81,10 @@ fn what_is_asked_for_after_minutes_only() {
 const UNDER_WAY: usize = 5;
 
 fn an_interruption_undoes_what_is_under_way() {
-    async fn body(local: Local, cx: Cx, interrupt: watch::Sender<Halt>) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx, interrupt: watch::Sender<Halt>) -> CheckResult {
         let class = class(&local, &cx).await;
         for number in 0..UNDER_WAY {
-            local.create_claim(&ClaimSpec { name: format!("claim-{number}"), ..spec(&class.name) }).await?;
+            local.create_pvc(&PvcSpec { name: format!("claim-{number}"), ..spec(&class.name) }).await?;
         }
         // They are made, and nobody was told.
         while cx.call(v1::ListVolumesRequest::default()).setup("the volumes").await?.entries.len() < UNDER_WAY

@@ -2,10 +2,10 @@
 
 use csi_harness::prelude::{CheckResult, Cx, Stop};
 use csi_suite_e2e::cluster::{
-    AccessMode, AttributesClass, ClaimPhase, ClaimSpec, Cluster as _, DataSource, GroupSnapshotOrigin,
-    GroupSnapshotSpec, Pairs, ReclaimPolicy, SnapshotClass, SnapshotOrigin, SnapshotSpec, VolumeMode,
+    AccessMode, AttributesClass, Cluster as _, DataSource, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs,
+    PvcPhase, PvcSpec, ReclaimPolicy, SnapshotClass, SnapshotOrigin, SnapshotSpec, VolumeMode,
 };
-use csi_suite_e2e::local::Local;
+use csi_suite_e2e::emulated_cluster::EmulatedCluster;
 
 use crate::pods::{claim_spec, exec, pod_spec};
 use crate::stage::{FLAGS, Test, claim, class, delete_pod, on_hostpath, on_mock, started};
@@ -28,7 +28,7 @@ fn snapshot_class(cx: &Cx) -> SnapshotClass {
 }
 
 fn a_snapshot_becomes_a_volume() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
         let source = claim_spec(&class.name, VolumeMode::Filesystem);
         claim(&local, source.clone()).await;
@@ -47,13 +47,13 @@ fn a_snapshot_becomes_a_volume() {
             ("restored", DataSource::Snapshot("snapshot".to_owned())),
             ("cloned", DataSource::Claim("claim".to_owned())),
         ] {
-            let spec = ClaimSpec {
+            let spec = PvcSpec {
                 name: name.to_owned(),
                 source: Some(source),
                 ..claim_spec(&class.name, VolumeMode::Filesystem)
             };
             let copy = claim(&local, spec).await;
-            assert_eq!(copy.phase, ClaimPhase::Bound, "{copy:?}");
+            assert_eq!(copy.phase, PvcPhase::Bound, "{copy:?}");
             let mut pod = pod_spec(name, VolumeMode::Filesystem, false);
             pod.volumes[0].source =
                 csi_suite_e2e::cluster::VolumeSource::Claim { name: name.to_owned(), read_only: false };
@@ -69,15 +69,15 @@ fn a_snapshot_becomes_a_volume() {
 }
 
 fn a_claim_grows_in_use_and_out_of_use() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let mut class = class(&local, &cx).await;
         class.name = "image".to_owned();
         class.parameters = [("backend".to_owned(), "image".to_owned())].into();
         class.parameters.insert("csi.storage.k8s.io/fstype".to_owned(), "xfs".to_owned());
         local.create_storage_class(&class).await?;
-        let spec = ClaimSpec { request_bytes: 320 << 20, ..claim_spec(&class.name, VolumeMode::Filesystem) };
+        let spec = PvcSpec { request_bytes: 320 << 20, ..claim_spec(&class.name, VolumeMode::Filesystem) };
         let made = claim(&local, spec).await;
-        assert_eq!(made.phase, ClaimPhase::Bound, "{made:?}");
+        assert_eq!(made.phase, PvcPhase::Bound, "{made:?}");
         local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
         started(&local, "pod").await?;
         grown(&local, 400 << 20).await?;
@@ -86,7 +86,7 @@ fn a_claim_grows_in_use_and_out_of_use() {
         while local.is_attached(made.volume.as_deref().unwrap()).await? {
             local.changed().await;
         }
-        local.resize_claim("claim", 480 << 20).await?;
+        local.resize_pvc("claim", 480 << 20).await?;
         let conditions = async || Ok::<_, Stop>(local.claim("claim").await?.unwrap().conditions);
         while !conditions().await?.contains(&"FileSystemResizePending".to_owned()) {
             local.changed().await;
@@ -107,8 +107,8 @@ fn a_claim_grows_in_use_and_out_of_use() {
     assert_eq!(expansions, ["ControllerExpandVolume", "NodeExpandVolume"].repeat(2));
 }
 
-async fn grown(local: &Local, bytes: i64) -> CheckResult {
-    local.resize_claim("claim", bytes).await?;
+async fn grown(local: &EmulatedCluster, bytes: i64) -> CheckResult {
+    local.resize_pvc("claim", bytes).await?;
     loop {
         let claim = local.claim("claim").await?.unwrap();
         assert_eq!(claim.given_up, None);
@@ -120,11 +120,11 @@ async fn grown(local: &Local, bytes: i64) -> CheckResult {
 }
 
 fn a_group_goes_with_one_call() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
         let labels: Pairs = [("app".to_owned(), "one".to_owned())].into();
         for name in ["first", "second"] {
-            let spec = ClaimSpec {
+            let spec = PvcSpec {
                 name: name.to_owned(),
                 labels: labels.clone(),
                 ..claim_spec(&class.name, VolumeMode::Filesystem)
@@ -157,7 +157,7 @@ fn a_group_goes_with_one_call() {
 }
 
 fn a_claim_gets_another_class_of_attributes() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
         for tier in ["silver", "gold"] {
             let parameters = [("tier".to_owned(), tier.to_owned())].into();
@@ -165,7 +165,7 @@ fn a_claim_gets_another_class_of_attributes() {
             let class = AttributesClass { name: tier.to_owned(), driver, parameters };
             local.create_attributes_class(&class).await?;
         }
-        let spec = ClaimSpec {
+        let spec = PvcSpec {
             attributes_class: Some("silver".to_owned()),
             access_modes: vec![AccessMode::ReadWriteOncePod],
             ..claim_spec(&class.name, VolumeMode::Filesystem)

@@ -8,10 +8,10 @@ use csi_harness::prelude::{CheckResult, Cx, Stop};
 use csi_mock_driver::{Config, Defect};
 use csi_proto::redact::STRIPPED;
 use csi_suite_e2e::cluster::{
-    AttributesClass, ClaimSpec, Cluster as _, Pairs, PodPhase, ReclaimPolicy, SnapshotClass, StorageClass,
+    AttributesClass, Cluster as _, Pairs, PodPhase, PvcSpec, ReclaimPolicy, SnapshotClass, StorageClass,
     VolumeMode, VolumeSource,
 };
-use csi_suite_e2e::local::Local;
+use csi_suite_e2e::emulated_cluster::EmulatedCluster;
 
 use crate::pods::{claim_spec, pod_spec};
 use crate::stage::{
@@ -55,7 +55,7 @@ fn naming(secrets: &[&str], namespace: &str, name: &str) -> Pairs {
 }
 
 /// A class of the driver with parameters, made.
-async fn class(local: &Local, cx: &Cx, parameters: Pairs) -> CheckResult<StorageClass> {
+async fn class(local: &EmulatedCluster, cx: &Cx, parameters: Pairs) -> CheckResult<StorageClass> {
     let provisioner = cx.target().info().name.clone();
     let class = StorageClass {
         name: "class".to_owned(),
@@ -69,7 +69,7 @@ async fn class(local: &Local, cx: &Cx, parameters: Pairs) -> CheckResult<Storage
 }
 
 fn each_call_has_the_secret_that_its_class_names() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx, naming(&["secret"], "${pvc.namespace}", "${pvc.name}-creds")).await?;
         let driver = cx.target().info().name.clone();
         let parameters = [("tier".to_owned(), "gold".to_owned())].into();
@@ -79,7 +79,7 @@ fn each_call_has_the_secret_that_its_class_names() {
         local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
         started(&local, "pod").await?;
         local.set_attributes_class("claim", "gold").await?;
-        local.resize_claim("claim", 128 << 20).await?;
+        local.resize_pvc("claim", 128 << 20).await?;
         grown(&local, 128 << 20).await?;
         delete_pod(&local, "pod").await?;
         snapshots(&local, driver).await?;
@@ -132,18 +132,18 @@ fn snapshot_class(driver: String, parameters: Pairs) -> SnapshotClass {
 }
 
 /// A snapshot, and the same again by its id.
-async fn snapshots(local: &Local, driver: String) -> CheckResult {
+async fn snapshots(local: &EmulatedCluster, driver: String) -> CheckResult {
     let parameters = naming(&["snapshotter-secret", "snapshotter-list-secret"], "storage", "creds");
     local.create_snapshot_class(&snapshot_class(driver, parameters)).await?;
     take_snapshots(local, "snapshots").await
 }
 
 fn groups_have_the_secret_that_their_class_names() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let name = "${pvc.annotations['example.com/secret']}";
         let class = class(&local, &cx, naming(&["provisioner-secret"], "storage", name)).await?;
         let labels: Pairs = [("app".to_owned(), "one".to_owned())].into();
-        let spec = ClaimSpec { labels: labels.clone(), ..claim_spec(&class.name, VolumeMode::Filesystem) };
+        let spec = PvcSpec { labels: labels.clone(), ..claim_spec(&class.name, VolumeMode::Filesystem) };
         claim(&local, spec).await;
         let secrets = ["group-snapshotter-secret", "group-snapshotter-get-secret"];
         let parameters = naming(&secrets, "storage", "creds");
@@ -159,8 +159,8 @@ fn groups_have_the_secret_that_their_class_names() {
 }
 
 /// Makes a claim of a class that cannot be used, and waits until that is told.
-async fn refused(local: &Local, class: &StorageClass) -> CheckResult<String> {
-    local.create_claim(&claim_spec(&class.name, VolumeMode::Filesystem)).await?;
+async fn refused(local: &EmulatedCluster, class: &StorageClass) -> CheckResult<String> {
+    local.create_pvc(&claim_spec(&class.name, VolumeMode::Filesystem)).await?;
     loop {
         match local.claim("claim").await {
             Err(Stop::Broken(why)) => return Ok(why),
@@ -171,7 +171,7 @@ async fn refused(local: &Local, class: &StorageClass) -> CheckResult<String> {
 }
 
 fn a_secret_that_is_missing_is_not_the_drivers_fault() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx, naming(&["provisioner-secret"], "storage", "creds")).await?;
         let why = refused(&local, &class).await?;
         assert!(why.contains("there is no Secret storage/creds") && why.contains("--manifest"), "{why}");
@@ -184,7 +184,7 @@ fn a_secret_that_is_missing_is_not_the_drivers_fault() {
 }
 
 fn a_template_without_a_meaning_is_not_the_drivers_fault() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let name = "${pvc.annotations['team']}";
         let class = class(&local, &cx, naming(&["node-stage-secret"], "default", name)).await?;
         let why = refused(&local, &class).await?;
@@ -206,7 +206,7 @@ fn call_log() -> PathBuf {
 }
 
 fn volumes_are_published_again_with_fresh_tokens() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx, Pairs::new()).await?;
         claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
         local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
@@ -231,7 +231,7 @@ fn volumes_are_published_again_with_fresh_tokens() {
     assert_ne!(published[0], published[1], "the tokens are fresh");
 }
 
-async fn pod_comes_and_goes(local: Local, cx: Cx) -> CheckResult {
+async fn pod_comes_and_goes(local: EmulatedCluster, cx: Cx) -> CheckResult {
     let class = class(&local, &cx, Pairs::new()).await?;
     claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
     local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
@@ -253,9 +253,9 @@ fn tokens_in_secrets_are_nowhere_to_be_seen() {
 }
 
 fn a_secret_that_a_driver_sends_back_is_not_told() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx, naming(&["secret"], "default", "wrong")).await?;
-        local.create_claim(&claim_spec(&class.name, VolumeMode::Filesystem)).await?;
+        local.create_pvc(&claim_spec(&class.name, VolumeMode::Filesystem)).await?;
         let told = loop {
             if let Some(event) = local.events("claim").await?.pop() {
                 break event.message;
@@ -271,7 +271,7 @@ fn a_secret_that_a_driver_sends_back_is_not_told() {
 }
 
 fn limits_are_read_again() {
-    async fn body(local: Local, _: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, _: Cx) -> CheckResult {
         let limit = async || CheckResult::Ok(local.nodes().await?.remove(0).volume_limit);
         let first = limit().await?;
         // Each answer has another one.
@@ -287,13 +287,13 @@ fn limits_are_read_again() {
 const READS_LIMITS: &str = "nodeAllocatableUpdatePeriodSeconds: 10";
 
 fn a_pod_fails_on_a_node_that_is_full() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx, Pairs::new()).await?;
         claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
         local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
         started(&local, "pod").await?;
         // It is for as many as there is room for by what the driver tells, which is more than it takes.
-        let spec = ClaimSpec { name: "other".to_owned(), ..claim_spec(&class.name, VolumeMode::Filesystem) };
+        let spec = PvcSpec { name: "other".to_owned(), ..claim_spec(&class.name, VolumeMode::Filesystem) };
         claim(&local, spec).await;
         let mut pod = pod_spec("other", VolumeMode::Filesystem, false);
         pod.volumes[0].source = VolumeSource::Claim { name: "other".to_owned(), read_only: false };
@@ -320,7 +320,7 @@ fn a_pod_fails_on_a_node_that_is_full() {
     // Every volume is where the one node reaches it.
     let nodes = defaults.nodes.iter().take(1).cloned().collect();
     let config = Config { attach_limit: Some(1), nodes, ..defaults };
-    type Body = fn(Local, Cx) -> Pin<Box<dyn Future<Output = CheckResult> + Send>>;
+    type Body = fn(EmulatedCluster, Cx) -> Pin<Box<dyn Future<Output = CheckResult> + Send>>;
     let asked = |body: Body| {
         let played = on_mock_installed_with(&csi_driver(READS_LIMITS), config.clone(), body);
         played.passed().times("NodeGetInfo")
@@ -330,7 +330,7 @@ fn a_pod_fails_on_a_node_that_is_full() {
 }
 
 fn a_node_that_changes_is_told() {
-    async fn body(local: Local, _: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, _: Cx) -> CheckResult {
         local.read_limits_again().await?;
         local.close().await
     }
@@ -352,7 +352,7 @@ fn the_csi_driver_says_what_calls_have() {
 }
 
 fn volumes_that_the_csi_driver_does_not_list_are_refused() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx, Pairs::new()).await?;
         claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
         local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;

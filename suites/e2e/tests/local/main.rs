@@ -12,7 +12,7 @@ mod upstream;
 
 use std::process::ExitCode;
 
-use csi_suite_e2e::local::sandbox;
+use csi_suite_e2e::emulated_cluster::sandbox;
 use libtest_mimic::{Arguments, Trial};
 
 fn main() -> ExitCode {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use csi_harness::prelude::{CheckResult, Cx};
 use csi_suite_e2e::cluster::{
-    AccessMode, ClaimSpec, Cluster as _, Container, Output, PodPhase, PodSpec, PodVolume, VolumeDevice,
+    AccessMode, Cluster as _, Container, Output, PodPhase, PodSpec, PodVolume, PvcSpec, VolumeDevice,
     VolumeMode, VolumeMount, VolumeSource,
 };
-use csi_suite_e2e::local::Local;
+use csi_suite_e2e::emulated_cluster::EmulatedCluster;
 
 use crate::stage::{FLAGS, Test, claim, class, delete_pod, on_hostpath, on_mock, started};
 
@@ -19,14 +19,14 @@ pub(crate) const TESTS: &[Test] = &[
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-pub(crate) fn claim_spec(class: &str, mode: VolumeMode) -> ClaimSpec {
-    ClaimSpec {
+pub(crate) fn claim_spec(class: &str, mode: VolumeMode) -> PvcSpec {
+    PvcSpec {
         name: "claim".to_owned(),
         class: class.to_owned(),
         access_modes: vec![AccessMode::ReadWriteOnce],
         request_bytes: 64 << 20,
         mode,
-        ..ClaimSpec::default()
+        ..PvcSpec::default()
     }
 }
 
@@ -48,12 +48,12 @@ pub(crate) fn pod_spec(name: &str, mode: VolumeMode, read_only: bool) -> PodSpec
     }
 }
 
-pub(crate) async fn exec(local: &Local, pod: &str, script: &str) -> CheckResult<Output> {
+pub(crate) async fn exec(local: &EmulatedCluster, pod: &str, script: &str) -> CheckResult<Output> {
     local.exec(pod, "main", script, LIMIT).await
 }
 
 fn pods_share_a_directory() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
         claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
         local.create_pod(&pod_spec("first", VolumeMode::Filesystem, false)).await?;
@@ -92,7 +92,7 @@ fn pods_share_a_directory() {
 }
 
 fn a_pod_sees_a_device() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
         claim(&local, claim_spec(&class.name, VolumeMode::Block)).await;
         let mut spec = pod_spec("pod", VolumeMode::Block, false);
@@ -118,7 +118,7 @@ fn a_pod_sees_a_device() {
 }
 
 fn what_mounts_nothing_runs_no_command() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
         claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
         local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;

@@ -3,9 +3,9 @@
 use csi_harness::prelude::{CheckResult, Cx};
 use csi_mock_driver::Config;
 use csi_suite_e2e::cluster::{
-    AttributesClass, ClaimSpec, Cluster as _, Pairs, ReclaimPolicy, SnapshotClass, VolumeMode,
+    AttributesClass, Cluster as _, Pairs, PvcSpec, ReclaimPolicy, SnapshotClass, VolumeMode,
 };
-use csi_suite_e2e::local::Local;
+use csi_suite_e2e::emulated_cluster::EmulatedCluster;
 
 use crate::pods::{claim_spec, pod_spec};
 use crate::stage::{
@@ -56,7 +56,7 @@ fn goes_on_after(method: &str) {
 }
 
 /// Everything that a volume can go through.
-async fn life(local: Local, cx: Cx) -> CheckResult {
+async fn life(local: EmulatedCluster, cx: Cx) -> CheckResult {
     let class = class(&local, &cx).await;
     while local.capacities(&class.name).await?.is_empty() {
         local.changed().await;
@@ -66,12 +66,12 @@ async fn life(local: Local, cx: Cx) -> CheckResult {
     let gold = AttributesClass { name: "gold".to_owned(), driver: driver.clone(), parameters };
     local.create_attributes_class(&gold).await?;
     let labels: Pairs = [("app".to_owned(), "one".to_owned())].into();
-    let spec = ClaimSpec { labels: labels.clone(), ..claim_spec(&class.name, VolumeMode::Filesystem) };
+    let spec = PvcSpec { labels: labels.clone(), ..claim_spec(&class.name, VolumeMode::Filesystem) };
     claim(&local, spec).await;
     local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
     started(&local, "pod").await?;
     local.set_attributes_class("claim", "gold").await?;
-    local.resize_claim("claim", 128 << 20).await?;
+    local.resize_pvc("claim", 128 << 20).await?;
     grown(&local, 128 << 20).await?;
     delete_pod(&local, "pod").await?;
     let snapshots = SnapshotClass {

@@ -7,7 +7,7 @@ use csi_suite_e2e::cluster::{
     AccessMode, BindingMode, Cluster as _, Pairs, PodPhase, PodVolume, StorageClass, VolumeMode, VolumeMount,
     VolumeSource,
 };
-use csi_suite_e2e::local::Local;
+use csi_suite_e2e::emulated_cluster::EmulatedCluster;
 
 use crate::pods::{claim_spec, exec, pod_spec};
 use crate::stage::{FLAGS, Test, claim, class, delete_pod, on_hostpath, on_hostpath_within, started};
@@ -22,7 +22,7 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 fn sub_paths_stay_in_the_volume() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
         claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
         let mut pod = pod_spec("pod", VolumeMode::Filesystem, false);
@@ -58,7 +58,7 @@ fn sub_paths_stay_in_the_volume() {
 }
 
 fn files_are_handed_over_to_the_group() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let mut class = class(&local, &cx).await;
         class.name = "typed".to_owned();
         class.parameters = [("csi.storage.k8s.io/fstype".to_owned(), "ext4".to_owned())].into();
@@ -83,7 +83,7 @@ fn files_are_handed_over_to_the_group() {
 }
 
 fn volumes_live_as_long_as_their_pod() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let late = StorageClass {
             name: "late".to_owned(),
             provisioner: cx.target().info().name.clone(),
@@ -128,7 +128,7 @@ fn volumes_live_as_long_as_their_pod() {
 }
 
 fn kubelet_takes_up_what_it_finds() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let class = class(&local, &cx).await;
         claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
         for name in ["stays", "goes"] {
@@ -159,7 +159,12 @@ fn kubelet_takes_up_what_it_finds() {
 }
 
 /// Lets a pod go by force while kubelet is stopped, does something to the file that kubelet would read, and starts it.
-async fn orphaned(local: &Local, cx: &Cx, mode: VolumeMode, spoil: fn(&Path)) -> CheckResult<String> {
+async fn orphaned(
+    local: &EmulatedCluster,
+    cx: &Cx,
+    mode: VolumeMode,
+    spoil: fn(&Path),
+) -> CheckResult<String> {
     let class = class(local, cx).await;
     claim(local, claim_spec(&class.name, mode)).await;
     local.create_pod(&pod_spec("pod", mode, false)).await?;
@@ -185,7 +190,7 @@ async fn orphaned(local: &Local, cx: &Cx, mode: VolumeMode, spoil: fn(&Path)) ->
 }
 
 fn kubelet_takes_down_devices_that_it_finds() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         orphaned(&local, &cx, VolumeMode::Block, |_| ()).await?;
         local.close().await
     }
@@ -195,7 +200,7 @@ fn kubelet_takes_down_devices_that_it_finds() {
 }
 
 fn kubelet_makes_no_call_for_what_it_cannot_read() {
-    async fn body(local: Local, cx: Cx) -> CheckResult {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
         let target = orphaned(&local, &cx, VolumeMode::Filesystem, |data| {
             std::fs::write(data, "{\"specVolID\":").unwrap();
         });

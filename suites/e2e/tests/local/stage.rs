@@ -18,10 +18,10 @@ use csi_hostpath_driver::HostpathDriver;
 use csi_mock_driver::MockDriver;
 use csi_proto::{Endpoint, Listener};
 use csi_suite_e2e::cluster::{
-    Claim, ClaimPhase, ClaimSpec, Cluster, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, Pod, PodPhase,
+    Cluster, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, Pod, PodPhase, Pvc, PvcPhase, PvcSpec,
     SnapshotOrigin, SnapshotSpec, StorageClass,
 };
-use csi_suite_e2e::local::{Local, LocalClusters, Settings};
+use csi_suite_e2e::emulated_cluster::{EmulatedCluster, EmulatedClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition};
 use csi_suite_e2e::room::Room;
 use csi_test_support::hostpath;
@@ -107,7 +107,7 @@ impl Played {
 const CHECK_MS: u64 = 600_000;
 
 /// Plays on the reference driver; without root it prints that it does not.
-pub(crate) fn on_hostpath<F>(flags: &[&str], body: fn(Local, Cx) -> F) -> Option<Played>
+pub(crate) fn on_hostpath<F>(flags: &[&str], body: fn(EmulatedCluster, Cx) -> F) -> Option<Played>
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
@@ -115,7 +115,11 @@ where
 }
 
 /// The same with so much time.
-pub(crate) fn on_hostpath_within<F>(check_ms: u64, flags: &[&str], body: fn(Local, Cx) -> F) -> Option<Played>
+pub(crate) fn on_hostpath_within<F>(
+    check_ms: u64,
+    flags: &[&str],
+    body: fn(EmulatedCluster, Cx) -> F,
+) -> Option<Played>
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
@@ -125,7 +129,7 @@ where
 /// Runs tests of Kubernetes on the reference driver, and says which of them failed.
 pub(crate) fn upstream_on_hostpath(definition: &Path, flags: &[&str], filter: &str) -> Option<Vec<String>> {
     let loaded = DriverDefinition::load(definition).unwrap();
-    let clusters = Arc::new(LocalClusters::new(settings(""), 1, loaded.definition.clone(), |_| {}));
+    let clusters = Arc::new(EmulatedClusters::new(settings(""), 1, loaded.definition.clone(), |_| {}));
     let suite = plan::suite(Arc::new(Definition::new(loaded).unwrap()), clusters);
     let mut only = Filter::default();
     only.focus(filter).unwrap();
@@ -164,7 +168,7 @@ fn with_hostpath<T>(flags: &[&str], play: impl AsyncFnOnce(&Path, &HostpathDrive
 }
 
 /// Plays on the driver in memory, with two nodes.
-pub(crate) fn on_mock<F>(config: csi_mock_driver::Config, body: fn(Local, Cx) -> F) -> Played
+pub(crate) fn on_mock<F>(config: csi_mock_driver::Config, body: fn(EmulatedCluster, Cx) -> F) -> Played
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
@@ -175,7 +179,7 @@ where
 pub(crate) fn on_mock_installed_with<F>(
     manifests: &str,
     config: csi_mock_driver::Config,
-    body: fn(Local, Cx) -> F,
+    body: fn(EmulatedCluster, Cx) -> F,
 ) -> Played
 where
     F: Future<Output = CheckResult> + Send + 'static,
@@ -184,7 +188,7 @@ where
 }
 
 /// Plays on the driver in memory, on a clock that moves when nobody has anything to do.
-pub(crate) fn on_mock_paused<F>(config: csi_mock_driver::Config, body: fn(Local, Cx) -> F) -> Played
+pub(crate) fn on_mock_paused<F>(config: csi_mock_driver::Config, body: fn(EmulatedCluster, Cx) -> F) -> Played
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
@@ -198,7 +202,7 @@ fn on_mock_in<F>(
     manifests: &str,
     config: csi_mock_driver::Config,
     check_ms: u64,
-    body: fn(Local, Cx) -> F,
+    body: fn(EmulatedCluster, Cx) -> F,
 ) -> Played
 where
     F: Future<Output = CheckResult> + Send + 'static,
@@ -214,7 +218,7 @@ where
 /// Plays on the driver in memory, in a run that the body can interrupt.
 pub(crate) fn on_mock_interrupted<F>(
     config: csi_mock_driver::Config,
-    body: fn(Local, Cx, watch::Sender<Halt>) -> F,
+    body: fn(EmulatedCluster, Cx, watch::Sender<Halt>) -> F,
 ) -> Played
 where
     F: Future<Output = CheckResult> + Send + 'static,
@@ -244,7 +248,7 @@ async fn play<F>(
     nodes: Vec<Routes>,
     manifests: &str,
     check_ms: u64,
-    body: fn(Local, Cx) -> F,
+    body: fn(EmulatedCluster, Cx) -> F,
 ) -> Played
 where
     F: Future<Output = CheckResult> + Send + 'static,
@@ -260,7 +264,7 @@ async fn play_until<F>(
     manifests: &str,
     check_ms: u64,
     signal: watch::Receiver<Halt>,
-    body: impl Fn(Local, Cx) -> F + Send + Sync + 'static,
+    body: impl Fn(EmulatedCluster, Cx) -> F + Send + Sync + 'static,
 ) -> Played
 where
     F: Future<Output = CheckResult> + Send + 'static,
@@ -321,7 +325,7 @@ async fn run(
 }
 
 /// A check that has a cluster of its own.
-fn check<F>(settings: Settings, body: impl Fn(Local, Cx) -> F + Send + Sync + 'static) -> Check
+fn check<F>(settings: Settings, body: impl Fn(EmulatedCluster, Cx) -> F + Send + Sync + 'static) -> Check
 where
     F: Future<Output = CheckResult> + Send + 'static,
 {
@@ -329,7 +333,7 @@ where
     let body = Body::made(move |cx: &Cx| {
         let (cx, settings, body) = (cx.clone(), settings.clone(), body.clone());
         Box::pin(async move {
-            let local = Local::open(&cx, settings, &Room::default()).await?;
+            let local = EmulatedCluster::open(&cx, settings, &Room::default()).await?;
             let ended = body(local, cx);
             drop(body);
             ended.await
@@ -343,7 +347,7 @@ where
 }
 
 /// A class of the driver, made.
-pub(crate) async fn class(local: &Local, cx: &Cx) -> StorageClass {
+pub(crate) async fn class(local: &EmulatedCluster, cx: &Cx) -> StorageClass {
     let class = StorageClass {
         name: "class".to_owned(),
         provisioner: cx.target().info().name.clone(),
@@ -355,11 +359,11 @@ pub(crate) async fn class(local: &Local, cx: &Cx) -> StorageClass {
 }
 
 /// Asks for a claim and waits until it is bound, or given up.
-pub(crate) async fn claim(local: &Local, spec: ClaimSpec) -> Claim {
-    local.create_claim(&spec).await.unwrap();
+pub(crate) async fn claim(local: &EmulatedCluster, spec: PvcSpec) -> Pvc {
+    local.create_pvc(&spec).await.unwrap();
     loop {
         let claim = local.claim(&spec.name).await.unwrap().unwrap();
-        if claim.phase == ClaimPhase::Bound || claim.given_up.is_some() {
+        if claim.phase == PvcPhase::Bound || claim.given_up.is_some() {
             return claim;
         }
         local.changed().await;
@@ -367,7 +371,7 @@ pub(crate) async fn claim(local: &Local, spec: ClaimSpec) -> Claim {
 }
 
 /// Waits until a pod is past its start.
-pub(crate) async fn started(local: &Local, name: &str) -> CheckResult<Pod> {
+pub(crate) async fn started(local: &EmulatedCluster, name: &str) -> CheckResult<Pod> {
     loop {
         let pod = local.pod(name).await?.unwrap();
         if pod.phase != PodPhase::Pending || pod.given_up.is_some() {
@@ -378,7 +382,7 @@ pub(crate) async fn started(local: &Local, name: &str) -> CheckResult<Pod> {
 }
 
 /// Deletes a pod and waits until it is gone.
-pub(crate) async fn delete_pod(local: &Local, name: &str) -> CheckResult {
+pub(crate) async fn delete_pod(local: &EmulatedCluster, name: &str) -> CheckResult {
     local.delete_pod(name, false).await?;
     while local.pod(name).await?.is_some() {
         local.changed().await;
@@ -387,7 +391,7 @@ pub(crate) async fn delete_pod(local: &Local, name: &str) -> CheckResult {
 }
 
 /// Waits until the claim has so many bytes and the attributes that were asked for.
-pub(crate) async fn grown(local: &Local, bytes: i64) -> CheckResult {
+pub(crate) async fn grown(local: &EmulatedCluster, bytes: i64) -> CheckResult {
     loop {
         let claim = local.claim("claim").await?.unwrap();
         if claim.capacity_bytes >= bytes && claim.attributes_class.is_some() {
@@ -399,7 +403,7 @@ pub(crate) async fn grown(local: &Local, bytes: i64) -> CheckResult {
 }
 
 /// Takes a snapshot of the claim, and the same again by its id.
-pub(crate) async fn take_snapshots(local: &Local, class: &str) -> CheckResult {
+pub(crate) async fn take_snapshots(local: &EmulatedCluster, class: &str) -> CheckResult {
     let mut origin = SnapshotOrigin::Claim("claim".to_owned());
     for name in ["taken", "found"] {
         local
@@ -419,7 +423,7 @@ pub(crate) async fn take_snapshots(local: &Local, class: &str) -> CheckResult {
 }
 
 /// Takes a group snapshot of the claims with these labels, and the same again by its id.
-pub(crate) async fn take_groups(local: &Local, class: &str, labels: Pairs) -> CheckResult {
+pub(crate) async fn take_groups(local: &EmulatedCluster, class: &str, labels: Pairs) -> CheckResult {
     let mut origin = GroupSnapshotOrigin::Labels(labels);
     for name in ["group", "found-group"] {
         let spec = GroupSnapshotSpec { name: name.to_owned(), class: class.to_owned(), origin };

@@ -17,7 +17,7 @@ use csi_harness::results::outcome::Outcome;
 use csi_harness::run::runner::RunOptions;
 use csi_mock_driver::{Capability, Defect as MockDefect, MockDriver};
 use csi_proto::Endpoint;
-use csi_suite_e2e::local::{LocalClusters, Settings};
+use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition};
 use csi_test_support::hostpath;
 use csi_test_support::run::Run;
@@ -170,7 +170,7 @@ fn suite(definition: &Path, manifests: &str, nodes: usize, is_faulty: bool) -> S
     fs::write(&file, manifests).unwrap();
     let objects = Arc::new(Objects::read(&[file]).unwrap());
     let settings = Settings { objects, ..Settings::new(std::env::current_exe().unwrap()) };
-    let clusters = LocalClusters::new(settings, nodes, loaded.definition.clone(), |_| {});
+    let clusters = EmulatedClusters::new(settings, nodes, loaded.definition.clone(), |_| {});
     let definition = Definition::new(loaded).unwrap();
     plan::suite(Arc::new(definition), Arc::new(clusters))
 }

@@ -8,7 +8,7 @@ mod table;
 
 use std::process::ExitCode;
 
-use csi_suite_e2e::local::sandbox;
+use csi_suite_e2e::emulated_cluster::sandbox;
 use libtest_mimic::{Arguments, Trial};
 
 /// Drivers at the same time; they wait more than they work.

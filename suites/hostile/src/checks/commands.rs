@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use csi_harness::driver::CommandCall;
 use csi_harness::prelude::*;
 
-use crate::places::{Kind, Place};
+use crate::injection_points::{InjectionPoint, TextRole};
 use crate::rules::HOSTILE_COMMAND_001;
 use crate::scene::{Request, Scene};
 use crate::sweep::{at_places, sweep, volley, with_texts};
@@ -36,11 +36,11 @@ check! {
         let texts = trap.texts();
         let name_bytes_max = cx.config().name_length_max;
         let changes = |request: &Request| {
-            let mut places = Place::all(&request.message, &KEYS);
-            places.extend(Place::of_keys(&request.message));
+            let mut places = InjectionPoint::all(&request.message, &KEYS);
+            places.extend(InjectionPoint::of_keys(&request.message));
             let (names, mut others): (Vec<_>, Vec<_>) =
-                places.into_iter().partition(|place| place.kind() == Kind::Name);
-            others.retain(|place| place.kind() != Kind::Path);
+                places.into_iter().partition(|place| place.kind() == TextRole::Name);
+            others.retain(|place| place.kind() != TextRole::Path);
             // A name is no path for the back end either, so that what fits is enough.
             let short: Vec<String> =
                 texts.iter().filter(|text| text.len() <= name_bytes_max).cloned().collect();
@@ -70,7 +70,7 @@ check! {
         let above = PathBuf::from(cx.target_path().await?);
         let above = above.parent().unwrap_or(&above).display();
         let texts: Vec<String> = texts.iter().map(|text| format!("{above}/{text}")).collect();
-        let changes = |request: &Request| with_texts(request, &[Kind::Path], &[], &texts);
+        let changes = |request: &Request| with_texts(request, &[TextRole::Path], &[], &texts);
         volley(cx, &requests, changes, |shot, answer| trap.is_untouched(shot, answer)).await
     }
 }
@@ -80,7 +80,7 @@ const OPTION: &str = "--csi-sanity-option";
 /// Keys whose values are arguments of commands, but no options.
 const ARGUMENT_KEYS: [&str; 4] = ["source", "server", "share", "subDir"];
 /// Texts that are no options by themselves, as parameters and mount flags often are.
-const ARGUMENTS: [Kind; 4] = [Kind::Name, Kind::Id, Kind::Context, Kind::FileSystem];
+const ARGUMENTS: [TextRole; 4] = [TextRole::Name, TextRole::Id, TextRole::Context, TextRole::FileSystem];
 
 check! {
     /// No shell is needed for harm: mkfs, mount and tar have options that run programs, and whoever chooses an id, a share or a

@@ -6,7 +6,7 @@ use csi_proto::reflect::{MAP_BYTES_MAX, TEXT_BYTES_MAX};
 
 use crate::alter::{Alteration, copies};
 use crate::codes::survives;
-use crate::places::{Kind, is_text_map};
+use crate::injection_points::{TextRole, is_text_map};
 use crate::rules::HOSTILE_CODE_001;
 use crate::scene::{Request, Scene};
 use crate::sweep::with_texts;
@@ -29,7 +29,7 @@ check! {
     async |cx| {
         let texts: Vec<String> = TEXT_BYTES.iter().map(|bytes| "x".repeat(*bytes)).collect();
         let scene = Scene::set(cx).await?;
-        let changes = |request: &Request| with_texts(request, Kind::ALL_BUT_PATHS, &[], &texts);
+        let changes = |request: &Request| with_texts(request, TextRole::ALL_BUT_PATHS, &[], &texts);
         survives(cx, &scene.requests(cx).await?, changes).await
     }
 }

@@ -3,10 +3,10 @@
 use csi_harness::prelude::*;
 
 use crate::canary::Canary;
-use crate::places::Kind;
+use crate::injection_points::TextRole;
 use crate::rules::HOSTILE_PATH_001;
 use crate::scene::{Request, Scene};
-use crate::sweep::{Shot, canary_is_unchanged, sweep, volley, with_texts};
+use crate::sweep::{Mutation, canary_is_unchanged, sweep, volley, with_texts};
 use crate::words::{self, PATH_KEYS};
 
 check! {
@@ -25,8 +25,8 @@ check! {
         let scene = Scene::set(cx).await?;
         let mut texts = words::traversals(&canary);
         texts.extend(words::in_parts(&scene.volume().id, &texts[0]));
-        let changes = |request: &Request| with_texts(request, &[Kind::Id], &[], &texts);
-        let judge = |shot: &Shot, answer: &Answer<_>| canary_is_unchanged(&canary, shot, answer);
+        let changes = |request: &Request| with_texts(request, &[TextRole::Id], &[], &texts);
+        let judge = |shot: &Mutation, answer: &Answer<_>| canary_is_unchanged(&canary, shot, answer);
         volley(cx, &scene.requests(cx).await?, changes, judge).await
     }
 }
@@ -41,7 +41,7 @@ check! {
         refuted_by: ["create-volume-makes-directory-of-name"],
         runs: CrashProne,
     }
-    async |cx| { nothing_outside(cx, &[Kind::Name], &[]).await }
+    async |cx| { nothing_outside(cx, &[TextRole::Name], &[]).await }
 }
 
 check! {
@@ -54,7 +54,7 @@ check! {
         refuted_by: ["create-volume-follows-subdir"],
         runs: CrashProne,
     }
-    async |cx| { nothing_outside(cx, &[Kind::Parameter], &PATH_KEYS).await }
+    async |cx| { nothing_outside(cx, &[TextRole::Parameter], &PATH_KEYS).await }
 }
 
 check! {
@@ -68,7 +68,7 @@ check! {
         refuted_by: ["node-publish-writes-files-of-context", "node-stage-follows-context"],
         runs: CrashProne,
     }
-    async |cx| { nothing_outside(cx, &[Kind::Context, Kind::Secret], &PATH_KEYS).await }
+    async |cx| { nothing_outside(cx, &[TextRole::Context, TextRole::Secret], &PATH_KEYS).await }
 }
 
 check! {
@@ -81,10 +81,10 @@ check! {
         refuted_by: ["list-volumes-opens-tokens"],
         runs: CrashProne,
     }
-    async |cx| { nothing_outside(cx, &[Kind::FileSystem, Kind::Token, Kind::Other], &[]).await }
+    async |cx| { nothing_outside(cx, &[TextRole::FileSystem, TextRole::Token, TextRole::Other], &[]).await }
 }
 
-async fn nothing_outside(cx: &Cx, kinds: &[Kind], keys: &[&str]) -> CheckResult {
+async fn nothing_outside(cx: &Cx, kinds: &[TextRole], keys: &[&str]) -> CheckResult {
     let canary = Canary::set(cx).await?;
     let texts = words::traversals(&canary);
     sweep(cx, kinds, keys, &texts, |shot, answer| canary_is_unchanged(&canary, shot, answer)).await

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 
 use crate::rules::HOSTILE_SECRET_001;
 use crate::scene::{Request, Scene};
-use crate::sweep::{Shot, volley};
+use crate::sweep::{Mutation, volley};
 
 /// Long and unlike anything else, so that it is not found by chance.
 const MARK: &str = "csi-sanity-secret-5e0c97a41bd2486f";
@@ -104,7 +104,7 @@ async fn marked(
     map: &str,
     key: &str,
     value: &str,
-    judge: impl FnMut(&Shot, &Answer<Json>) -> CheckResult,
+    judge: impl FnMut(&Mutation, &Answer<Json>) -> CheckResult,
 ) -> CheckResult {
     let scene = Scene::set(cx).await?;
     let changes = |request: &Request| {
@@ -140,7 +140,7 @@ fn shows_mark(text: &[u8]) -> bool {
     end.windows(PART_BYTES).any(|part| text.windows(PART_BYTES).any(|other| other == part))
 }
 
-fn not_in_reply(shot: &Shot, answer: &Answer<Json>) -> CheckResult {
+fn not_in_reply(shot: &Mutation, answer: &Answer<Json>) -> CheckResult {
     let (text, place) = match answer {
         Answer::Ok(response) => (response.to_string(), "the response"),
         Answer::Refused(refused) => (refused.message.clone(), "the message of the error"),

@@ -3,7 +3,7 @@
 use csi_harness::prelude::*;
 
 use crate::codes::survives;
-use crate::places::Kind;
+use crate::injection_points::TextRole;
 use crate::rules::HOSTILE_CODE_001;
 use crate::scene::{Request, Scene};
 use crate::sweep::with_texts;
@@ -40,7 +40,7 @@ check! {
     async |cx| {
         let texts = TEXTS.map(str::to_owned);
         let scene = Scene::set(cx).await?;
-        let changes = |request: &Request| with_texts(request, &[Kind::Token], &[], &texts);
+        let changes = |request: &Request| with_texts(request, &[TextRole::Token], &[], &texts);
         survives(cx, &scene.requests(cx).await?, changes).await
     }
 }

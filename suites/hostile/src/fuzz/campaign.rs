@@ -12,7 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
 
 use super::allowance::Share;
-use super::finding::{Fault, Finding, shape};
+use super::finding::{Finding, Symptom, shape};
 use super::input::Input;
 use super::mutate::mutate;
 use super::shrink::shrunk;
@@ -65,7 +65,7 @@ impl<'a> Campaign<'a> {
     ) -> CheckResult<Option<Campaign<'a>>> {
         let stage = Stage::set(cx).await?;
         let mut seeds = stage.inputs().await?;
-        stage.strike().await?;
+        stage.tear_down().await?;
         seeds.retain(wanted);
         Ok((!seeds.is_empty()).then(|| Campaign {
             cx,
@@ -133,7 +133,7 @@ impl<'a> Campaign<'a> {
             match answer {
                 Answer::Unknown(_) => unanswered.push(&inputs[*at]),
                 _ => {
-                    if let Some(fault) = Fault::of_answer(&inputs[*at], answer) {
+                    if let Some(fault) = Symptom::of_answer(&inputs[*at], answer) {
                         self.found(&inputs[*at], fault).await?;
                     }
                 }
@@ -146,7 +146,7 @@ impl<'a> Campaign<'a> {
                 return Ok(Ended::Dead);
             }
             // What was made before the driver died may not be there to be undone.
-            let _ = stage.strike().await;
+            let _ = stage.tear_down().await;
             return Ok(Ended::Well);
         }
         if stage.aftermath().await?.is_some() && self.searches < SEARCHES_MAX {
@@ -222,7 +222,7 @@ impl<'a> Campaign<'a> {
         if !self.revive().await {
             let rpcs: Vec<&str> = inputs.iter().map(|input| input.rpc.method).collect();
             let why = format!("no answer since {}; it was not started again", rpcs.join(", "));
-            let fault = Fault::broken(inputs[0].rpc, true, &why, &self.cx.target().last_lines());
+            let fault = Symptom::broken(inputs[0].rpc, true, &why, &self.cx.target().last_lines());
             self.keep(Finding { fault, input: inputs[0].clone() });
             return Ok(false);
         }
@@ -244,24 +244,24 @@ impl<'a> Campaign<'a> {
     }
 
     /// One input on a stage of its own: what it shows.
-    pub(crate) async fn alone(&self, input: &Input) -> CheckResult<Option<Fault>> {
+    pub(crate) async fn alone(&self, input: &Input) -> CheckResult<Option<Symptom>> {
         self.several(&[input]).await
     }
 
     /// Inputs one after another on a stage of their own: what the first that is wrong shows, or what all of them leave.
-    async fn several(&self, inputs: &[&Input]) -> CheckResult<Option<Fault>> {
+    async fn several(&self, inputs: &[&Input]) -> CheckResult<Option<Symptom>> {
         let stage = Stage::set(self.cx).await?;
         let mut last = None;
         for input in inputs {
             let answer = send(stage.cx(), input.rpc, &input.bytes(&stage)).await;
             let fault = match &answer {
                 Answer::Unknown(no_answer) => Some(self.silent(input, no_answer).await),
-                _ => Fault::of_answer(input, &answer),
+                _ => Symptom::of_answer(input, &answer),
             };
             if let Some(fault) = fault {
                 stage.cx().give_up_unnamed();
                 // If the driver died, there may be nothing to undo any more.
-                let _ = stage.strike().await;
+                let _ = stage.tear_down().await;
                 return Ok(Some(fault));
             }
             last = Some((input.rpc, answer));
@@ -271,24 +271,24 @@ impl<'a> Campaign<'a> {
         // What a call that was answered with OK makes is not always undone, such as a volume of a mutated name.
         let counts = |trouble: &Trouble| refused || inputs.len() > 1 || !matches!(trouble, Trouble::Left(_));
         let trouble = stage.aftermath().await?.filter(counts);
-        Ok(trouble.map(|trouble| Fault::of_trouble(rpc, &trouble)))
+        Ok(trouble.map(|trouble| Symptom::of_trouble(rpc, &trouble)))
     }
 
     /// Why one input alone has no answer.
-    async fn silent(&self, input: &Input, no_answer: &csi_harness::client::answer::NoAnswer) -> Fault {
+    async fn silent(&self, input: &Input, no_answer: &csi_harness::client::answer::NoAnswer) -> Symptom {
         use csi_harness::client::answer::NoAnswer;
         self.cx.answers_for_silence();
         match no_answer {
             NoAnswer::Broken(why) => {
                 let alive = self.cx.target().is_alive().await;
                 let printed = if alive { Vec::new() } else { self.cx.target().last_lines() };
-                let fault = Fault::broken(input.rpc, !alive, why, &printed);
+                let fault = Symptom::broken(input.rpc, !alive, why, &printed);
                 self.revive().await;
                 fault
             }
             other => {
                 let limit_ms = u128::from(self.cx.config().time_limits.call_ms);
-                Fault { actual: other.to_string(), ..Fault::late(input.rpc, limit_ms) }
+                Symptom { actual: other.to_string(), ..Symptom::late(input.rpc, limit_ms) }
             }
         }
     }
@@ -317,7 +317,7 @@ impl<'a> Campaign<'a> {
     }
 
     /// Makes an input small, unless its cause is known.
-    async fn found(&mut self, input: &Input, fault: Fault) -> CheckResult {
+    async fn found(&mut self, input: &Input, fault: Symptom) -> CheckResult {
         if self.findings.contains_key(&fault.cause) || self.findings.len() >= FINDINGS_MAX {
             return Ok(());
         }

@@ -16,7 +16,7 @@ const SHAPE_CHARS_MAX: usize = 60;
 
 /// What came of an input that should not have.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct Symptom {
     pub(crate) rule: &'static Requirement,
     pub(crate) message: String,
     pub(crate) expected: &'static str,
@@ -28,16 +28,16 @@ pub(crate) struct Fault {
 /// A fault, and the input that shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
-    pub(crate) fault: Fault,
+    pub(crate) fault: Symptom,
     pub(crate) input: Input,
 }
 
-impl Fault {
+impl Symptom {
     /// What the answer to an input alone shows. Where its bytes were twisted, the code is the gRPC library's choice.
-    pub(crate) fn of_answer(input: &Input, answer: &Answer<Value>) -> Option<Fault> {
+    pub(crate) fn of_answer(input: &Input, answer: &Answer<Value>) -> Option<Symptom> {
         let rpc = input.rpc;
         if tells_secret(answer) {
-            return Some(Fault {
+            return Some(Symptom {
                 rule: &req::GEN_SECRET_001,
                 message: format!("{rpc} gives back a secret"),
                 expected: "secrets neither in responses nor in errors",
@@ -48,7 +48,7 @@ impl Fault {
         let Answer::Refused(refused) = answer else { return None };
         let is_vague =
             matches!(refused.code, Code::Internal | Code::Unknown | Code::DataLoss) && input.wire.is_empty();
-        is_vague.then(|| Fault {
+        is_vague.then(|| Symptom {
             rule: &HOSTILE_CODE_001,
             message: format!("{rpc} answers nonsense with {}", code_name(refused.code)),
             expected: "a code that says what is wrong with the request, such as INVALID_ARGUMENT",
@@ -58,13 +58,13 @@ impl Fault {
     }
 
     /// The driver did not live through it, or broke it off.
-    pub(crate) fn broken(rpc: Rpc, died: bool, why: &str, printed: &[String]) -> Fault {
+    pub(crate) fn broken(rpc: Rpc, died: bool, why: &str, printed: &[String]) -> Symptom {
         let message = match died {
             true => format!("the driver crashes on {rpc}"),
             false => format!("the driver lives on, but {rpc} ends without a gRPC status"),
         };
         let last = printed.first().map(|line| format!("; it printed: {line}")).unwrap_or_default();
-        Fault {
+        Symptom {
             rule: &req::GEN_ERR_001,
             message,
             expected: "an answer to any request, and a driver that keeps serving",
@@ -74,8 +74,8 @@ impl Fault {
     }
 
     /// No answer came.
-    pub(crate) fn late(rpc: Rpc, limit_ms: u128) -> Fault {
-        Fault {
+    pub(crate) fn late(rpc: Rpc, limit_ms: u128) -> Symptom {
+        Symptom {
             rule: &HOSTILE_TIME_001,
             message: format!("{rpc} is not answered"),
             expected: "an answer to nonsense within the time limit of a call (--call-timeout)",
@@ -85,7 +85,7 @@ impl Fault {
     }
 
     /// A look at the stage has shown it.
-    pub(crate) fn of_trouble(rpc: Rpc, trouble: &Trouble) -> Fault {
+    pub(crate) fn of_trouble(rpc: Rpc, trouble: &Trouble) -> Symptom {
         let (rule, message, expected, actual) = match trouble {
             Trouble::Files(changed) => (
                 &HOSTILE_PATH_001,
@@ -117,7 +117,7 @@ impl Fault {
             Trouble::Left(_) => format!("{rpc} left"),
             _ => format!("{rpc} {}", rule.id),
         };
-        Fault { rule, message, expected, actual: actual.clone(), cause }
+        Symptom { rule, message, expected, actual: actual.clone(), cause }
     }
 
     /// The violation that it is.

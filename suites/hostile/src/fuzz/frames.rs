@@ -11,8 +11,8 @@ use csi_proto::Endpoint;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::process_stats::Vitals;
 use crate::rules::HOSTILE_TIME_001;
-use crate::vitals::Vitals;
 use wire::{
     DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame,
 };
@@ -202,7 +202,7 @@ pub(super) async fn abuse(cx: &Cx, abuse: Abuse) -> CheckResult {
     let mut rng = cx.rng();
     // What the first round takes may stay, for the next one: only what grows with each is not given back.
     round(cx, abuse, &mut rng).await?;
-    let vitals = Vitals::take(cx).await;
+    let process_stats = Vitals::take(cx).await;
     let open = round(cx, abuse, &mut rng).await?;
     let begun = Instant::now();
     let probe = cx.call(v1::ProbeRequest {}).once();
@@ -231,8 +231,8 @@ pub(super) async fn abuse(cx: &Cx, abuse: Abuse) -> CheckResult {
                 .actual(format!("no answer within {} ms", took.as_millis())),
         );
     }
-    match vitals {
-        Some(vitals) => vitals.compare(cx).await,
+    match process_stats {
+        Some(process_stats) => process_stats.compare(cx).await,
         None => Ok(()),
     }
 }

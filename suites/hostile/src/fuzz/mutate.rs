@@ -11,7 +11,7 @@ use fastrand::Rng;
 
 use super::input::{Input, Wire, empty};
 use super::stage::{FREE_PATHS, MARKER, THINGS};
-use crate::places::Kind;
+use crate::injection_points::TextRole;
 
 /// Changes made to one input at the most.
 const CHANGES_MAX: usize = 4;
@@ -190,9 +190,9 @@ fn items(rng: &mut Rng, message: &mut DynamicMessage, field: &FieldDescriptor) {
 }
 
 fn entries(rng: &mut Rng, message: &mut DynamicMessage, field: &FieldDescriptor) {
-    let kind = Kind::of(field);
-    let key = text(rng, Kind::Other);
-    let value = if kind == Kind::Secret { MARKER.to_owned() } else { text(rng, kind) };
+    let kind = TextRole::of(field);
+    let key = text(rng, TextRole::Other);
+    let value = if kind == TextRole::Secret { MARKER.to_owned() } else { text(rng, kind) };
     let Value::Map(map) = message.get_field_mut(field) else { return };
     let (key, value) = match rng.u8(..6) {
         0 => return map.clear(),
@@ -211,7 +211,7 @@ fn entries(rng: &mut Rng, message: &mut DynamicMessage, field: &FieldDescriptor)
 fn scalar(rng: &mut Rng, field: &FieldDescriptor) -> Option<Value> {
     let number = rng.choice(NUMBERS).unwrap_or_default();
     Some(match field.kind() {
-        FieldKind::String => Value::String(text(rng, Kind::of(field))),
+        FieldKind::String => Value::String(text(rng, TextRole::of(field))),
         FieldKind::Bool => Value::Bool(rng.bool()),
         FieldKind::Int32 | FieldKind::Sint32 | FieldKind::Sfixed32 => Value::I32(number as i32),
         FieldKind::Int64 | FieldKind::Sint64 | FieldKind::Sfixed64 => Value::I64(number),
@@ -222,8 +222,8 @@ fn scalar(rng: &mut Rng, field: &FieldDescriptor) -> Option<Value> {
     })
 }
 
-fn text(rng: &mut Rng, kind: Kind) -> String {
-    if kind == Kind::Path {
+fn text(rng: &mut Rng, kind: TextRole) -> String {
+    if kind == TextRole::Path {
         return path(rng);
     }
     let one_of = |rng: &mut Rng, texts: &[&str]| {

@@ -103,7 +103,7 @@ impl Stage {
         if trouble.is_none() {
             trouble = self.difference().await?.map(Trouble::Left);
         }
-        match self.strike().await {
+        match self.tear_down().await {
             // A driver that reaches elsewhere may well leave what cannot be undone; the first is what to tell.
             Err(_) if trouble.is_some() => Ok(trouble),
             struck => struck.map(|()| trouble),
@@ -111,7 +111,7 @@ impl Stage {
     }
 
     /// Undoes everything.
-    pub(crate) async fn strike(self) -> CheckResult {
+    pub(crate) async fn tear_down(self) -> CheckResult {
         let undone = self.cx.undo().await;
         self.sweep();
         undone?;

@@ -13,11 +13,11 @@ use super::campaign::Campaign;
 use super::case::Case;
 use super::finding::Finding;
 use super::frames::{self, ABUSES, Abuse};
+use crate::process_stats::Vitals;
 use crate::rules::{
     HOSTILE_CODE_001, HOSTILE_COMMAND_001, HOSTILE_EFFECT_001, HOSTILE_GROWTH_001, HOSTILE_PATH_001,
     HOSTILE_TIME_001,
 };
-use crate::vitals::Vitals;
 
 /// What such checks can blame a driver for.
 pub(super) const RULES: &[&Requirement] = &[
@@ -108,7 +108,7 @@ async fn fuzz(cx: &Cx, rpc: Option<Rpc>, allowance: &Allowance) -> CheckResult {
     if share.inputs_max == 0 {
         return Err(Stop::skip("none was left of the inputs of the run"));
     }
-    let vitals = Vitals::take(cx).await;
+    let process_stats = Vitals::take(cx).await;
     let started = Instant::now();
     let findings = campaign.run(share).await?;
     allowance.used(campaign.sent());
@@ -126,8 +126,8 @@ async fn fuzz(cx: &Cx, rpc: Option<Rpc>, allowance: &Allowance) -> CheckResult {
                 .actual(format!("one took {} ms", slowest.as_millis())),
         );
     }
-    if let Some(vitals) = vitals.filter(|_| findings.is_empty()) {
-        vitals.compare(cx).await?;
+    if let Some(process_stats) = process_stats.filter(|_| findings.is_empty()) {
+        process_stats.compare(cx).await?;
     }
     tell(cx, findings)
 }

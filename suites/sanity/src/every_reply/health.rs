@@ -1,6 +1,6 @@
 //! Entries of health, and places of snapshots.
 
-use csi_harness::client::response_rules::Breach;
+use csi_harness::client::response_rules::ResponseBreach;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 use csi_proto::Call as _;
@@ -48,7 +48,7 @@ fn judge(cx: &Cx, rules: &[Rule]) -> CheckResult {
 /// Texts are short. The limit holds for messages by the letter, but many drivers say more to people, and Kubernetes keeps 1024 bytes
 /// of it: those are only remarked on.
 fn short(cx: &Cx, rule: &'static Requirement) -> CheckResult {
-    let is_message = |breach: &Breach| breach.place.ends_with(".message");
+    let is_message = |breach: &ResponseBreach| breach.place.ends_with(".message");
     let (messages, reasons): (Vec<_>, Vec<_>) = cx.target().breaches(rule).into_iter().partition(is_message);
     let (message, expected) = ("it is too long", "at most 128 bytes");
     report(Ok(()), rule, &reasons, message, expected)?;

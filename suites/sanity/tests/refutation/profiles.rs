@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use csi_harness::checks::check::Check;
 use csi_harness::config::Config;
 use csi_harness::config::profile::Profile;
-use csi_harness::results::outcome::{Kind, Outcome};
+use csi_harness::results::outcome::{Outcome, OutcomeKind};
 use csi_harness::run::refutation::{Accused, accused};
 use csi_harness::spec::requirements::{Requirement, req};
 use csi_mock_driver::Defect;
@@ -55,7 +55,7 @@ fn binds_under_kubernetes(all: &[Accused]) -> Result<(), Failed> {
     Err(Failed::from(seen.join("\n")))
 }
 
-fn kinds(said: &[Outcome]) -> Vec<Kind> {
+fn kinds(said: &[Outcome]) -> Vec<OutcomeKind> {
     said.iter().map(Outcome::kind).collect()
 }
 

@@ -10,7 +10,7 @@ const TOO_LARGE_BYTES: i64 = i64::MAX - (i64::MAX % (1 << 30));
 
 /// An RPC of which calls are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RefusedRpc {
     CreateVolume,
     Expand,
     Modify,
@@ -25,19 +25,19 @@ pub(super) enum Kind {
     CreateGroupSnapshot,
 }
 
-const ALL: [Kind; 12] = [
-    Kind::CreateVolume,
-    Kind::Expand,
-    Kind::Modify,
-    Kind::Attach,
-    Kind::Detach,
-    Kind::Stage,
-    Kind::Unstage,
-    Kind::Publish,
-    Kind::Unpublish,
-    Kind::NodeExpand,
-    Kind::CreateSnapshot,
-    Kind::CreateGroupSnapshot,
+const ALL: [RefusedRpc; 12] = [
+    RefusedRpc::CreateVolume,
+    RefusedRpc::Expand,
+    RefusedRpc::Modify,
+    RefusedRpc::Attach,
+    RefusedRpc::Detach,
+    RefusedRpc::Stage,
+    RefusedRpc::Unstage,
+    RefusedRpc::Publish,
+    RefusedRpc::Unpublish,
+    RefusedRpc::NodeExpand,
+    RefusedRpc::CreateSnapshot,
+    RefusedRpc::CreateGroupSnapshot,
 ];
 
 /// A call, ready to be made as often as is needed.
@@ -60,21 +60,21 @@ pub(super) enum Asked {
 /// The same call with something wrong: what, behind the name of the RPC.
 pub(super) type Wrong = (&'static str, Asked);
 
-impl Kind {
+impl RefusedRpc {
     /// Those that the driver has, and that there is a place for.
-    pub(super) fn of(cx: &Cx) -> Vec<Kind> {
+    pub(super) fn of(cx: &Cx) -> Vec<RefusedRpc> {
         let has = |capability| cx.target().capabilities().has(capability);
         let has_node = cx.target().serves(Service::Node);
-        let is_there = |kind: &Kind| match kind {
-            Kind::CreateVolume => true,
-            Kind::Expand => has(Capability::ExpandVolume),
-            Kind::Modify => has(Capability::ModifyVolume) && !cx.config().mutable_parameters.is_empty(),
-            Kind::Attach | Kind::Detach => has_node && has(Capability::PublishUnpublishVolume),
-            Kind::Stage | Kind::Unstage => has_node && has(Capability::StageUnstageVolume),
-            Kind::Publish | Kind::Unpublish => has_node,
-            Kind::NodeExpand => has_node && has(Capability::NodeExpandVolume),
-            Kind::CreateSnapshot => has(Capability::CreateDeleteSnapshot),
-            Kind::CreateGroupSnapshot => has(Capability::CreateDeleteGetVolumeGroupSnapshot),
+        let is_there = |kind: &RefusedRpc| match kind {
+            RefusedRpc::CreateVolume => true,
+            RefusedRpc::Expand => has(Capability::ExpandVolume),
+            RefusedRpc::Modify => has(Capability::ModifyVolume) && !cx.config().mutable_parameters.is_empty(),
+            RefusedRpc::Attach | RefusedRpc::Detach => has_node && has(Capability::PublishUnpublishVolume),
+            RefusedRpc::Stage | RefusedRpc::Unstage => has_node && has(Capability::StageUnstageVolume),
+            RefusedRpc::Publish | RefusedRpc::Unpublish => has_node,
+            RefusedRpc::NodeExpand => has_node && has(Capability::NodeExpandVolume),
+            RefusedRpc::CreateSnapshot => has(Capability::CreateDeleteSnapshot),
+            RefusedRpc::CreateGroupSnapshot => has(Capability::CreateDeleteGetVolumeGroupSnapshot),
         };
         ALL.into_iter().filter(is_there).collect()
     }
@@ -83,20 +83,20 @@ impl Kind {
     pub(super) async fn ready(self, cx: &Cx, volume: &NodeVolume) -> CheckResult<Asked> {
         let volume = volume.clone();
         Ok(match self {
-            Kind::CreateVolume => Asked::CreateVolume(Box::new(cx.create_node_volume_request().await?)),
-            Kind::Expand => Asked::Expand(v1::ControllerExpandVolumeRequest {
+            RefusedRpc::CreateVolume => Asked::CreateVolume(Box::new(cx.create_node_volume_request().await?)),
+            RefusedRpc::Expand => Asked::Expand(v1::ControllerExpandVolumeRequest {
                 volume_id: volume.id,
                 capacity_range: Some(at_least(cx.expand_size_bytes())),
                 volume_capability: Some(cx.capability()),
                 ..Default::default()
             }),
-            Kind::Modify => Asked::Modify(v1::ControllerModifyVolumeRequest {
+            RefusedRpc::Modify => Asked::Modify(v1::ControllerModifyVolumeRequest {
                 volume_id: volume.id,
                 mutable_parameters: cx.config().mutable_parameters.clone(),
                 ..Default::default()
             }),
-            Kind::Attach => Asked::Attach(cx.controller_publish_request(&volume, &cx.node_id().await?)),
-            Kind::Detach => {
+            RefusedRpc::Attach => Asked::Attach(cx.controller_publish_request(&volume, &cx.node_id().await?)),
+            RefusedRpc::Detach => {
                 let volume_id = cx.attached(volume).await?.volume.id;
                 let node_id = cx.node_id().await?;
                 Asked::Detach(v1::ControllerUnpublishVolumeRequest {
@@ -105,26 +105,26 @@ impl Kind {
                     ..Default::default()
                 })
             }
-            Kind::Stage => {
+            RefusedRpc::Stage => {
                 let attached = cx.attached(volume).await?;
                 let path = cx.staging_path_of(&attached.volume.id).await?;
                 Asked::Stage(cx.stage_request(&attached, &path))
             }
-            Kind::Unstage => {
+            RefusedRpc::Unstage => {
                 let staged = cx.staged(cx.attached(volume).await?).await?;
                 Asked::Unstage(v1::NodeUnstageVolumeRequest {
                     volume_id: staged.attached.volume.id,
                     staging_target_path: staged.staging_path,
                 })
             }
-            Kind::Publish => {
+            RefusedRpc::Publish => {
                 let staged = cx.staged(cx.attached(volume).await?).await?;
                 Asked::Publish(cx.publish_request(&staged, &cx.target_path().await?))
             }
-            Kind::Unpublish => {
+            RefusedRpc::Unpublish => {
                 Asked::unpublish(&cx.published(cx.staged(cx.attached(volume).await?).await?).await?)
             }
-            Kind::NodeExpand => {
+            RefusedRpc::NodeExpand => {
                 let size_bytes = volume.size_bytes;
                 let published = cx.published(cx.staged(cx.attached(volume).await?).await?).await?;
                 Asked::NodeExpand(v1::NodeExpandVolumeRequest {
@@ -137,8 +137,8 @@ impl Kind {
                     ..Default::default()
                 })
             }
-            Kind::CreateSnapshot => Asked::CreateSnapshot(cx.create_snapshot_request(&volume.id)),
-            Kind::CreateGroupSnapshot => {
+            RefusedRpc::CreateSnapshot => Asked::CreateSnapshot(cx.create_snapshot_request(&volume.id)),
+            RefusedRpc::CreateGroupSnapshot => {
                 Asked::CreateGroupSnapshot(cx.create_group_snapshot_request(&[&volume.id]))
             }
         })
@@ -322,10 +322,10 @@ fn modeless(cx: &Cx) -> Option<v1::VolumeCapability> {
 
 /// The capability with a file system that does not exist.
 fn unknown_fs_type(cx: &Cx) -> v1::VolumeCapability {
-    use v1::volume_capability::{AccessType as Kind, MountVolume};
+    use v1::volume_capability::{AccessType as Access, MountVolume};
     let mount = MountVolume { fs_type: "csi-sanity-no-such-fs".to_owned(), ..Default::default() };
     v1::VolumeCapability {
-        access_type: Some(Kind::Mount(mount)),
+        access_type: Some(Access::Mount(mount)),
         ..cx.capability_for(AccessType::Mount, Mode::SingleNodeWriter)
     }
 }

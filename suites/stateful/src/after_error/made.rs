@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use csi_harness::prelude::*;
 use csi_harness::protocol::effect::{Effect, of_change};
 
-use super::asked::{Asked, Kind};
+use super::asked::{Asked, RefusedRpc};
 use super::refused;
 use super::rules::AFTER_ERROR_003;
 use crate::budget::Budget;
@@ -32,7 +32,7 @@ check! {
         access: Each,
     }
     async |cx| {
-        let kinds = Kind::of(cx);
+        let kinds = RefusedRpc::of(cx);
         let budget = Budget::new(cx, u32::try_from(kinds.len()).unwrap_or(u32::MAX));
         let mut tries = 0;
         for kind in kinds {
@@ -48,11 +48,11 @@ check! {
     }
 }
 
-async fn after_refusals(cx: &Cx, kind: Kind) -> CheckResult {
+async fn after_refusals(cx: &Cx, kind: RefusedRpc) -> CheckResult {
     let scope = cx.scope();
     let volume = scope.node_volume().await?;
     let published = match kind {
-        Kind::Unpublish => {
+        RefusedRpc::Unpublish => {
             Some(scope.published(scope.staged(scope.attached(volume.clone()).await?).await?).await?)
         }
         _ => None,
@@ -75,7 +75,7 @@ async fn after_refusals(cx: &Cx, kind: Kind) -> CheckResult {
         if kind.makes() {
             made(&scope, &known, &wrong, &after).await?;
         }
-        if kind == Kind::Attach {
+        if kind == RefusedRpc::Attach {
             deletable(cx, what, &after).await?;
         }
     }
@@ -89,10 +89,10 @@ fn is_definite(refused: &Refused) -> bool {
     of_change(refused.code) == Effect::None
 }
 
-impl Kind {
+impl RefusedRpc {
     fn makes(self) -> bool {
         // What a group snapshot leaves, group/create-volume-group-snapshot/no-leak tells.
-        matches!(self, Kind::CreateVolume | Kind::CreateSnapshot)
+        matches!(self, RefusedRpc::CreateVolume | RefusedRpc::CreateSnapshot)
     }
 }
 
@@ -198,7 +198,7 @@ async fn made(cx: &Cx, known: &Listed, wrong: &Asked, after: &str) -> CheckResul
 async fn deletable(cx: &Cx, what: &str, after: &str) -> CheckResult {
     let scope = cx.scope();
     let volume = scope.node_volume().await?;
-    let right = Kind::Attach.ready(&scope, &volume).await?;
+    let right = RefusedRpc::Attach.ready(&scope, &volume).await?;
     let Some((_, wrong)) = right.wrong(&scope).into_iter().find(|(other, _)| *other == what) else {
         return Ok(());
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use csi_harness::prelude::*;
 use csi_proto::Service;
 
-use super::asked::Kind;
+use super::asked::RefusedRpc;
 use super::refused;
 use super::rules::AFTER_ERROR_002;
 use crate::budget::Budget;
@@ -32,7 +32,7 @@ check! {
     async |cx| {
         let others = Others::make(cx).await?;
         let mut rng = cx.rng();
-        let kinds = Kind::of(cx);
+        let kinds = RefusedRpc::of(cx);
         let budget = Budget::new(cx, u32::try_from(kinds.len()).unwrap_or(u32::MAX));
         let mut tries = 0;
         for kind in kinds {

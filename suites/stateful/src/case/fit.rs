@@ -6,7 +6,7 @@ use csi_harness::protocol::rpc::Facts;
 use super::Case;
 use crate::model::call::{Call, VolumeCall};
 use crate::model::call_context::DriverProfile;
-use crate::model::names::Kind;
+use crate::model::names::ObjectKind;
 
 /// Capabilities that add a step to the way of a volume to a workload.
 const STEPS: [Capability; 2] = [Capability::PublishUnpublishVolume, Capability::StageUnstageVolume];
@@ -53,7 +53,7 @@ fn unfit(call: &Call, profile: &DriverProfile, has_workloads: bool) -> Option<St
 fn needs(call: &Call) -> Option<Capability> {
     match call {
         Call::Volume(VolumeCall::CreateVolume { wanted, .. })
-            if wanted.source.is_some_and(|source| source.name.kind == Kind::Volume) =>
+            if wanted.source.is_some_and(|source| source.name.kind == ObjectKind::Volume) =>
         {
             Some(Capability::CloneVolume)
         }

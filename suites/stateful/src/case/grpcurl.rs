@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::model::ids::Ids;
 
 use super::wire::{Given, PathPart, given, named, needed, one_line, rpc_path, variable};
-use super::{Case, Step};
+use super::{Case, CaseStep};
 
 const HEAD: &str = "\
 # Needs grpcurl, jq, and csi.proto of the specification. CSI is the socket of the driver.
@@ -34,7 +34,7 @@ pub(super) fn lines(case: &Case) -> String {
     text
 }
 
-fn comment(case: &Case, number: usize, step: &Step) -> String {
+fn comment(case: &Case, number: usize, step: &CaseStep) -> String {
     let worker = if case.is_concurrent() { format!(" worker {}:", step.worker) } else { String::new() };
     let mut text = format!("\n# {number}.{worker} {}: {}\n", step.call, one_line(&step.came.to_string()));
     if !step.expected.is_empty() {

@@ -11,7 +11,7 @@ use serde::de::DeserializeSeed as _;
 use crate::model::ids::Ids;
 
 use super::wire::{Given, PathPart, given, named, needed, one_line, rpc_path, variable};
-use super::{Case, Step};
+use super::{Case, CaseStep};
 
 /// The calls as a function that makes them and asserts what the last one is answered.
 pub(super) fn test(case: &Case) -> String {
@@ -75,7 +75,7 @@ fn call(
     ))
 }
 
-fn assertion(case: &Case, step: &Step) -> String {
+fn assertion(case: &Case, step: &CaseStep) -> String {
     let expected =
         if step.expected.is_empty() { case.breach.expected.clone() } else { step.expected.join("; ") };
     let text = format!("expected {expected}, and {} came", step.came.code);

@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use crate::model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
 use crate::model::ids::Ids;
-use crate::model::names::{Id, Kind, Name};
+use crate::model::names::{Id, Name, ObjectKind};
 
-use super::Step;
+use super::CaseStep;
 
 /// Where an answer has ids, as paths into its JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) enum PathPart {
 }
 
 /// The ids that an answer gives for the first time.
-pub(super) fn given(ids: &mut Ids, step: &Step) -> Vec<Given> {
+pub(super) fn given(ids: &mut Ids, step: &CaseStep) -> Vec<Given> {
     use PathPart::{Entry, Field};
     let group = Field("group_snapshot");
     let paths = match &step.call {
@@ -46,7 +46,7 @@ pub(super) fn given(ids: &mut Ids, step: &Step) -> Vec<Given> {
     paths.into_iter().filter_map(|(name, path)| first(ids, name, step, path)).collect()
 }
 
-fn first(ids: &mut Ids, name: Name, step: &Step, path: Vec<PathPart>) -> Option<Given> {
+fn first(ids: &mut Ids, name: Name, step: &CaseStep, path: Vec<PathPart>) -> Option<Given> {
     let value = path.iter().try_fold(&step.came.response, |value, part| match part {
         PathPart::Field(field) => value.get(field),
         PathPart::Entry(entry) => value.get(entry),
@@ -60,17 +60,17 @@ fn first(ids: &mut Ids, name: Name, step: &Step, path: Vec<PathPart>) -> Option<
 
 /// The object that a text in a request stands for, by the field that it is in.
 pub(super) fn named(ids: &Ids, field: &str, text: &str) -> Option<Id> {
-    let kinds: &[Kind] = match field {
-        "volume_id" | "source_volume_id" | "source_volume_ids" => &[Kind::Volume],
-        "snapshot_id" | "snapshot_ids" => &[Kind::Snapshot, Kind::Member],
-        "group_snapshot_id" => &[Kind::Group],
+    let kinds: &[ObjectKind] = match field {
+        "volume_id" | "source_volume_id" | "source_volume_ids" => &[ObjectKind::Volume],
+        "snapshot_id" | "snapshot_ids" => &[ObjectKind::Snapshot, ObjectKind::Member],
+        "group_snapshot_id" => &[ObjectKind::Group],
         _ => return None,
     };
     ids.find(kinds, text)
 }
 
 /// The ids that an answer gives and that later requests name, so that they have to be kept.
-pub(super) fn needed(given: Vec<Given>, later: &[Step]) -> Vec<Given> {
+pub(super) fn needed(given: Vec<Given>, later: &[CaseStep]) -> Vec<Given> {
     let names = |given: &Given| later.iter().any(|step| has_text(&step.request, &given.text));
     given.into_iter().filter(names).collect()
 }
@@ -90,7 +90,7 @@ pub(super) fn variable(id: Id) -> String {
 }
 
 /// The path of the RPC of a step, such as `/csi.v1.Controller/CreateVolume`; none for what workloads do.
-pub(super) fn rpc_path(step: &Step) -> Option<&'static str> {
+pub(super) fn rpc_path(step: &CaseStep) -> Option<&'static str> {
     let method = step.call.method();
     RPCS.iter().find(|rpc| rpc.method == method).map(|rpc| rpc.path)
 }

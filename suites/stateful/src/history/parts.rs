@@ -14,7 +14,7 @@ use crate::model::answer::{
 use crate::model::call::{Call, GroupCall, SnapshotCall, VolumeCall};
 use crate::model::call_context::{CallContext, DriverProfile, Presence, Time};
 use crate::model::expectation::Breach;
-use crate::model::names::{Id, Kind, Name};
+use crate::model::names::{Id, Name, ObjectKind};
 use crate::model::object::Object;
 use crate::model::state::{Group, Snapshot, Volume};
 use crate::model::state_set::Operation;
@@ -177,14 +177,15 @@ impl Taker {
             }
             (Call::List(list), Answer::Done(Response::Volumes(listed))) => {
                 let is_told = |id: &Id| list.is_complete() || listed.entries.contains_key(id);
-                for volume in self.asked_about(Kind::Volume, entry, listed).into_iter().filter(is_told) {
+                for volume in self.asked_about(ObjectKind::Volume, entry, listed).into_iter().filter(is_told)
+                {
                     let unlisted = VolumeResponse::Unlisted { pages: listed.pages };
                     let said = listed.entries.get(&volume).cloned().unwrap_or(unlisted);
                     self.volume(place, list.of_volume(volume), Answer::Done(said), around.clone());
                 }
             }
             (Call::List(_), Answer::Done(Response::Snapshots(listed))) => {
-                for snapshot in self.asked_about(Kind::Snapshot, entry, listed) {
+                for snapshot in self.asked_about(ObjectKind::Snapshot, entry, listed) {
                     let unlisted = SnapshotResponse::Unlisted { pages: listed.pages };
                     let said = listed.entries.get(&snapshot).cloned().unwrap_or(unlisted);
                     self.snapshot(
@@ -240,16 +241,16 @@ impl Taker {
             _ => return,
         };
         match source.name.kind {
-            Kind::Volume => {
+            ObjectKind::Volume => {
                 let answer = found.map(|()| VolumeResponse::Nothing);
                 self.volume(entry, VolumeCall::Copying { volume: source }, answer, around.clone());
             }
-            Kind::Snapshot => {
+            ObjectKind::Snapshot => {
                 let answer = found.map(|()| SnapshotResponse::Nothing);
                 self.snapshot(entry, SnapshotCall::Copying { snapshot: source }, answer, around.clone());
             }
-            Kind::Group => {}
-            Kind::Member => {
+            ObjectKind::Group => {}
+            ObjectKind::Member => {
                 let answer = found.map(|()| GroupResponse::Nothing);
                 let group = source.name.owner();
                 // Which group of the name it was a member of, the id of the member does not tell.
@@ -267,7 +268,7 @@ impl Taker {
     }
 
     /// The ids of which a list says something: those that are in it, and those that may have been there meanwhile.
-    fn asked_about<S>(&self, kind: Kind, list: &Entry, listed: &Listed<S>) -> Vec<Id> {
+    fn asked_about<S>(&self, kind: ObjectKind, list: &Entry, listed: &Listed<S>) -> Vec<Id> {
         let may_be_there = |life: &Life| life.since <= list.span.returned && list.span.invoked <= life.gone;
         let lives = self.lives.iter().filter(|(id, life)| id.name.kind == kind && may_be_there(life));
         let mut ids: Vec<Id> = lives.map(|(id, _)| *id).chain(listed.entries.keys().copied()).collect();
@@ -305,8 +306,10 @@ impl Taker {
 
 fn same_id(id: Id, name: Name) -> Breach {
     let (rule, message) = match id.name.kind {
-        Kind::Volume => (&req::MSG_VOLUME_003, "two volumes that exist at the same time have the same id"),
-        Kind::Snapshot | Kind::Group | Kind::Member => {
+        ObjectKind::Volume => {
+            (&req::MSG_VOLUME_003, "two volumes that exist at the same time have the same id")
+        }
+        ObjectKind::Snapshot | ObjectKind::Group | ObjectKind::Member => {
             (&req::MSG_SNAPSHOT_003, "two snapshots that exist at the same time have the same id")
         }
     };

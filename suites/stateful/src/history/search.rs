@@ -3,7 +3,7 @@
 use crate::model::answer::Answer;
 use crate::model::expectation::Breach;
 use crate::model::object::Object;
-use crate::model::state_set::{Bound, StateSet, Stop};
+use crate::model::state_set::{Bound, Impossible, StateSet};
 
 use super::parts::Part;
 
@@ -94,9 +94,9 @@ fn search_with<O: Object>(
                     remarks.extend(remark);
                     continue;
                 }
-                Err(Stop::Wrong(breach)) => return Outcome::Unordered { last: place, breach },
-                Err(Stop::Known(breach)) => return Outcome::Known(breach),
-                Err(Stop::TooMany(bound)) => Err(bound),
+                Err(Impossible::Wrong(breach)) => return Outcome::Unordered { last: place, breach },
+                Err(Impossible::Known(breach)) => return Outcome::Known(breach),
+                Err(Impossible::TooMany(bound)) => Err(bound),
             },
         };
         match taken {

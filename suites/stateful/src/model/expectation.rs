@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use csi_harness::protocol::effect::is_not_now;
-use csi_harness::spec::faults::Fault;
+use csi_harness::spec::faults::FaultKey;
 use csi_harness::spec::requirements::{Requirement, req};
 use csi_harness::spec::verdict::Violation;
 use csi_proto::{RPCS, Rpc, code_name};
@@ -292,14 +292,14 @@ impl Breach {
     }
 
     /// What tells it from others.
-    pub fn fault(&self) -> Fault {
+    pub fn fault(&self) -> FaultKey {
         let code = self.code.map_or(String::new(), |code| format!(" as {}", code_name(code)));
         // That calls get in each other's way is one fault, whichever they are.
         let what = match self.rule == &req::GEN_CONC_003 {
-            true => Fault::BESIDE_ANOTHER_CALL.to_owned(),
+            true => FaultKey::BESIDE_ANOTHER_CALL.to_owned(),
             false => format!("{}{code}", self.message),
         };
-        Fault { rule: self.rule.id, what }
+        FaultKey { rule: self.rule.id, what }
     }
 }
 
@@ -314,7 +314,7 @@ impl From<Breach> for Violation {
 
 /// The faults of a driver that were told, with the checks that tell them: from then on it is judged as one that has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known(BTreeMap<Fault, String>);
+pub struct Known(BTreeMap<FaultKey, String>);
 
 impl Known {
     /// Whether this is one of them.
@@ -328,8 +328,8 @@ impl Known {
     }
 }
 
-impl From<BTreeMap<Fault, String>> for Known {
-    fn from(faults: BTreeMap<Fault, String>) -> Known {
+impl From<BTreeMap<FaultKey, String>> for Known {
+    fn from(faults: BTreeMap<FaultKey, String>) -> Known {
         Known(faults)
     }
 }

@@ -13,7 +13,7 @@ use proptest::sample::select;
 
 use super::call::{Call, GroupCall, List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use super::call_context::{CallContext, DriverProfile, Presence, Time};
-use super::names::{Id, Kind, Name, Node, Slot, Stamp, Target};
+use super::names::{Id, Name, Node, ObjectKind, Slot, Stamp, Target};
 use super::state::{GroupLife, SnapshotLife, VolumeLife};
 use super::state_set::StateSet;
 use super::{Model, Object};
@@ -372,12 +372,12 @@ impl Model {
     fn size_of(&self, id: Id) -> Option<i64> {
         let of_volume = |id: Id| Some(certain(self.volumes.get(&id.name))?.life.as_ref()?.size_bytes);
         match id.name.kind {
-            Kind::Volume => of_volume(id),
-            Kind::Snapshot => {
+            ObjectKind::Volume => of_volume(id),
+            ObjectKind::Snapshot => {
                 let life = certain(self.snapshots.get(&id.name))?.life.as_ref()?;
                 if life.size_bytes > 0 { Some(life.size_bytes) } else { of_volume(life.volume) }
             }
-            Kind::Member | Kind::Group => {
+            ObjectKind::Member | ObjectKind::Group => {
                 let life = certain(self.groups.get(&id.name.owner()))?.life.as_ref()?;
                 of_volume((*life.members.as_ref()?.get(&id)?)?)
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::names::{Id, Kind, Name};
+use super::names::{Id, Name, ObjectKind};
 
 /// The ids that were given under each name, in the order in which they came.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +36,7 @@ impl Ids {
     }
 
     /// What has an id, among these kinds.
-    pub fn find(&self, kinds: &[Kind], text: &str) -> Option<Id> {
+    pub fn find(&self, kinds: &[ObjectKind], text: &str) -> Option<Id> {
         let names = self.0.keys().filter(|name| kinds.contains(&name.kind));
         names.into_iter().find_map(|name| self.find_under(*name, text))
     }
@@ -64,6 +64,6 @@ mod tests {
         assert_eq!(ids.give(second, "a"), Some(first.id(0)));
         assert_eq!(ids.text(first.id(1)), Some("b"));
         assert_eq!(ids.text(second.id(0)), None);
-        assert_eq!(ids.find(&[Kind::Snapshot, Kind::Member], "b"), None);
+        assert_eq!(ids.find(&[ObjectKind::Snapshot, ObjectKind::Member], "b"), None);
     }
 }

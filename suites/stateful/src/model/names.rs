@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Kinds of things that have a name or an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ObjectKind {
     /// Made by CreateVolume.
     Volume,
     /// Made by CreateSnapshot.
@@ -20,15 +20,16 @@ pub enum Kind {
     Member,
 }
 
-impl Kind {
-    const ALL: [Kind; 4] = [Kind::Volume, Kind::Snapshot, Kind::Group, Kind::Member];
+impl ObjectKind {
+    const ALL: [ObjectKind; 4] =
+        [ObjectKind::Volume, ObjectKind::Snapshot, ObjectKind::Group, ObjectKind::Member];
 
     fn letter(self) -> char {
         match self {
-            Kind::Volume => 'v',
-            Kind::Snapshot => 's',
-            Kind::Group => 'g',
-            Kind::Member => 'm',
+            ObjectKind::Volume => 'v',
+            ObjectKind::Snapshot => 's',
+            ObjectKind::Group => 'g',
+            ObjectKind::Member => 'm',
         }
     }
 }
@@ -38,7 +39,7 @@ impl Kind {
 #[serde(into = "String", try_from = "String")]
 pub struct Name {
     /// Of what.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// Which, from zero.
     pub number: u16,
 }
@@ -57,17 +58,17 @@ pub struct Id {
 impl Name {
     /// The n-th name of volumes, from zero.
     pub const fn volume(number: u16) -> Name {
-        Name { kind: Kind::Volume, number }
+        Name { kind: ObjectKind::Volume, number }
     }
 
     /// The n-th name of snapshots, from zero.
     pub const fn snapshot(number: u16) -> Name {
-        Name { kind: Kind::Snapshot, number }
+        Name { kind: ObjectKind::Snapshot, number }
     }
 
     /// The n-th name of group snapshots, from zero.
     pub const fn group(number: u16) -> Name {
-        Name { kind: Kind::Group, number }
+        Name { kind: ObjectKind::Group, number }
     }
 
     /// The n-th id under this name, from zero.
@@ -77,14 +78,14 @@ impl Name {
 
     /// The name that members of the group are counted under.
     pub const fn members(self) -> Name {
-        Name { kind: Kind::Member, number: self.number }
+        Name { kind: ObjectKind::Member, number: self.number }
     }
 
     /// The name of the group, for the name that members are counted under.
     pub const fn owner(self) -> Name {
         match self.kind {
-            Kind::Member => Name::group(self.number),
-            Kind::Volume | Kind::Snapshot | Kind::Group => self,
+            ObjectKind::Member => Name::group(self.number),
+            ObjectKind::Volume | ObjectKind::Snapshot | ObjectKind::Group => self,
         }
     }
 }
@@ -106,12 +107,12 @@ impl fmt::Display for Id {
 
 /// What ids mean that do not stand for the first thing of their name, a line each.
 pub(crate) fn legend(ids: impl Iterator<Item = Id>) -> Vec<String> {
-    let later: BTreeSet<Id> = ids.filter(|id| id.nth > 0 && id.name.kind != Kind::Member).collect();
+    let later: BTreeSet<Id> = ids.filter(|id| id.nth > 0 && id.name.kind != ObjectKind::Member).collect();
     let line = |id: &Id| {
         let what = match id.name.kind {
-            Kind::Volume => "volume",
-            Kind::Snapshot | Kind::Member => "snapshot",
-            Kind::Group => "group snapshot",
+            ObjectKind::Volume => "volume",
+            ObjectKind::Snapshot | ObjectKind::Member => "snapshot",
+            ObjectKind::Group => "group snapshot",
         };
         format!("  {id} is {what} number {} made under the name {}", u32::from(id.nth) + 1, id.name)
     };
@@ -131,7 +132,7 @@ impl FromStr for Name {
 
     fn from_str(text: &str) -> Result<Name, UnknownName> {
         let parse = || {
-            let kind = Kind::ALL.into_iter().find(|kind| text.starts_with(kind.letter()))?;
+            let kind = ObjectKind::ALL.into_iter().find(|kind| text.starts_with(kind.letter()))?;
             Some(Name { kind, number: text[1..].parse::<u16>().ok()?.checked_sub(1)? })
         };
         parse().ok_or_else(|| UnknownName(text.to_owned()))

@@ -4,7 +4,7 @@ use super::answer::{Answer, SnapshotResponse, VolumeResponse};
 use super::bytes::Bytes;
 use super::call::{GroupCall, SnapshotCall, VolumeCall};
 use super::call_context::{CallContext, Presence, Time};
-use super::names::{Id, Kind, Slot};
+use super::names::{Id, ObjectKind, Slot};
 use super::object::Object;
 use super::state::{Group, HasId, Held, Named, Volume};
 use super::{Model, Span};
@@ -88,10 +88,10 @@ impl Model {
             return Presence::Maybe;
         }
         match id.name.kind {
-            Kind::Volume => presence(&self.volume(name), id, now, |_| true),
-            Kind::Snapshot => presence(&self.snapshot(name), id, now, |life| life.ready),
-            Kind::Group => presence(&self.group(name), id, now, |life| life.ready),
-            Kind::Member => member_presence(&self.group(name), id, now),
+            ObjectKind::Volume => presence(&self.volume(name), id, now, |_| true),
+            ObjectKind::Snapshot => presence(&self.snapshot(name), id, now, |life| life.ready),
+            ObjectKind::Group => presence(&self.group(name), id, now, |life| life.ready),
+            ObjectKind::Member => member_presence(&self.group(name), id, now),
         }
     }
 
@@ -99,13 +99,15 @@ impl Model {
     fn may_be_in_use(&self, id: Id) -> bool {
         let used =
             |volume: Volume| volume.is_left_in_use(id) || volume.life.is_some_and(|life| life.is_in_use());
-        self.is_lost(id.name) || (id.name.kind == Kind::Volume && self.volume(id.name).into_iter().any(used))
+        self.is_lost(id.name)
+            || (id.name.kind == ObjectKind::Volume && self.volume(id.name).into_iter().any(used))
     }
 
     /// Whether there may be snapshots of a volume, or volumes made from it, or from a snapshot or a group.
     fn dependants(&self, id: Id) -> Presence {
-        let is_it =
-            |source: Id| source == id || (source.name.kind == Kind::Member && source.name.owner() == id.name);
+        let is_it = |source: Id| {
+            source == id || (source.name.kind == ObjectKind::Member && source.name.owner() == id.name)
+        };
         let volumes =
             self.volumes.values().flat_map(|one| one.states()).filter_map(|one| one.life?.wanted.source);
         let snapshots =
@@ -123,12 +125,14 @@ impl Model {
             return Bytes::default();
         }
         let known: Vec<Bytes> = match id.name.kind {
-            Kind::Volume => self.volume(name).into_iter().filter_map(|one| Some(one.life?.bytes)).collect(),
-            Kind::Snapshot => {
+            ObjectKind::Volume => {
+                self.volume(name).into_iter().filter_map(|one| Some(one.life?.bytes)).collect()
+            }
+            ObjectKind::Snapshot => {
                 self.snapshot(name).into_iter().filter_map(|one| Some(one.life?.bytes)).collect()
             }
-            Kind::Group => Vec::new(),
-            Kind::Member => self.group(name).iter().filter_map(|one| member_bytes(one, id)).collect(),
+            ObjectKind::Group => Vec::new(),
+            ObjectKind::Member => self.group(name).iter().filter_map(|one| member_bytes(one, id)).collect(),
         };
         known.into_iter().reduce(|one, other| one.common(&other)).unwrap_or_default()
     }

@@ -34,7 +34,7 @@ pub struct Operation<O: Object> {
 
 /// Why an answer leaves nothing possible.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Stop {
+pub enum Impossible {
     /// It fits no state: a rule is broken.
     Wrong(Box<Breach>),
     /// It fits no state unless a known fault showed again, after which nobody knows what there is.
@@ -194,8 +194,8 @@ impl<O: Object> StateSet<O> {
     ///
     /// # Errors
     /// The answer fits no state that is possible, or too many are.
-    pub fn take(&mut self, step: Operation<O>) -> Result<Option<Breach>, Stop> {
-        let begun = self.begin(step).map_err(Stop::TooMany)?;
+    pub fn take(&mut self, step: Operation<O>) -> Result<Option<Breach>, Impossible> {
+        let begun = self.begin(step).map_err(Impossible::TooMany)?;
         self.end(begun)
     }
 
@@ -288,7 +288,7 @@ impl<O: Object> StateSet<O> {
     ///
     /// # Errors
     /// The answer fits no state that is possible, or too many are.
-    pub fn end(&mut self, Begun(begun): Begun) -> Result<Option<Breach>, Stop> {
+    pub fn end(&mut self, Begun(begun): Begun) -> Result<Option<Breach>, Impossible> {
         let Some((slot, open)) = begun.and_then(|slot| Some((slot, self.open[slot].as_ref()?))) else {
             return Ok(None);
         };
@@ -300,12 +300,12 @@ impl<O: Object> StateSet<O> {
                 let remark = self.narrow(slot)?;
                 self.close(slot);
                 if let Some(step) = reopened {
-                    self.open(step, Fate::Unanswered).map_err(Stop::TooMany)?;
+                    self.open(step, Fate::Unanswered).map_err(Impossible::TooMany)?;
                 }
                 remark
             }
             Fate::Optional => {
-                let Orders { ends, .. } = self.orders(slot).map_err(Stop::TooMany)?;
+                let Orders { ends, .. } = self.orders(slot).map_err(Impossible::TooMany)?;
                 let mut seen: HashSet<Configuration<O>> = self.configurations.iter().cloned().collect();
                 self.configurations.extend(
                     ends.into_iter()
@@ -321,11 +321,11 @@ impl<O: Object> StateSet<O> {
     }
 
     /// Keeps the states that the answer fits.
-    fn narrow(&mut self, slot: usize) -> Result<Option<Breach>, Stop> {
-        let Orders { mut ends, wrong } = self.orders(slot).map_err(Stop::TooMany)?;
+    fn narrow(&mut self, slot: usize) -> Result<Option<Breach>, Impossible> {
+        let Orders { mut ends, wrong } = self.orders(slot).map_err(Impossible::TooMany)?;
         if ends.is_empty() {
-            let excuse = self.excuse.clone().map(|known| Stop::Known(Box::new(known)));
-            let stop = excuse.or(wrong.map(|breach| Stop::Wrong(Box::new(breach))));
+            let excuse = self.excuse.clone().map(|known| Impossible::Known(Box::new(known)));
+            let stop = excuse.or(wrong.map(|breach| Impossible::Wrong(Box::new(breach))));
             return stop.map_or(Ok(None), Err);
         }
         let remark = match ends.iter().all(|(_, odd)| odd.is_some()) {

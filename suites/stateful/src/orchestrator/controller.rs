@@ -11,7 +11,7 @@ use crate::model::Span;
 use crate::model::answer::{Listed, Response, SourceTold, VolumeFacts, VolumeResponse, text_of};
 use crate::model::call::{Size, Usage, VolumeCall, Wanted};
 use crate::model::call_context::Time;
-use crate::model::names::{Id, Kind, Name, Node};
+use crate::model::names::{Id, Name, Node, ObjectKind};
 
 /// Pages of a list that are read at the most.
 pub(super) const PAGES_MAX: u32 = 1_000;
@@ -138,7 +138,7 @@ impl Orchestrator {
         let said = |memory: &mut Memory, response: &v1::ControllerGetVolumeResponse| {
             let found = response.volume.clone().unwrap_or_default();
             let nodes = response.status.as_ref().map(|status| self.probed.nodes(&status.published_node_ids));
-            let id = memory.ids.find(&[Kind::Volume], &found.volume_id);
+            let id = memory.ids.find(&[ObjectKind::Volume], &found.volume_id);
             Response::Volume(VolumeResponse::Seen(facts(memory, &found, id), nodes))
         };
         self.send(&request, self.cx.call(request.clone()), redact::json, said).await
@@ -211,7 +211,7 @@ fn listed(
     entry: &v1::list_volumes_response::Entry,
 ) -> Option<(Id, VolumeResponse)> {
     let volume = entry.volume.as_ref()?;
-    let id = memory.ids.find(&[Kind::Volume], &volume.volume_id)?;
+    let id = memory.ids.find(&[ObjectKind::Volume], &volume.volume_id)?;
     let nodes = entry.status.as_ref().map(|status| probed.nodes(&status.published_node_ids));
     Some((id, VolumeResponse::Seen(facts(memory, volume, Some(id)), nodes)))
 }

@@ -8,7 +8,7 @@ use super::memory::Memory;
 use super::{Made, Orchestrator, snapshot};
 use crate::model::answer::{GroupFacts, GroupResponse, Response};
 use crate::model::call::GroupCall;
-use crate::model::names::{Id, Kind, Name};
+use crate::model::names::{Id, Name, ObjectKind};
 
 impl Orchestrator {
     pub(super) async fn group(&self, call: &GroupCall) -> Made {
@@ -78,7 +78,7 @@ impl Orchestrator {
         };
         let said = |memory: &mut Memory, response: &v1::GetVolumeGroupSnapshotResponse| {
             let found = response.group_snapshot.clone().unwrap_or_default();
-            let id = memory.ids.find(&[Kind::Group], &found.group_snapshot_id);
+            let id = memory.ids.find(&[ObjectKind::Group], &found.group_snapshot_id);
             Response::Group(GroupResponse::Seen(facts(memory, &found, id)))
         };
         self.send(&request, self.cx.call(request.clone()), redact::json, said).await
@@ -92,7 +92,7 @@ impl Orchestrator {
 
 fn facts(memory: &Memory, group: &v1::VolumeGroupSnapshot, id: Option<Id>) -> GroupFacts {
     let member = |snapshot: &v1::Snapshot| {
-        let id = memory.ids.find(&[Kind::Member], &snapshot.snapshot_id)?;
+        let id = memory.ids.find(&[ObjectKind::Member], &snapshot.snapshot_id)?;
         Some((id, snapshot::facts(memory, snapshot, Some(id))))
     };
     GroupFacts {

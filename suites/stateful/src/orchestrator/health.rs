@@ -9,7 +9,7 @@ use super::controller::PAGES_MAX;
 use super::memory::Memory;
 use super::{Listing, Made, Orchestrator, Tries};
 use crate::model::answer::{Answer, Listed, Response, VolumeResponse};
-use crate::model::names::{Id, Kind, Node, Target};
+use crate::model::names::{Id, Node, ObjectKind, Target};
 
 /// Entries of a list, beyond which it is not read entry by entry.
 const ENTRIES_MAX: usize = 50;
@@ -30,7 +30,7 @@ pub(super) struct List {
 fn said(memory: &Memory, asked: Id, health: Option<&v1::VolumeHealth>) -> Response {
     let told = health.map_or("", |health| &health.volume_id);
     let is_asked = !told.is_empty() && memory.ids.text(asked) == Some(told);
-    let of = if is_asked { Some(asked) } else { memory.ids.find(&[Kind::Volume], told) };
+    let of = if is_asked { Some(asked) } else { memory.ids.find(&[ObjectKind::Volume], told) };
     Response::Volume(VolumeResponse::Health(of))
 }
 
@@ -112,7 +112,7 @@ impl Orchestrator {
     pub(super) fn listed_health(&self, list: &List) -> Listed<VolumeResponse> {
         let memory = self.memory();
         let entry = |volume: &String| {
-            let id = memory.ids.find(&[Kind::Volume], volume)?;
+            let id = memory.ids.find(&[ObjectKind::Volume], volume)?;
             let is_missing = list.missing.contains(volume);
             let said =
                 if is_missing { VolumeResponse::MissingFromPages } else { VolumeResponse::Health(Some(id)) };

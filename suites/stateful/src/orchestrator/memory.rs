@@ -6,7 +6,7 @@ use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
 
 use crate::model::ids::Ids;
-use crate::model::names::{Id, Kind, Name, Node, Target};
+use crate::model::names::{Id, Name, Node, ObjectKind, Target};
 
 /// Names, ids, contexts and paths of one name space.
 #[derive(Debug, Default)]
@@ -39,8 +39,10 @@ impl Memory {
     pub(super) fn source(&self, source: &v1::VolumeContentSource) -> Option<Id> {
         use v1::volume_content_source::Type;
         match source.r#type.as_ref()? {
-            Type::Volume(source) => self.ids.find(&[Kind::Volume], &source.volume_id),
-            Type::Snapshot(source) => self.ids.find(&[Kind::Snapshot, Kind::Member], &source.snapshot_id),
+            Type::Volume(source) => self.ids.find(&[ObjectKind::Volume], &source.volume_id),
+            Type::Snapshot(source) => {
+                self.ids.find(&[ObjectKind::Snapshot, ObjectKind::Member], &source.snapshot_id)
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use super::memory::Memory;
 use super::{Listing, Made, Orchestrator};
 use crate::model::answer::{Listed, Response, SnapshotFacts, SnapshotResponse};
 use crate::model::call::SnapshotCall;
-use crate::model::names::{Id, Kind, Name};
+use crate::model::names::{Id, Name, ObjectKind};
 
 /// Pages of a list that are read at the most.
 const PAGES_MAX: u32 = 1_000;
@@ -49,7 +49,7 @@ impl Orchestrator {
         let request = v1::GetSnapshotRequest { snapshot_id: self.text(snapshot), ..Default::default() };
         let said = |memory: &mut Memory, response: &v1::GetSnapshotResponse| {
             let found = response.snapshot.clone().unwrap_or_default();
-            let id = memory.ids.find(&[Kind::Snapshot, Kind::Member], &found.snapshot_id);
+            let id = memory.ids.find(&[ObjectKind::Snapshot, ObjectKind::Member], &found.snapshot_id);
             Response::Snapshot(SnapshotResponse::Seen(facts(memory, &found, id)))
         };
         self.send(&request, self.cx.call(request.clone()), redact::json, said).await
@@ -84,7 +84,7 @@ impl Orchestrator {
     ) -> Listed<SnapshotResponse> {
         let memory = self.memory();
         let entry = |snapshot: &v1::Snapshot| {
-            let id = memory.ids.find(&[Kind::Snapshot], &snapshot.snapshot_id)?;
+            let id = memory.ids.find(&[ObjectKind::Snapshot], &snapshot.snapshot_id)?;
             Some((id, SnapshotResponse::Seen(facts(&memory, snapshot, Some(id)))))
         };
         Listed { pages, entries: snapshots.iter().filter_map(entry).collect() }
@@ -93,5 +93,5 @@ impl Orchestrator {
 
 /// What a message says of a snapshot.
 pub(super) fn facts(memory: &Memory, snapshot: &v1::Snapshot, id: Option<Id>) -> SnapshotFacts {
-    SnapshotFacts::new(snapshot, id, memory.ids.find(&[Kind::Volume], &snapshot.source_volume_id))
+    SnapshotFacts::new(snapshot, id, memory.ids.find(&[ObjectKind::Volume], &snapshot.source_volume_id))
 }

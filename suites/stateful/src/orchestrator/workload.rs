@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
 use csi_harness::resources::contents;
-use csi_harness::resources::workload::{self, Place};
+use csi_harness::resources::workload::{self, WriteLocation};
 use serde_json::Value;
 
 use super::{Listing, Made, Orchestrator};
@@ -57,10 +57,12 @@ impl Orchestrator {
     }
 
     /// Where a workload writes: the last place is at the end of the smallest volumes.
-    fn place(&self, slot: u8) -> Place {
+    fn place(&self, slot: u8) -> WriteLocation {
         match slot + 1 == SLOTS {
-            true => Place::at_end(slot, u64::try_from(self.probed.profile.size_bytes).unwrap_or_default()),
-            false => Place::near(slot),
+            true => {
+                WriteLocation::at_end(slot, u64::try_from(self.probed.profile.size_bytes).unwrap_or_default())
+            }
+            false => WriteLocation::near(slot),
         }
     }
 
@@ -92,7 +94,11 @@ fn code(error: &io::Error) -> Code {
 }
 
 /// What is in each place, also in words, with where the workload has looked.
-fn read(path: &Path, run: u64, places: &BTreeMap<Slot, Place>) -> io::Result<(VolumeResponse, String)> {
+fn read(
+    path: &Path,
+    run: u64,
+    places: &BTreeMap<Slot, WriteLocation>,
+) -> io::Result<(VolumeResponse, String)> {
     let mut found = BTreeMap::new();
     let mut told = format!("{}: {}", path.display(), workload::whereabouts(path));
     for (slot, place) in places {

@@ -7,9 +7,9 @@ use csi_harness::prelude::*;
 
 use crate::budget::Budget;
 use crate::case::Case;
+use crate::case_runner::{Came, CaseRunner};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::sequence::Item;
-use crate::trial::{Came, Trial};
 
 /// Tries the cases of this check that are in the folder of the configuration, and says of each what has become of it.
 ///
@@ -18,7 +18,7 @@ use crate::trial::{Came, Trial};
 pub(crate) async fn try_again(
     cx: &Cx,
     probed: &Arc<ProbedDriver>,
-    trial: &mut Trial<'_>,
+    trial: &mut CaseRunner<'_>,
     budget: &Budget,
 ) -> CheckResult {
     for (path, case) in of_check(cx)? {

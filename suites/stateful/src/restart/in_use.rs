@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::{Found, Stamp};
-use csi_harness::resources::workload::{self, Place, whereabouts};
+use csi_harness::resources::workload::{self, WriteLocation, whereabouts};
 use csi_harness::spec::requirements::Requirement;
 
 use super::unless_forgotten;
 use crate::disruption::{self, driver};
 
 /// Where the workload has written.
-const PLACE: Place = Place::near(0);
+const PLACE: WriteLocation = WriteLocation::near(0);
 
 check! {
     /// Plugins are updated while pods run. kubelet publishes again for pods that stay, and gives back the volumes of those

@@ -8,8 +8,8 @@ use super::used::Used;
 use crate::disruption::{driver, look_for_one, start_twice};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
+use crate::reported::Reported;
 use crate::rules::RESTARTED;
-use crate::told::Told;
 
 check! {
     /// A container runtime that has lost sight of a process starts another one, and an update may start the new driver
@@ -34,7 +34,7 @@ check! {
             used.again().await?;
             used.back().await?;
         }
-        let mut told = Told::new(cx);
+        let mut told = Reported::new(cx);
         match left {
             Left::First => drop(recorder.judge(0, &mut told)),
             // Two drivers at work on one state are nothing that the specification speaks of.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::how::How;
 use crate::model::call::{Call, GroupCall, Size, VolumeCall, Wanted};
 use crate::model::call_context::DriverProfile;
-use crate::model::names::{Id, Kind, Name, Node, Target};
+use crate::model::names::{Id, Name, Node, ObjectKind, Target};
 use crate::sequence::Doing;
 
 /// The ways in which a call can ask for less, or be made more simply: the plainest first.
@@ -110,7 +110,7 @@ impl First {
     /// Members go by the number of their group.
     fn id(&mut self, id: Id) -> Id {
         let owner = self.name(id.name.owner());
-        let name = if id.name.kind == Kind::Member { owner.members() } else { owner };
+        let name = if id.name.kind == ObjectKind::Member { owner.members() } else { owner };
         Id { name, ..id }
     }
 

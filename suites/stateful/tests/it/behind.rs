@@ -10,7 +10,7 @@ use csi_suite_stateful::model::call::{Call, List, Wanted};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::expectation::{Breach, Known};
 use csi_suite_stateful::model::names::Name;
-use csi_suite_stateful::model::state_set::Stop;
+use csi_suite_stateful::model::state_set::Impossible;
 use tonic::Code;
 
 use csi_test_support::histories::story::*;
@@ -24,7 +24,7 @@ fn known<'a>(breaches: impl IntoIterator<Item = &'a Breach>) -> Known {
 #[track_caller]
 fn breach(mut story: Story, call: impl Into<Call>, answer: Answer<Response>) -> Breach {
     match story.take(call, answer).stop {
-        Some(Stop::Wrong(breach)) => *breach,
+        Some(Impossible::Wrong(breach)) => *breach,
         other => panic!("{other:?}"),
     }
 }

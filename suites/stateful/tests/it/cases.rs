@@ -9,7 +9,7 @@ use csi_harness::protocol::capability::Capability;
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener, redact, v1};
-use csi_suite_stateful::case::{BreachText, CASE_BYTES_MAX, Came, Case, Driver, FORM, Format, Step};
+use csi_suite_stateful::case::{BreachText, CASE_BYTES_MAX, Came, Case, CaseStep, Driver, FORM, Format};
 use csi_suite_stateful::disruption;
 use csi_suite_stateful::how::How;
 use csi_suite_stateful::model::answer::Answer;
@@ -55,7 +55,7 @@ fn case() -> Case {
         ..Default::default()
     };
     let made = json!({"volume": {"volume_id": "vol-1", "capacity_bytes": GIB}});
-    let step = |call: Call, request, expected: &str, came| Step {
+    let step = |call: Call, request, expected: &str, came| CaseStep {
         call,
         how: How::Once,
         worker: 0,
@@ -202,7 +202,7 @@ fn every_kind_of_call_can_be_stored() {
     let folder = tempfile::tempdir().unwrap();
     let mut case = case();
     let step = case.steps[0].clone();
-    case.steps = calls.into_iter().map(|call| Step { call, ..step.clone() }).collect();
+    case.steps = calls.into_iter().map(|call| CaseStep { call, ..step.clone() }).collect();
     assert_eq!(Case::load(&case.store(folder.path()).unwrap()).unwrap(), case);
 }
 
@@ -213,7 +213,7 @@ fn how_a_call_was_made_is_kept() {
     let (step, time) = (case.steps[0].clone(), Duration::from_micros(1500));
     let disrupted = disruption::ALL.iter().map(|one| one.after(time).into());
     let hows = [How::Once, How::Insisting].into_iter().chain(disrupted);
-    case.steps = hows.map(|how| Step { how, ..step.clone() }).collect();
+    case.steps = hows.map(|how| CaseStep { how, ..step.clone() }).collect();
     case.disruptions = disruption::ALL.iter().map(|one| one.after(time)).collect();
     assert_eq!(Case::load(&case.store(folder.path()).unwrap()).unwrap(), case);
     let yaml = case.to_yaml().unwrap();

@@ -7,7 +7,7 @@ use csi_suite_stateful::model::call::{Call, GroupCall, Size, VolumeCall};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::generate::{Op, Verb, ops};
 use csi_suite_stateful::model::names::{Id, Name};
-use csi_suite_stateful::model::state_set::Stop;
+use csi_suite_stateful::model::state_set::Impossible;
 use csi_suite_stateful::model::{Model, Span, generate};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -65,10 +65,10 @@ fn run(ops: &[Op], toy: Toy, ways: impl Fn(usize) -> Way) -> (Vec<Call>, Option<
             model.take(&call, &answer, Span { invoked: now, returned: now + Duration::from_millis(5) });
         calls.push(call);
         match taken.stop {
-            Some(Stop::Wrong(breach) | Stop::Known(breach)) => {
+            Some(Impossible::Wrong(breach) | Impossible::Known(breach)) => {
                 return (calls, Some(breach.rule.id.to_owned()));
             }
-            Some(Stop::TooMany(bound)) => panic!("{bound}"),
+            Some(Impossible::TooMany(bound)) => panic!("{bound}"),
             None => {}
         }
     }
@@ -159,8 +159,8 @@ fn every_kind_of_size_is_asked_for_and_most_of_all_what_can_be_had() {
         };
         sizes.extend(run(&ops, Toy::default(), |_| Way::There).0.into_iter().filter_map(size));
     }
-    type Kind = (&'static str, fn(&Size) -> bool);
-    let kinds: [Kind; 5] = [
+    type ObjectKind = (&'static str, fn(&Size) -> bool);
+    let kinds: [ObjectKind; 5] = [
         ("required only", |size| size.required_bytes > 0 && size.limit_bytes == 0),
         ("limit only", |size| size.required_bytes == 0 && size.limit_bytes > 0),
         ("exactly", |size| size.required_bytes == size.limit_bytes),

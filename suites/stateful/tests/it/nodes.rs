@@ -6,7 +6,7 @@ use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{Answer, Found, VolumeResponse};
 use csi_suite_stateful::model::call::{Size, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Slot, Stamp};
-use csi_suite_stateful::model::state_set::Stop;
+use csi_suite_stateful::model::state_set::Impossible;
 use tonic::Code;
 
 use csi_test_support::histories::story::*;
@@ -238,7 +238,7 @@ fn what_a_read_shows_is_told_apart() {
     story.done([write(0, 1), write(0, 2)]);
     let read_of = |found| said(VolumeResponse::Read([(Slot(0), found)].into(), None));
     let message = |found| match story.clone().take(read(v(1)), read_of(found)).stop {
-        Some(Stop::Wrong(breach)) => breach.message,
+        Some(Impossible::Wrong(breach)) => breach.message,
         other => format!("{other:?}"),
     };
     for (found, told) in [

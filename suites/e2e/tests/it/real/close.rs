@@ -6,10 +6,10 @@ use std::time::Duration;
 use csi_harness::prelude::Stop;
 use csi_harness::resources::removal::Remove as _;
 use csi_suite_e2e::cluster::{
-    ClaimSpec, Cluster as _, Container, PersistentVolume, PodSpec, ReclaimPolicy, SnapshotClass,
+    Cluster as _, Container, PersistentVolume, PodSpec, PvcSpec, ReclaimPolicy, SnapshotClass,
     SnapshotOrigin, SnapshotSpec, StorageClass,
 };
-use csi_suite_e2e::real::cleanup::clean_up;
+use csi_suite_e2e::kube_cluster::cleanup::clean_up;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -139,7 +139,7 @@ async fn a_volume_that_its_class_would_keep_goes_and_one_made_by_hand_does_so_wi
     real.create_storage_class(&StorageClass { reclaim: ReclaimPolicy::Retain, ..class("class-0") })
         .await
         .unwrap();
-    real.create_claim(&claim("claim-0", "class-0")).await.unwrap();
+    real.create_pvc(&claim("claim-0", "class-0")).await.unwrap();
     let by_hand = PersistentVolume {
         handle: "shared".to_owned(),
         reclaim: ReclaimPolicy::Retain,
@@ -147,8 +147,8 @@ async fn a_volume_that_its_class_would_keep_goes_and_one_made_by_hand_does_so_wi
         ..PersistentVolume::named("volume-1")
     };
     real.create_volume(&by_hand).await.unwrap();
-    let bound = ClaimSpec { volume: Some("volume-1".to_owned()), ..claim("claim-1", "") };
-    real.create_claim(&bound).await.unwrap();
+    let bound = PvcSpec { volume: Some("volume-1".to_owned()), ..claim("claim-1", "") };
+    real.create_pvc(&bound).await.unwrap();
     api.store(|store| store.asked.clear());
     real.close().await.unwrap();
     assert_eq!(outside(&api), [""; 0]);
@@ -292,7 +292,7 @@ async fn two_runs_do_not_meet() {
     let (one, other) = (clusters.namespace("run-1", "run-1-0-0"), clusters.namespace("run-2", "run-2-0-0"));
     for real in [&one, &other] {
         real.create_storage_class(&class("class-0")).await.unwrap();
-        real.create_claim(&claim("claim-0", "class-0")).await.unwrap();
+        real.create_pvc(&claim("claim-0", "class-0")).await.unwrap();
     }
     one.close().await.unwrap();
     assert_eq!(api.names("namespaces"), ["run-2-0-0"]);
@@ -321,7 +321,7 @@ async fn a_change_ends_the_wait_for_one() {
         "on a clock that moves when nobody has anything to do"
     );
     let phase = real.claim("claim-0").await.unwrap().unwrap().phase;
-    assert_eq!(phase, csi_suite_e2e::cluster::ClaimPhase::Lost);
+    assert_eq!(phase, csi_suite_e2e::cluster::PvcPhase::Lost);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,8 @@
 //! What is found of a cluster.
 
 use csi_suite_e2e::cluster::{Cluster as _, Feature, Node, Pairs, SnapshotClass};
-use csi_suite_e2e::real::discovery::Discovered;
-use csi_suite_e2e::real::kind::Kind;
+use csi_suite_e2e::kube_cluster::discovery::Discovered;
+use csi_suite_e2e::kube_cluster::kind::ApiKind;
 use serde_json::json;
 
 use super::controllers::DRIVER;
@@ -36,14 +36,14 @@ async fn of_several_versions_the_best_that_is_served_is_used() {
     let api = cluster();
     let found = found(&api).await;
     let version = |kind| found.server.kinds.get(&kind).map(|it| it.api_version.as_str());
-    assert_eq!(version(Kind::Snapshot), Some("snapshot.storage.k8s.io/v1"));
-    assert_eq!(version(Kind::GroupSnapshot), Some("groupsnapshot.storage.k8s.io/v1beta1"));
+    assert_eq!(version(ApiKind::Snapshot), Some("snapshot.storage.k8s.io/v1"));
+    assert_eq!(version(ApiKind::GroupSnapshot), Some("groupsnapshot.storage.k8s.io/v1beta1"));
     assert_eq!(
-        version(Kind::AttributesClass),
+        version(ApiKind::AttributesClass),
         Some("storage.k8s.io/v1beta1"),
         "v1 is there, and lacks the kind"
     );
-    assert_eq!(version(Kind::Claim), Some("v1"));
+    assert_eq!(version(ApiKind::Claim), Some("v1"));
 }
 
 #[tokio::test]

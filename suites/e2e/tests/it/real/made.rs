@@ -1,10 +1,10 @@
 //! What is written: each object as a whole.
 
 use csi_suite_e2e::cluster::{
-    AccessMode, AttributesClass, BindingMode, ClaimSpec, Cluster as _, Container, DataSource, FsGroupPolicy,
-    GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, PersistentVolume, PodSpec, PodVolume, ReclaimPolicy,
-    SeLinuxChangePolicy, SecretReference, SecretUse, SnapshotClass, SnapshotOrigin, SnapshotSpec,
-    StorageClass, VolumeDevice, VolumeMode, VolumeMount, VolumeSource,
+    AccessMode, AttributesClass, BindingMode, Cluster as _, Container, DataSource, FsGroupPolicy,
+    GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, PersistentVolume, PodSpec, PodVolume, PvcSpec,
+    ReclaimPolicy, SeLinuxChangePolicy, SecretReference, SecretUse, SnapshotClass, SnapshotOrigin,
+    SnapshotSpec, StorageClass, VolumeDevice, VolumeMode, VolumeMount, VolumeSource,
 };
 use serde_json::{Value, json};
 
@@ -147,7 +147,7 @@ async fn classes() {
 async fn a_claim() {
     let api = cluster();
     let real = namespace(&api).await;
-    let spec = ClaimSpec {
+    let spec = PvcSpec {
         access_modes: vec![AccessMode::ReadWriteOnce, AccessMode::ReadOnlyMany],
         mode: VolumeMode::Block,
         source: Some(DataSource::Snapshot("snapshot-0".to_owned())),
@@ -155,7 +155,7 @@ async fn a_claim() {
         labels: pairs(&[("group", "one")]),
         ..claim("claim-0", "class-0")
     };
-    real.create_claim(&spec).await.unwrap();
+    real.create_pvc(&spec).await.unwrap();
     assert_eq!(
         sent(&api, "PersistentVolumeClaim"),
         json!({
@@ -205,8 +205,8 @@ async fn a_volume_by_hand_and_the_claim_that_it_is_for() {
         ..PersistentVolume::named("volume-1")
     };
     real.create_volume(&volume).await.unwrap();
-    let spec = ClaimSpec { volume: Some("volume-1".to_owned()), ..claim("claim-1", "") };
-    real.create_claim(&spec).await.unwrap();
+    let spec = PvcSpec { volume: Some("volume-1".to_owned()), ..claim("claim-1", "") };
+    real.create_pvc(&spec).await.unwrap();
     assert_eq!(
         sent(&api, "PersistentVolume"),
         json!({
@@ -465,7 +465,7 @@ async fn a_refused_object_breaks_the_test_in_the_words_of_the_server() {
     let api = cluster();
     let real = namespace(&api).await;
     api.store(|store| store.refused.insert("POST persistentvolumeclaims".to_owned()));
-    let why = broken(real.create_claim(&claim("claim-0", "class-0")).await.unwrap_err());
+    let why = broken(real.create_pvc(&claim("claim-0", "class-0")).await.unwrap_err());
     let expected = "create PersistentVolumeClaim claim-0: 403 Forbidden: persistentvolumeclaims is forbidden: \
                     User \"tester\" cannot POST resource \"persistentvolumeclaims\"";
     assert!(why.contains(expected), "{why}");

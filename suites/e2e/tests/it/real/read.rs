@@ -1,9 +1,9 @@
 //! What is read of objects: as a cluster of version 1.36 recorded them.
 
 use csi_suite_e2e::cluster::{
-    AccessMode, Capacity, Claim, ClaimPhase, ClaimSpec, Cluster as _, DataSource, Ended, Event, Output,
-    Pairs, PersistentVolume, PodPhase, PodSpec, ReclaimPolicy, Snapshot, SnapshotOrigin, SnapshotSpec,
-    VolumeMode, VolumePhase,
+    AccessMode, Capacity, Cluster as _, DataSource, Ended, Event, Output, Pairs, PersistentVolume, PodPhase,
+    PodSpec, Pvc, PvcPhase, PvcSpec, ReclaimPolicy, Snapshot, SnapshotOrigin, SnapshotSpec, VolumeMode,
+    VolumePhase,
 };
 use serde_json::{Value, json};
 
@@ -57,8 +57,8 @@ async fn a_claim() {
     let real = namespace(&api).await;
     api.has("persistentvolumeclaims", recorded_claim());
     let volume = "pvc-9fe913b8-b834-4935-a7d9-96934e221fd3".to_owned();
-    let expected = Claim {
-        spec: ClaimSpec {
+    let expected = Pvc {
+        spec: PvcSpec {
             name: "claim-5".to_owned(),
             class: "class-0".to_owned(),
             access_modes: vec![AccessMode::ReadWriteOnce],
@@ -69,7 +69,7 @@ async fn a_claim() {
             volume: Some(volume.clone()),
             labels: Pairs::new(),
         },
-        phase: ClaimPhase::Bound,
+        phase: PvcPhase::Bound,
         volume: Some(volume),
         capacity_bytes: 1 << 30,
         attributes_class: Some("attributes-class-1".to_owned()),
@@ -78,7 +78,7 @@ async fn a_claim() {
     };
     assert_eq!(real.claim("claim-5").await.unwrap(), Some(expected));
     assert_eq!(real.claim("claim-6").await.unwrap(), None);
-    real.resize_claim("claim-5", 3 << 30).await.unwrap();
+    real.resize_pvc("claim-5", 3 << 30).await.unwrap();
     real.set_attributes_class("claim-5", "attributes-class-3").await.unwrap();
     let spec = real.claim("claim-5").await.unwrap().unwrap().spec;
     assert_eq!(spec.request_bytes, 3 << 30);

@@ -14,7 +14,7 @@ use crate::model::bytes::Write;
 use crate::model::call::{Size, Usage};
 use crate::model::call_context::CallContext;
 use crate::model::expectation::{Breach, Expectation, Finding, anything, must, must_be_refused, says};
-use crate::model::names::{Kind, Node, Slot, Target};
+use crate::model::names::{Node, ObjectKind, Slot, Target};
 use crate::model::state::{Held, VolumeLife};
 
 /// Of a volume that is not mounted any more where the driver has mounted it nothing is said, but that it can be given back.
@@ -214,7 +214,7 @@ fn target_is_the_volume(life: &VolumeLife) -> &'static Requirement {
 pub(super) fn read_back(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Finding {
     let Some((slot, write)) = life.bytes.lost(found) else { return of_others(life, found) };
     let (rule, what): (&Requirement, _) = match life.wanted.source.map(|source| source.name.kind) {
-        Some(Kind::Volume) if !life.written => (&req::MSG_VOLSOURCE_006, "a copy of a volume"),
+        Some(ObjectKind::Volume) if !life.written => (&req::MSG_VOLSOURCE_006, "a copy of a volume"),
         Some(_) if !life.written => (&req::CTRL_CREATESNAP_015, "a copy of a snapshot"),
         _ => (target_is_the_volume(life), "a volume"),
     };

@@ -12,7 +12,7 @@ use crate::model::answer::{SourceTold, VolumeFacts, VolumeResponse};
 use crate::model::call::{List, MODES_FOR_MANY_NODES, Size, Usage, VolumeCall, Wanted};
 use crate::model::call_context::{CallContext, Presence};
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
-use crate::model::names::{Id, Kind, Name, Node};
+use crate::model::names::{Id, Name, Node, ObjectKind};
 use crate::model::state::{Held, Volume, VolumeLife};
 
 /// The answers that a driver may give to a call about a volume.
@@ -182,8 +182,8 @@ fn unusual_size(expectation: Expectation) -> Expectation {
 
 fn copy(source: Id, around: &CallContext) -> Expectation {
     let (is_there, is_gone, capability): (&Requirement, &Requirement, _) = match source.name.kind {
-        Kind::Volume => (&req::MSG_VOLSOURCE_006, &req::CTRL_CREATEVOL_040, Capability::CloneVolume),
-        Kind::Snapshot | Kind::Group | Kind::Member => {
+        ObjectKind::Volume => (&req::MSG_VOLSOURCE_006, &req::CTRL_CREATEVOL_040, Capability::CloneVolume),
+        ObjectKind::Snapshot | ObjectKind::Group | ObjectKind::Member => {
             (&req::MSG_VOLSOURCE_004, &req::CTRL_CREATEVOL_039, Capability::CreateDeleteSnapshot)
         }
     };

@@ -1,0 +1,141 @@
+//! external-attacher: attaches and detaches what the attach/detach controller asks for.
+
+use std::sync::Arc;
+
+use csi_harness::prelude::Capability;
+use csi_proto::v1;
+
+use super::access_mode;
+use super::failure::{Caller, Failure};
+use super::queue::{Work, work};
+use super::shared::{Shared, capability};
+use super::store::{Objects, VolumeOnNode};
+use crate::cluster::SecretUse;
+
+/// Runs it.
+pub(super) async fn run(shared: Arc<Shared>) {
+    work(shared, wanted, |shared, place| async move {
+        match shared.store.look(|objects| Some(objects.attachments.get(&place)?.detaching)) {
+            Some(false) => attach(&shared, &place).await,
+            Some(true) => detach(&shared, &place).await,
+            None => Work::Done,
+        }
+    })
+    .await;
+}
+
+fn wanted(objects: &Objects) -> Vec<VolumeOnNode> {
+    let open = objects.attachments.iter().filter(|(_, attachment)| {
+        attachment.given_up.is_none() && (attachment.detaching || attachment.attached.is_none())
+    });
+    open.map(|(place, _)| place.clone()).collect()
+}
+
+async fn attach(shared: &Shared, place: &VolumeOnNode) -> Work {
+    let (name, node) = place;
+    let Some(volume) = shared.store.look(|objects| Some(objects.volumes.get(name)?.volume.clone())) else {
+        return Work::Again;
+    };
+    if !shared.has(Capability::PublishUnpublishVolume) {
+        // The trivial mode: attached without a call.
+        shared.store.change(|objects| {
+            if let Some(attachment) = objects.attachments.get_mut(place) {
+                attachment.attached = Some(Default::default());
+            }
+        });
+        return Work::Done;
+    }
+    let mode = access_mode::of_all(&volume.access_modes, shared.has(Capability::SingleNodeMultiWriter));
+    let outcome = match mode {
+        Ok(mode) => {
+            let request = v1::ControllerPublishVolumeRequest {
+                volume_id: volume.handle.clone(),
+                node_id: shared.nodes[*node].id.clone(),
+                volume_capability: Some(capability(&volume, mode, None)),
+                volume_context: volume.attributes.clone(),
+                ..Default::default()
+            };
+            match shared.with_secret(&shared.cx, volume.secrets.get(&SecretUse::ControllerPublish)) {
+                Ok(cx) => shared.heard(&cx.controller_publish(request).once().await),
+                Err(failure) => Err(failure),
+            }
+        }
+        Err(problem) => Err(Failure::of_answer("ControllerPublishVolume", problem)),
+    };
+    match outcome {
+        Ok(response) => {
+            shared.store.change(|objects| {
+                if let Some(attachment) = objects.attachments.get_mut(place) {
+                    attachment.attached = Some(response.publish_context);
+                }
+            });
+            Work::Done
+        }
+        Err(failure) => {
+            let pods = shared.store.look(|objects| users(objects, place));
+            for pod in pods {
+                shared.store.event(&pod, "FailedAttachVolume", failure.to_string());
+            }
+            shared.store.change(|objects| {
+                if let Some(attachment) = objects.attachments.get_mut(place) {
+                    attachment.failed = Some(failure.clone());
+                }
+            });
+            note(shared, place, &failure)
+        }
+    }
+}
+
+/// Pods of the node that wait for the volume.
+fn users(objects: &Objects, (volume, node): &VolumeOnNode) -> Vec<String> {
+    let uses = |name: &String| {
+        objects.claims.get(name).is_some_and(|object| object.claim.volume.as_ref() == Some(volume))
+    };
+    let pods = objects.pods.values().filter(|pod| pod.node == Some(*node));
+    let pods = pods.filter(|pod| Objects::claims_of(&pod.pod).any(|name| uses(&name)));
+    pods.map(|pod| pod.pod.spec.name.clone()).collect()
+}
+
+fn note(shared: &Shared, place: &VolumeOnNode, failure: &Failure) -> Work {
+    let why = shared.gives_up(failure, Caller::Attacher);
+    shared.store.change(|objects| {
+        let Some(attachment) = objects.attachments.get_mut(place) else { return Work::Done };
+        attachment.given_up.clone_from(&why);
+        let Some(why) = why else { return Work::Again };
+        // What is attached cannot be deleted.
+        if attachment.detaching
+            && let Some(object) = objects.volumes.get_mut(&place.0)
+        {
+            object.volume.given_up = Some(why.clone());
+        }
+        for name in users(objects, place) {
+            if let Some(pod) = objects.pods.get_mut(&name) {
+                pod.pod.given_up = Some(why.clone());
+            }
+        }
+        Work::Done
+    })
+}
+
+async fn detach(shared: &Shared, place: &VolumeOnNode) -> Work {
+    let (name, node) = place;
+    let found = shared.store.look(|objects| {
+        let id = objects.attachments.get(place)?.volume_id.clone();
+        let volume = objects.volumes.get(name).map(|object| &object.volume);
+        let secret = volume.and_then(|volume| volume.secrets.get(&SecretUse::ControllerPublish));
+        Some((id, secret.cloned()))
+    });
+    let Some((id, secret)) = found else { return Work::Done };
+    if shared.has(Capability::PublishUnpublishVolume) {
+        let detached = match shared.with_secret(&shared.cx, secret.as_ref()) {
+            Ok(cx) => shared.heard(&cx.controller_unpublish(&id, &shared.nodes[*node].id).once().await),
+            Err(failure) => Err(failure),
+        };
+        if let Err(failure) = detached {
+            shared.store.event(name, "FailedDetachVolume", failure.to_string());
+            return note(shared, place, &failure);
+        }
+    }
+    shared.store.change(|objects| objects.attachments.remove(place));
+    Work::Done
+}

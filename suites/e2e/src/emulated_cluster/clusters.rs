@@ -1,0 +1,71 @@
+use std::sync::{Arc, Once};
+
+use csi_driver_definitions::DriverDefinition;
+
+use csi_harness::prelude::Cx;
+use tonic::async_trait;
+
+use super::{EmulatedCluster, NEVER_OFFERED, Settings};
+use crate::cluster::{Cluster, Done, Feature};
+use crate::plan::{ClusterProvider, Say};
+use crate::promise::PROMISES;
+use crate::room::Room;
+use crate::view::View;
+
+/// Plays a cluster of its own for each test.
+#[derive(Debug)]
+pub struct EmulatedClusters {
+    settings: Settings,
+    nodes: usize,
+    definition: DriverDefinition,
+    room: Room,
+    say: Say,
+    told: Once,
+}
+
+impl EmulatedClusters {
+    /// Clusters that are played like this, with so many nodes that the driver is on. `say` hears what is worth a word.
+    pub fn new(settings: Settings, nodes: usize, definition: DriverDefinition, say: Say) -> EmulatedClusters {
+        EmulatedClusters { settings, nodes, definition, room: Room::default(), say, told: Once::new() }
+    }
+
+    /// What is known of such a cluster before the driver was asked anything.
+    pub fn view(nodes_count: usize) -> View {
+        let offer = |feature: &Feature| match NEVER_OFFERED.iter().find(|(never, _)| never == feature) {
+            Some((_, why)) => Some((*feature, Err((*why).to_owned()))),
+            // What the driver has of these, it says itself.
+            None if feature.capability().is_some() => None,
+            None => Some((*feature, Ok(()))),
+        };
+        View { nodes_count, nodes: None, offers: Feature::ALL.iter().filter_map(offer).collect() }
+    }
+
+    /// Says, once, what the definition promises and the driver lacks: each test of it fails at once.
+    fn say_what_is_lacked(&self, cx: &Cx) {
+        let advertises = |one| cx.target().capabilities().has(one);
+        for promise in PROMISES {
+            if let Some(lacked) = promise.lacked(&self.definition, advertises) {
+                (self.say)(&format!(
+                    "warning: the definition has {}, the driver does not advertise {lacked}: its tests cannot pass",
+                    promise.text
+                ));
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl ClusterProvider for EmulatedClusters {
+    fn view(&self) -> View {
+        EmulatedClusters::view(self.nodes)
+    }
+
+    fn say(&self) -> Say {
+        self.say
+    }
+
+    async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>> {
+        self.told.call_once(|| self.say_what_is_lacked(cx));
+        Ok(Arc::new(EmulatedCluster::open(cx, self.settings.clone(), &self.room).await?))
+    }
+}

@@ -1,0 +1,424 @@
+//! Volumes on their way into a pod and out of it again: staged once on the node, published for each pod.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use csi_driver_definitions::VolumeLifecycleMode;
+use csi_harness::prelude::{AccessType, Cx, Stop};
+use csi_proto::v1;
+
+use super::health::Watched;
+use super::reconstruction::beside;
+use super::{Kubelet, NodeCapability, fs_group};
+use crate::cluster::{Pairs, PersistentVolume, Pod, SecretUse, VolumeMode};
+use crate::emulated_cluster::failure::{Caller, Failure, Verdict};
+use crate::emulated_cluster::shared::{capability, hex_sha256};
+use crate::emulated_cluster::store::Objects;
+use crate::emulated_cluster::{NAMESPACE, access_mode};
+
+/// How far a call has come that mounts something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    No,
+    /// The latest call left it open.
+    Uncertain,
+    Yes,
+}
+
+/// A volume on this node.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) scope: Cx,
+    staged: State,
+    pub(super) path: String,
+    /// UIDs of the pods that want it.
+    users: BTreeSet<String>,
+}
+
+impl Device {
+    pub(super) fn new(scope: Cx) -> Device {
+        Device { scope, staged: State::No, path: String::new(), users: BTreeSet::new() }
+    }
+
+    /// It was here before kubelet was started, for this pod.
+    pub(super) fn is_found(&mut self, path: String, is_staged: bool, pod_uid: String) {
+        self.path = path;
+        self.staged = if is_staged { State::Uncertain } else { State::No };
+        self.users.insert(pod_uid);
+    }
+}
+
+/// A volume of a pod.
+#[derive(Debug)]
+pub(super) struct PodMount {
+    /// Its name in the pod.
+    pub(super) name: String,
+    volume: PersistentVolume,
+    read_only: bool,
+    /// Whether it lives as long as the pod, and needs no staging.
+    inline: bool,
+    scope: Cx,
+    published: State,
+    /// target_path, once there is one.
+    pub(super) target: String,
+}
+
+impl PodMount {
+    pub(super) fn new(
+        name: String,
+        volume: PersistentVolume,
+        read_only: bool,
+        inline: bool,
+        scope: Cx,
+    ) -> PodMount {
+        PodMount { name, volume, read_only, inline, scope, published: State::No, target: String::new() }
+    }
+
+    /// It was here before kubelet was started.
+    pub(super) fn is_found(&mut self, target: String) {
+        self.target = target;
+        self.published = State::Uncertain;
+    }
+
+    /// The PersistentVolume.
+    pub(super) fn volume_name(&self) -> &str {
+        &self.volume.name
+    }
+
+    pub(super) fn read_only(&self) -> bool {
+        self.read_only
+    }
+
+    pub(super) fn access(&self) -> AccessType {
+        match self.volume.mode {
+            VolumeMode::Filesystem => AccessType::Mount,
+            VolumeMode::Block => AccessType::Block,
+        }
+    }
+
+    /// The key of what is staged for it.
+    pub(super) fn device_key(&self) -> String {
+        device_key(&self.volume)
+    }
+}
+
+/// What a path on the node is good for: without it no call is made.
+fn local(error: &Stop) -> Failure {
+    Failure::of_node(match error {
+        Stop::Broken(why) | Stop::Skip(why) | Stop::Declined(_, why) | Stop::Unanswered(why) => why.clone(),
+        Stop::Violation(violation) => violation.message.clone(),
+    })
+}
+
+impl Kubelet {
+    /// Why the driver has no such volumes, if its CSIDriver says so.
+    pub(super) fn lacks_mode(&self, mount: &PodMount) -> Option<String> {
+        let mode =
+            if mount.inline { VolumeLifecycleMode::Ephemeral } else { VolumeLifecycleMode::Persistent };
+        let lists = self.shared.csi_driver.volume_lifecycle_modes.contains(&mode);
+        (!lists).then(|| format!("the CSIDriver does not list {mode:?} in volumeLifecycleModes"))
+    }
+
+    /// One try to bring a volume into a pod.
+    pub(super) async fn set_up(&self, pod: &Pod, mount: &mut PodMount) -> Result<(), Failure> {
+        if mount.inline {
+            return self.publish(pod, mount, Pairs::new(), None).await;
+        }
+        let Some(context) = self.attached(pod, mount).await? else { return Ok(()) };
+        let device = self.device(&mount.device_key());
+        let mut device = device.lock().await;
+        device.users.insert(pod.uid.clone());
+        self.shared.store.change(|objects| objects.in_use.insert((mount.volume.name.clone(), self.node)));
+        if device.staged != State::Yes {
+            self.stage(pod, mount, &mut device, &context).await?;
+        }
+        let staging = device.path.clone();
+        self.publish(pod, mount, context, Some(&staging)).await?;
+        self.expand_published(pod, mount, &staging).await
+    }
+
+    /// publish_context of a volume once it is attached; none if the pod is not wanted any more. That its node is full ends the wait
+    /// where kubelet reads limits again.
+    async fn attached(&self, pod: &Pod, mount: &PodMount) -> Result<Option<Pairs>, Failure> {
+        let driver = &self.shared.csi_driver;
+        if !driver.attach_required {
+            return Ok(Some(Pairs::new()));
+        }
+        let ends_wait = |failure: &&Failure| {
+            driver.node_allocatable_update_period_seconds.is_some() && failure.is_full_node()
+        };
+        let place = (mount.volume.name.clone(), self.node);
+        let attached = self.shared.store.until(|objects| {
+            let attachment = objects.attachments.get(&place).filter(|attachment| !attachment.detaching)?;
+            let failed = attachment.failed.as_ref().filter(ends_wait).cloned();
+            attachment.attached.clone().map(Ok).or(failed.map(Err))
+        });
+        tokio::select! {
+            attached = attached => attached.map(Some),
+            () = self.deleted(&pod.uid) => Ok(None),
+        }
+    }
+
+    async fn stage(
+        &self,
+        pod: &Pod,
+        mount: &PodMount,
+        device: &mut Device,
+        context: &Pairs,
+    ) -> Result<(), Failure> {
+        let PersistentVolume { handle, name, attributes, secrets, .. } = &mount.volume;
+        let path = device.scope.kubelet_staging_path(handle, name, mount.access()).await;
+        device.path = path.map_err(|error| local(&error))?;
+        if mount.access() == AccessType::Block {
+            let file = device.scope.kubelet_device_data_path(name).await.map_err(|error| local(&error))?;
+            write_data(&device.scope, Path::new(&file), &self.publish_data(mount)).await?;
+        }
+        if !self.can(NodeCapability::StageUnstageVolume).await? {
+            return Ok(());
+        }
+        if mount.access() == AccessType::Mount {
+            let data = [("volumeHandle", handle.as_str()), ("driverName", self.shared.driver())];
+            let data = data.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+            write_data(&device.scope, &beside(&device.path), &data).await?;
+        }
+        let request = v1::NodeStageVolumeRequest {
+            volume_id: handle.clone(),
+            publish_context: context.clone(),
+            staging_target_path: device.path.clone(),
+            volume_capability: Some(self.capability(pod, mount).await?),
+            volume_context: attributes.clone(),
+            ..Default::default()
+        };
+        let cx = self.shared.with_secret(&device.scope, secrets.get(&SecretUse::NodeStage))?;
+        let staged = self.shared.heard(&cx.node_stage(request).once().await);
+        device.staged = after(&staged, State::No);
+        staged.map(|_| ())
+    }
+
+    pub(super) async fn capability(
+        &self,
+        pod: &Pod,
+        mount: &PodMount,
+    ) -> Result<v1::VolumeCapability, Failure> {
+        let group = match pod.spec.fs_group {
+            Some(group) if mount.access() == AccessType::Mount => {
+                self.can(NodeCapability::VolumeMountGroup).await?.then_some(group)
+            }
+            _ => None,
+        };
+        let finer = self.can(NodeCapability::SingleNodeMultiWriter).await?;
+        // kubelet looks at no other mode than the first.
+        let first = mount.volume.access_modes.first().copied();
+        let mode = access_mode::of_one(first.unwrap_or(crate::cluster::AccessMode::ReadWriteOnce), finer);
+        Ok(capability(&mount.volume, mode, group))
+    }
+
+    async fn publish(
+        &self,
+        pod: &Pod,
+        mount: &mut PodMount,
+        context: Pairs,
+        staging: Option<&str>,
+    ) -> Result<(), Failure> {
+        let name = &mount.volume.name;
+        let target = mount.scope.kubelet_target_path(&pod.uid, name, mount.access()).await;
+        mount.target = target.map_err(|error| local(&error))?;
+        self.shared.publishes(self.node, &pod.uid, &mount.target);
+        if mount.access() == AccessType::Mount {
+            write_data(&mount.scope, &beside(&mount.target), &self.publish_data(mount)).await?;
+        }
+        let (cx, request) = self.publish_request(pod, mount, context, staging).await?;
+        let driver_sets_group = sets_group(&request);
+        let before = mount.published;
+        let published = self.shared.heard(&cx.node_publish(request).once().await);
+        mount.published = after(&published, before);
+        published?;
+        if let Some(group) = pod.spec.fs_group.filter(|_| !driver_sets_group)
+            && fs_group::applies(self.shared.csi_driver.fs_group_policy, &mount.volume, mount.read_only)
+            && self.cx.is_mount_point(&mount.target)
+        {
+            fs_group::hand_over(mount.target.clone().into(), group, pod.spec.fs_group_policy).await;
+        }
+        Ok(())
+    }
+
+    /// Publishes a volume that is published once more, as the CSIDriver asks for it. Whatever comes of it, the volume stays.
+    pub(super) async fn republish(&self, pod: &Pod, mount: &PodMount) -> Result<(), Failure> {
+        let (context, staging) = match mount.inline {
+            true => (Pairs::new(), None),
+            false => {
+                let Some(context) = self.attached(pod, mount).await? else { return Ok(()) };
+                let device = self.device(&mount.device_key());
+                let path = device.lock().await.path.clone();
+                (context, Some(path))
+            }
+        };
+        let (cx, request) = self.publish_request(pod, mount, context, staging.as_deref()).await?;
+        self.shared.heard(&cx.node_publish(request).once().await).map(|_| ())
+    }
+
+    /// NodePublishVolume for a volume that has a target path, with what the call is made by: it has the secrets.
+    async fn publish_request(
+        &self,
+        pod: &Pod,
+        mount: &PodMount,
+        context: Pairs,
+        staging: Option<&str>,
+    ) -> Result<(Cx, v1::NodePublishVolumeRequest), Failure> {
+        let PersistentVolume { handle, attributes, secrets, .. } = &mount.volume;
+        let staging = match (staging, mount.access()) {
+            (Some(staging), AccessType::Block) => staging,
+            (Some(staging), AccessType::Mount) if self.can(NodeCapability::StageUnstageVolume).await? => {
+                staging
+            }
+            _ => "",
+        };
+        let driver = &self.shared.csi_driver;
+        let mut volume_context = attributes.clone();
+        if driver.pod_info_on_mount {
+            volume_context.extend(pod_information(pod, mount.inline));
+        }
+        // Devices get none.
+        let tokens = (mount.access() == AccessType::Mount).then(|| self.tokens()).flatten();
+        let (in_secrets, in_context) = match driver.service_account_token_in_secrets {
+            true => (tokens, None),
+            false => (None, tokens),
+        };
+        volume_context.extend(in_context);
+        let secret = secrets.get(&SecretUse::NodePublish);
+        let cx = self.shared.with_more_secrets(&mount.scope, secret, in_secrets.into_iter().collect())?;
+        let request = v1::NodePublishVolumeRequest {
+            volume_id: handle.clone(),
+            publish_context: context,
+            staging_target_path: staging.to_owned(),
+            target_path: mount.target.clone(),
+            volume_capability: Some(self.capability(pod, mount).await?),
+            readonly: mount.read_only,
+            volume_context,
+            ..Default::default()
+        };
+        Ok((cx, request))
+    }
+
+    /// From now on kubelet looks after a volume that it has tried to bring into a pod. Inline ones it does not look after.
+    pub(super) async fn watch(&self, pod: &Pod, mount: &PodMount) {
+        if mount.inline {
+            return;
+        }
+        let device = self.device(&mount.device_key());
+        let device = device.lock().await;
+        let (staging, target) = (device.path.clone(), mount.target.clone());
+        let asked = match mount.access() {
+            AccessType::Mount => vec![(staging, target.clone())],
+            // kubelet of 1.37 asks with the directory of its own links. The paths of the other calls are tried as well.
+            AccessType::Block => {
+                let map = device.scope.kubelet_device_map_path(mount.volume_name()).await.unwrap_or_default();
+                vec![(map, String::new()), (staging, target.clone())]
+            }
+        };
+        let watched = Watched { volume_id: mount.volume.handle.clone(), asked, target };
+        self.shared.watch(self.node, &pod.spec.name, &mount.name, watched);
+    }
+
+    /// What kubelet writes beside the target path.
+    fn publish_data(&self, mount: &PodMount) -> Pairs {
+        let PersistentVolume { handle, name, .. } = &mount.volume;
+        let node = &self.shared.nodes[self.node].node.name;
+        let (mode, attachment) = match mount.inline {
+            true => ("Ephemeral", String::new()),
+            false => {
+                let attachment = format!("{handle}{}{node}", self.shared.driver());
+                ("Persistent", format!("csi-{}", hex_sha256(&attachment)))
+            }
+        };
+        [
+            ("specVolID", name.as_str()),
+            ("volumeHandle", handle),
+            ("driverName", self.shared.driver()),
+            ("nodeName", node),
+            ("volumeLifecycleMode", mode),
+            ("attachmentID", &attachment),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+    }
+
+    /// One try to take a volume out of a pod, and off the node if no other pod has it.
+    pub(super) async fn tear_down(&self, pod: &Pod, mount: &mut PodMount) -> Result<(), Failure> {
+        if mount.published != State::No {
+            let reply = self.cx.node_unpublish(&mount.volume.handle, &mount.target).once().await;
+            self.shared.heard(&reply).inspect_err(|_| mount.published = State::Uncertain)?;
+            mount.published = State::No;
+        }
+        mount.scope.undo().await.map_err(|error| local(&error))?;
+        if mount.inline {
+            return Ok(());
+        }
+        let device = self.device(&mount.device_key());
+        let mut device = device.lock().await;
+        device.users.remove(&pod.uid);
+        if !device.users.is_empty() {
+            return Ok(());
+        }
+        if device.staged != State::No && self.can(NodeCapability::StageUnstageVolume).await? {
+            let reply = self.cx.node_unstage(&mount.volume.handle, &device.path).once().await;
+            self.shared.heard(&reply).inspect_err(|_| device.staged = State::Uncertain)?;
+        }
+        device.staged = State::No;
+        device.scope.undo().await.map_err(|error| local(&error))?;
+        self.shared.store.change(|objects| {
+            let Objects { in_use, volumes, .. } = objects;
+            let shares_device = |name: &String| {
+                volumes.get(name).is_some_and(|object| device_key(&object.volume) == mount.device_key())
+            };
+            in_use.retain(|(name, node)| {
+                *node != self.node || (*name != mount.volume.name && !shares_device(name))
+            });
+        });
+        Ok(())
+    }
+}
+
+/// The key of what is staged for a volume: kubelet finds file systems by the volume's id, and devices by its name.
+fn device_key(volume: &PersistentVolume) -> String {
+    match volume.mode {
+        VolumeMode::Filesystem => format!("mount {}", volume.handle),
+        VolumeMode::Block => format!("block {}", volume.name),
+    }
+}
+
+/// What a call leaves behind; after a definite no it is as it was `before`.
+fn after<T>(outcome: &Result<T, Failure>, before: State) -> State {
+    match outcome {
+        Ok(_) => State::Yes,
+        Err(failure) if Caller::Kubelet.judges(failure.code) == Verdict::Uncertain => match before {
+            State::Yes => State::Yes,
+            _ => State::Uncertain,
+        },
+        Err(_) => before,
+    }
+}
+
+/// Whether the driver is asked to hand the volume over to the pod's group.
+fn sets_group(request: &v1::NodePublishVolumeRequest) -> bool {
+    let access = request.volume_capability.as_ref().and_then(|capability| capability.access_type.as_ref());
+    matches!(access, Some(v1::volume_capability::AccessType::Mount(mount)) if !mount.volume_mount_group.is_empty())
+}
+
+/// Writes what kubelet keeps of a volume.
+async fn write_data(scope: &Cx, file: &Path, data: &Pairs) -> Result<(), Failure> {
+    let text = serde_json::to_string(data).map_err(|error| Failure::of_node(error.to_string()))?;
+    scope.write_file(file, &text).await.map_err(|error| local(&error))
+}
+
+fn pod_information(pod: &Pod, ephemeral: bool) -> [(String, String); 5] {
+    [
+        ("pod.name", pod.spec.name.clone()),
+        ("pod.namespace", NAMESPACE.to_owned()),
+        ("pod.uid", pod.uid.clone()),
+        ("serviceAccount.name", "default".to_owned()),
+        ("ephemeral", ephemeral.to_string()),
+    ]
+    .map(|(key, value)| (format!("csi.storage.k8s.io/{key}"), value))
+}

@@ -1,0 +1,244 @@
+//! external-snapshotter: takes snapshots, waits until they are ready, looks up those that exist, and deletes them.
+
+use std::sync::Arc;
+
+use csi_harness::prelude::{Capability, Cx};
+use csi_proto::v1;
+use tonic::Code;
+
+use super::failure::{Caller, Failure};
+use super::parameters::{self, Tokens};
+use super::queue::{Work, work};
+use super::shared::Shared;
+use super::store::{Objects, SnapshotObject};
+use crate::cluster::{DataSource, Pairs, ReclaimPolicy, SecretUse, SnapshotOrigin};
+
+/// Runs it.
+pub(super) async fn run(shared: Arc<Shared>) {
+    work(shared, wanted, |shared, name| async move { sync(&shared, &name).await }).await;
+}
+
+fn wanted(objects: &Objects) -> Vec<String> {
+    let wanted = objects.snapshots.iter().filter(|(name, object)| {
+        let open = match object.deleting {
+            true => !is_source(objects, name),
+            false => !object.snapshot.ready && object.group.is_none(),
+        };
+        open && object.snapshot.given_up.is_none()
+    });
+    wanted.map(|(name, _)| name.clone()).collect()
+}
+
+/// Whether a volume is being made from a snapshot.
+fn is_source(objects: &Objects, snapshot: &str) -> bool {
+    objects.claims.values().any(|object| {
+        object.in_flight.is_some()
+            && matches!(&object.claim.spec.source, Some(DataSource::Snapshot(name)) if name == snapshot)
+    })
+}
+
+/// What is to be done next about a snapshot.
+enum Next {
+    Create { claim: String, class: String, uid: String },
+    LookUp(String),
+    Delete(String),
+    Remove,
+}
+
+fn next(object: &SnapshotObject) -> Next {
+    let snapshot = &object.snapshot;
+    if object.deleting && (!object.progress.in_flight || object.group.is_some()) {
+        // Members of a group go with it, by a call for all of them.
+        return match (&snapshot.handle, snapshot.deletion) {
+            (Some(id), ReclaimPolicy::Delete) if object.group.is_none() => Next::Delete(id.clone()),
+            _ => Next::Remove,
+        };
+    }
+    match &snapshot.spec.origin {
+        SnapshotOrigin::Claim(claim) => {
+            Next::Create { claim: claim.clone(), class: snapshot.spec.class.clone(), uid: object.uid.clone() }
+        }
+        SnapshotOrigin::Handle(id) => Next::LookUp(id.clone()),
+    }
+}
+
+async fn sync(shared: &Shared, name: &str) -> Work {
+    let Some(next) = shared.store.look(|objects| objects.snapshots.get(name).map(next)) else {
+        return Work::Done;
+    };
+    match next {
+        Next::Create { claim, class, uid } => create(shared, name, &claim, &class, &uid).await,
+        Next::LookUp(id) => look_up(shared, name, &id).await,
+        Next::Delete(id) => {
+            let deleted = match with_secret(shared, name, SecretUse::Snapshotter) {
+                Ok(cx) => shared.heard(&cx.delete_snapshot(&id).once().await),
+                Err(failure) => Err(failure),
+            };
+            match deleted {
+                Ok(_) => remove(shared, name),
+                Err(failure) => failed(shared, name, "SnapshotDeleteError", &failure),
+            }
+        }
+        Next::Remove => remove(shared, name),
+    }
+}
+
+fn remove(shared: &Shared, name: &str) -> Work {
+    shared.store.change(|objects| objects.snapshots.remove(name));
+    Work::Done
+}
+
+async fn create(shared: &Shared, name: &str, claim: &str, class: &str, uid: &str) -> Work {
+    let found = shared.store.look(|objects| {
+        let class = objects.snapshot_classes.get(class).ok_or("there is no such class")?;
+        let volume = objects.volume_of_claim(claim).ok_or("its claim is not bound")?;
+        let read = parameters::of_class(&class.parameters, parameters::SNAPSHOTS)?;
+        Ok::<_, String>((volume.handle.clone(), read.parameters, class.allowed_topologies.clone()))
+    });
+    let (source_volume_id, mut parameters, allowed) = match found {
+        Ok(found) => found,
+        Err(why) => {
+            shared.store.event(name, "SnapshotContentCreationFailed", why);
+            return Work::Again;
+        }
+    };
+    if shared.settings.extra_create_metadata {
+        for (key, value) in [
+            ("volumesnapshot/name", name.to_owned()),
+            ("volumesnapshot/namespace", super::NAMESPACE.to_owned()),
+            ("volumesnapshotcontent/name", format!("snapcontent-{uid}")),
+        ] {
+            parameters.insert(format!("csi.storage.k8s.io/{key}"), value);
+        }
+    }
+    shared
+        .store
+        .change(|objects| objects.snapshots.get_mut(name).map(|object| object.progress.in_flight = true));
+    let request = v1::CreateSnapshotRequest {
+        source_volume_id,
+        name: format!("snapshot-{uid}"),
+        parameters,
+        accessibility_requirements: requirement(shared, name, &allowed),
+        ..Default::default()
+    };
+    match take(shared, name, request).await {
+        Ok(created) => shared.store.change(|objects| {
+            let Some(object) = objects.snapshots.get_mut(name) else { return Work::Done };
+            object.progress = Default::default();
+            object.snapshot.error = None;
+            // Once it is known, it stays as it is.
+            if object.snapshot.topology.is_empty() {
+                let places = created.accessible_topology.into_iter().map(|place| place.segments);
+                object.snapshot.topology = places.collect();
+            }
+            object.snapshot.handle = Some(created.snapshot_id);
+            object.snapshot.restore_size_bytes = created.size_bytes.max(0);
+            object.snapshot.ready = created.ready_to_use;
+            // The call is made again until it is ready.
+            if created.ready_to_use { Work::Done } else { Work::Again }
+        }),
+        Err(failure) => failed(shared, name, "SnapshotContentCreationFailed", &failure),
+    }
+}
+
+/// From where a snapshot has to be usable, as its class says. A driver that cannot say so is not asked for it.
+fn requirement(shared: &Shared, name: &str, allowed: &[Pairs]) -> Option<v1::TopologyRequirement> {
+    if allowed.is_empty() {
+        return None;
+    }
+    if !shared.has(Capability::SnapshotAccessibilityConstraints) {
+        let why =
+            "the driver does not have SNAPSHOT_ACCESSIBILITY_CONSTRAINTS: allowedTopologies have no effect";
+        shared.store.event(name, "SnapshotTopologyIgnored", why);
+        return None;
+    }
+    let places: Vec<_> = allowed.iter().map(|place| v1::Topology { segments: place.clone() }).collect();
+    Some(v1::TopologyRequirement { requisite: places.clone(), preferred: places })
+}
+
+/// One CreateSnapshot.
+async fn take(
+    shared: &Shared,
+    name: &str,
+    request: v1::CreateSnapshotRequest,
+) -> Result<v1::Snapshot, Failure> {
+    let cx = with_secret(shared, name, SecretUse::Snapshotter)?;
+    ask_who(shared, &cx).await?;
+    let created = shared.heard(&cx.create_snapshot(request).once().await)?;
+    match created.snapshot_id.is_empty() {
+        true => Err(Failure::of_answer("CreateSnapshot", "the answer is OK, but has no snapshot_id")),
+        false => Ok(created),
+    }
+}
+
+/// For calls about a snapshot, with the Secret that its class names for them. Without a class there is none.
+pub(super) fn with_secret(shared: &Shared, name: &str, of: SecretUse) -> Result<Cx, Failure> {
+    let found = shared.store.look(|objects| {
+        let object = objects.snapshots.get(name)?;
+        let class = objects.snapshot_classes.get(&object.snapshot.spec.class)?.clone();
+        Some((class, format!("snapcontent-{}", object.uid)))
+    });
+    let Some((class, content)) = found else { return Ok(shared.cx.clone()) };
+    let content = ("volumesnapshotcontent.name", content.as_str());
+    let tokens = match of {
+        // The list's is found without looking at the VolumeSnapshot.
+        SecretUse::SnapshotterList => Tokens { anywhere: &[content], in_names: &[] },
+        _ => Tokens {
+            anywhere: &[content, ("volumesnapshot.namespace", super::NAMESPACE)],
+            in_names: &[("volumesnapshot.name", name)],
+        },
+    };
+    shared.with_class_secret(&class, parameters::SNAPSHOTS, of, &tokens)
+}
+
+/// GetPluginInfo, which the sidecar asks before everything that it makes.
+pub(super) async fn ask_who(shared: &Shared, cx: &Cx) -> Result<(), Failure> {
+    shared.heard(&cx.call(v1::GetPluginInfoRequest {}).once().await).map(|_| ())
+}
+
+async fn look_up(shared: &Shared, name: &str, id: &str) -> Work {
+    let found = match with_secret(shared, name, SecretUse::SnapshotterList) {
+        Ok(cx) => listed(shared, &cx, id).await,
+        Err(failure) => Err(failure),
+    };
+    let found = match found {
+        Ok(found) => found,
+        Err(failure) => return failed(shared, name, "SnapshotContentCheckandUpdateFailed", &failure),
+    };
+    shared.store.change(|objects| {
+        let Some(object) = objects.snapshots.get_mut(name) else { return Work::Done };
+        object.snapshot.error = None;
+        object.snapshot.handle = Some(id.to_owned());
+        object.snapshot.restore_size_bytes = found.as_ref().map_or(0, |found| found.size_bytes.max(0));
+        object.snapshot.ready = found.is_none_or(|found| found.ready_to_use);
+        if object.snapshot.ready { Work::Done } else { Work::Again }
+    })
+}
+
+/// A snapshot that exists, as the driver lists it; none where it cannot, and its word is taken for it.
+pub(super) async fn listed(shared: &Shared, cx: &Cx, id: &str) -> Result<Option<v1::Snapshot>, Failure> {
+    shared.heard(&cx.call(v1::ControllerGetCapabilitiesRequest {}).once().await)?;
+    if !shared.has(Capability::ListSnapshots) {
+        return Ok(None);
+    }
+    let request = v1::ListSnapshotsRequest { snapshot_id: id.to_owned(), ..Default::default() };
+    let page = shared.heard(&cx.call(request).once().await)?;
+    let found = page.entries.into_iter().find_map(|entry| entry.snapshot);
+    let found =
+        found.ok_or_else(|| Failure::of_answer("ListSnapshots", format!("there is no snapshot {id}")))?;
+    Ok(Some(found))
+}
+
+fn failed(shared: &Shared, name: &str, reason: &str, failure: &Failure) -> Work {
+    shared.store.event(name, reason, failure.to_string());
+    let why = shared.gives_up(failure, Caller::Snapshotter);
+    shared.store.change(|objects| {
+        let Some(object) = objects.snapshots.get_mut(name) else { return Work::Done };
+        object.snapshot.error = Some(failure.to_string());
+        object.progress.fails(failure);
+        // The real one would ask for ever for a snapshot that nobody wants any more, and that the driver has no room for.
+        object.progress.in_flight &= !object.deleting || failure.code != Code::ResourceExhausted;
+        object.snapshot.given_up = why;
+        Work::after(object.snapshot.given_up.as_ref())
+    })
+}

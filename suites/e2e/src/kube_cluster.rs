@@ -1,0 +1,641 @@
+//! A cluster that is there: its API server is asked, and nothing is played.
+//!
+//! Each test has a namespace of its own. What it makes outside of namespaces has the name of the namespace in front, and
+//! the labels of the run, so that runs do not disturb each other, and `cleanup` finds what a run has left that was killed.
+//! The objects are JSON throughout: kinds of snapshots have no types of their own, and manifests are compared as they are.
+
+pub mod api;
+mod claims;
+mod classes;
+pub mod cleanup;
+mod close;
+mod clusters;
+pub mod connect;
+pub mod definition;
+pub mod discovery;
+mod events;
+mod evidence;
+mod exec;
+pub mod forward;
+mod group_snapshots;
+pub mod kind;
+mod marks;
+mod metadata;
+mod names;
+mod node;
+mod pods;
+pub mod sidecar;
+mod sidecar_nudges;
+mod snapshots;
+mod volumes;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use csi_harness::prelude::{Capability, Stop, Violation};
+use csi_harness::resources::removal::Remove;
+use csi_proto::lock::Mutex;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+use tonic::async_trait;
+
+use crate::cluster::{
+    AttributesClass, Block, Capacity, Cluster, Done, Event, Feature, GroupSnapshot, GroupSnapshotOrigin,
+    GroupSnapshotSpec, HealthCondition, HealthOf, Node, Output, Pairs, PersistentVolume, Pod, PodSpec, Pvc,
+    PvcSpec, Snapshot, SnapshotClass, SnapshotOrigin, SnapshotSpec, StorageClass,
+};
+use crate::plan::Say;
+use crate::room::Share;
+use api::{Server, bytes, pairs, text};
+use close::Removal;
+pub use close::reason;
+pub use clusters::KubeClusters;
+use discovery::Discovered;
+use kind::ApiKind;
+use marks::Marks;
+use names::Names;
+pub use node::NodeAccess;
+use node::Nodes;
+use pods::Ground;
+use sidecar_nudges::SidecarNudges;
+use watch::Watches;
+
+/// Who made an object: the value of `app.kubernetes.io/managed-by`, and the manager of fields.
+pub const MANAGER: &str = "csi-sanity";
+/// The image of pods, where the user names none: the one that Kubernetes' own tests take.
+pub const DEFAULT_IMAGE: &str = "registry.k8s.io/e2e-test-images/busybox:1.29-4";
+/// How long everything of a test may take to go in the end.
+const CLOSE_LIMIT: Duration = Duration::from_secs(8 * 60);
+/// Why nothing is found out about health.
+const NO_HEALTH: &str = "what a cluster says of health is not looked at; without --cluster it is played";
+/// Why nothing is said of limits that change.
+const NO_READING: &str = "when kubelet has read a limit again cannot be seen; without --cluster it is played";
+/// Why files of nodes and kubelet are left alone.
+const NO_NODE_ACCESS: &str = "files of nodes and kubelet are left alone without --node-access";
+
+/// How tests use a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The driver.
+    pub driver: String,
+    /// The image of pods.
+    pub image: String,
+    /// The node that pods run on that name none.
+    pub client_node: Option<String>,
+    /// Annotations that every claim has.
+    pub claim_annotations: Pairs,
+    /// How nodes are used; without it, files of nodes and kubelet are left alone.
+    pub node_access: Option<NodeAccess>,
+}
+
+/// Time for a snapshot that no object stands for any more to be taken up again, so that it can be deleted.
+const IMPORT_LIMIT: Duration = Duration::from_secs(60);
+
+/// An object, by kind and name.
+type Object = (ApiKind, String);
+
+/// One namespace of a real cluster.
+#[derive(Debug)]
+pub struct KubeCluster {
+    found: Arc<Discovered>,
+    settings: Settings,
+    ground: Ground,
+    marks: Marks,
+    names: Names,
+    watches: Watches,
+    /// What pods were made of, by name: the API server adds much to it.
+    pods: Mutex<BTreeMap<String, PodSpec>>,
+    /// Contents that go after their snapshot, by kind and name of that: it is gone when they are.
+    going: Mutex<BTreeMap<Object, Vec<Object>>>,
+    /// Snapshots that no object stands for any more and that the driver keeps, as they can be imported again, by handle.
+    kept: Mutex<BTreeMap<String, SnapshotSpec>>,
+    sidecar_nudges: SidecarNudges,
+    nodes: Nodes,
+    say: Say,
+    _share: Option<Share>,
+    /// Whether the account of the namespace may read its snapshots.
+    granted: OnceCell<()>,
+    /// The namespace is made with the first object: many tests skip before.
+    opened: OnceCell<()>,
+    /// Whether the namespace may be there.
+    is_begun: AtomicBool,
+    is_closed: AtomicBool,
+}
+
+impl KubeCluster {
+    fn new(
+        found: Arc<Discovered>,
+        settings: Settings,
+        ground: Ground,
+        marks: Marks,
+        namespace: &str,
+        share: Option<Share>,
+        say: Say,
+    ) -> KubeCluster {
+        let watches = Watches::new(found.server.clone(), namespace);
+        let names = Names::new(namespace);
+        KubeCluster {
+            found,
+            settings,
+            ground,
+            marks,
+            names,
+            watches,
+            say,
+            _share: share,
+            pods: Mutex::default(),
+            going: Mutex::default(),
+            kept: Mutex::default(),
+            sidecar_nudges: SidecarNudges::default(),
+            nodes: Nodes::default(),
+            granted: OnceCell::new(),
+            opened: OnceCell::new(),
+            is_begun: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes the namespace, if it is not there yet.
+    async fn open(&self) -> Done {
+        let make = async || {
+            let manifest = self.marks.namespace(&self.names.namespace);
+            self.is_begun.store(true, Ordering::SeqCst);
+            let made = self.server().try_create(ApiKind::Namespace, None, manifest).await?;
+            // What was refused is not there, or is another's. Without an answer nobody knows.
+            self.is_begun.store(!matches!(&made, Err(why) if why.is_refusal()), Ordering::SeqCst);
+            made.map(drop).map_err(|why| why.to("create", ApiKind::Namespace, &self.names.namespace))
+        };
+        self.opened.get_or_try_init(make).await.copied()
+    }
+
+    fn server(&self) -> &Server {
+        &self.found.server
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        Some(&self.names.namespace)
+    }
+
+    /// The metadata of an object outside of namespaces.
+    fn outside(&self, name: &str) -> Value {
+        self.marks.metadata(&self.names.of_class(name))
+    }
+
+    async fn create(&self, kind: ApiKind, manifest: Value) -> Done {
+        // What the cluster does not have at all is no reason for a namespace.
+        self.server().api(kind, None)?;
+        self.open().await?;
+        self.server().create(kind, self.namespace(), manifest).await.map(drop)
+    }
+
+    /// Looks at an object, and from now on waits for changes of its kind.
+    async fn look(&self, kind: ApiKind, name: &str) -> Done<Option<Value>> {
+        self.watches.begin(kind);
+        self.server().get(kind, self.namespace(), name).await
+    }
+
+    /// Looks at the content that an object names, if it does and there is one.
+    async fn look_at_content(&self, kind: ApiKind, name: Option<String>) -> Done<Option<Value>> {
+        let Some(name) = name else { return Ok(None) };
+        let content = self.look(kind, &name).await?;
+        if let Some(content) = &content {
+            self.sidecar_nudges.of(self.server(), kind, content).await;
+        }
+        Ok(content)
+    }
+
+    /// The class of a snapshot, as the cluster has it.
+    async fn class(&self, kind: ApiKind, name: &str) -> Done<Value> {
+        let class = self.server().get(kind, None, &self.names.of_class(name)).await?;
+        class.ok_or_else(|| Stop::broken(format!("there is no {} {name}", kind.facts().kind)))
+    }
+
+    /// Deletes a snapshot of either kind. The contents that it would leave go when it is gone: before that, the sidecar may miss
+    /// that they are to go.
+    async fn delete_with(&self, kind: ApiKind, name: &str, retained: Vec<Object>) -> Done {
+        let key = (kind, name.to_owned());
+        self.going.lock().insert(key, retained);
+        self.server().delete(kind, self.namespace(), name, None).await
+    }
+
+    /// A content that is there still although its snapshot is gone; it is deleted, unless it is on its way.
+    async fn rest_of(&self, kind: ApiKind, name: &str) -> Done<Option<Value>> {
+        let key = (kind, name.to_owned());
+        let going = self.going.lock().get(&key).cloned();
+        let mut rest = None;
+        for (content, one) in going.unwrap_or_default() {
+            if let Some(object) = self.look(content, &one).await? {
+                if text(&object, "/metadata/deletionTimestamp").is_empty() {
+                    self.server().delete(content, None, &one, None).await?;
+                }
+                self.sidecar_nudges.of(self.server(), content, &object).await;
+                rest = self.look(content, &one).await?.or(rest);
+            }
+        }
+        Ok(rest)
+    }
+
+    /// Notes that an object stands for a snapshot again.
+    fn is_kept_no_more(&self, handle: &str) {
+        self.kept.lock().remove(handle);
+    }
+
+    /// Imports a snapshot that the driver keeps, so that it goes with its object, and waits until that is taken up: before, only the
+    /// object would go.
+    async fn take_up(&self, handle: &str, spec: &SnapshotSpec) -> Done {
+        let contents = self.server().list(ApiKind::SnapshotContent, None, "").await?;
+        if contents.iter().any(|content| snapshots::handle(content).as_deref() == Some(handle)) {
+            self.is_kept_no_more(handle);
+            return Ok(());
+        }
+        self.create_snapshot(spec).await?;
+        let until = Instant::now() + IMPORT_LIMIT;
+        loop {
+            let changed = self.watches.changed();
+            let is_ready = self.snapshot(&spec.name).await?.is_some_and(|snapshot| snapshot.ready);
+            if is_ready || Instant::now() >= until {
+                return Ok(());
+            }
+            let _ = tokio::time::timeout_at(until, changed).await;
+        }
+    }
+
+    async fn member_objects(&self, group: &str) -> Done<Vec<Value>> {
+        let mut members = self.server().list(ApiKind::Snapshot, self.namespace(), "").await?;
+        members.retain(|snapshot| group_snapshots::is_member(snapshot, group));
+        Ok(members)
+    }
+
+    /// Removes everything. Answers what is left.
+    async fn remove_all(&self) -> Done<Vec<String>> {
+        if !self.is_begun.load(Ordering::SeqCst) {
+            return Ok(Vec::new());
+        }
+        let (server, namespace) = (self.server(), self.names.namespace.as_str());
+        let until = Instant::now() + CLOSE_LIMIT;
+        let kept = self.kept.lock().clone();
+        let mut taken_up = Ok(());
+        for (handle, spec) in &kept {
+            taken_up = taken_up.and(self.take_up(handle, spec).await);
+        }
+        let (watches, sidecar_nudges) = (&self.watches, &self.sidecar_nudges);
+        let removal =
+            Removal { server, namespace, watches, sidecar_nudges, until, say: &|line| (self.say)(line) };
+        let left = removal.run().await?;
+        self.is_closed.store(left.is_empty() && taken_up.is_ok(), Ordering::SeqCst);
+        taken_up.map(|()| left)
+    }
+}
+
+impl Discovered {
+    /// Whether the cluster has something for tests with these settings, or why not.
+    pub(crate) fn offers(&self, settings: &Settings, feature: Feature) -> Result<(), String> {
+        let has = |kind: ApiKind| if self.server.has(kind) { Ok(()) } else { Err(api::lacks(kind)) };
+        match feature {
+            Feature::NodeAccess => settings.node_access.as_ref().map(drop).ok_or(NO_NODE_ACCESS.to_owned()),
+            Feature::Orchestrator => Ok(()),
+            Feature::SnapshotMetadata => {
+                self.metadata_service.as_ref().map(drop).ok_or_else(|| self.no_metadata(&settings.driver))
+            }
+            Feature::Snapshots => has(ApiKind::Snapshot),
+            Feature::GroupSnapshots => has(ApiKind::GroupSnapshot),
+            Feature::AttributesClasses => has(ApiKind::AttributesClass),
+            Feature::SnapshotTopology => Err(
+                "classes of snapshots are made without allowedTopologies; without --cluster they have them"
+                    .to_owned(),
+            ),
+            Feature::VolumeStats | Feature::VolumeHealth | Feature::StorageHealth | Feature::ClaimHealth => {
+                Err(NO_HEALTH.to_owned())
+            }
+            Feature::LimitsReadAgain => Err(NO_READING.to_owned()),
+            Feature::ServiceAccountTokens => {
+                Err("kubelet gives them in every test where the CSIDriver asks for them".to_owned())
+            }
+            Feature::SeLinux => match self.nodes.iter().all(|node| node.enforces_selinux) {
+                true => Ok(()),
+                false => {
+                    Err(format!("no label {} says that the nodes enforce SELinux", discovery::SELINUX_LABEL))
+                }
+            },
+        }
+    }
+}
+
+/// Those whose content is to be kept leave it behind.
+fn retained(content: Option<&Value>) -> Option<String> {
+    let content = content.filter(|content| text(content, "/spec/deletionPolicy") == "Retain")?;
+    Some(text(content, "/metadata/name").to_owned())
+}
+
+/// What is said of a snapshot that is gone but for its content.
+fn rest(content: &Value) -> Option<String> {
+    Some(format!("its content {} is there still", text(content, "/metadata/name")))
+}
+
+#[async_trait]
+impl Remove for KubeCluster {
+    fn name(&self) -> String {
+        format!("namespace {}", self.names.namespace)
+    }
+
+    async fn remove(&self) -> Result<(), String> {
+        if self.is_closed.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        match self.remove_all().await {
+            Ok(left) if left.is_empty() => Ok(()),
+            Ok(left) => Err(close::sentence(&left)),
+            Err(why) => Err(close::reason(why)),
+        }
+    }
+}
+
+#[async_trait]
+impl Cluster for KubeCluster {
+    async fn nodes(&self) -> Done<Vec<Node>> {
+        Ok(self.found.nodes.iter().map(|node| node.node.clone()).collect())
+    }
+
+    fn offers(&self, feature: Feature) -> Result<(), String> {
+        self.found.offers(&self.settings, feature)
+    }
+
+    fn advertises(&self, _capability: Capability) -> Option<bool> {
+        None
+    }
+
+    async fn create_storage_class(&self, class: &StorageClass) -> Done {
+        self.create(ApiKind::StorageClass, classes::storage(self.outside(&class.name), class)).await
+    }
+
+    async fn delete_storage_class(&self, name: &str) -> Done {
+        self.server().delete(ApiKind::StorageClass, None, &self.names.of_class(name), None).await
+    }
+
+    async fn create_snapshot_class(&self, class: &SnapshotClass) -> Done {
+        self.create(ApiKind::SnapshotClass, classes::snapshot(self.outside(&class.name), class)).await
+    }
+
+    async fn create_group_snapshot_class(&self, class: &SnapshotClass) -> Done {
+        self.create(ApiKind::GroupSnapshotClass, classes::snapshot(self.outside(&class.name), class)).await
+    }
+
+    async fn create_attributes_class(&self, class: &AttributesClass) -> Done {
+        self.create(ApiKind::AttributesClass, classes::attributes(self.outside(&class.name), class)).await
+    }
+
+    async fn attributes_class_finalizers(&self, name: &str) -> Done<Option<Vec<String>>> {
+        let class = self.server().get(ApiKind::AttributesClass, None, &self.names.of_class(name)).await?;
+        Ok(class.map(|class| api::strings(&class, "/metadata/finalizers")))
+    }
+
+    async fn delete_attributes_class(&self, name: &str) -> Done {
+        self.server().delete(ApiKind::AttributesClass, None, &self.names.of_class(name), None).await
+    }
+
+    async fn capacities(&self, storage_class: &str) -> Done<Vec<Capacity>> {
+        self.watches.begin(ApiKind::Capacity);
+        let class = self.names.of_class(storage_class);
+        let mut found = self.server().list(ApiKind::Capacity, None, "").await?;
+        found.retain(|object| text(object, "/storageClassName") == class);
+        let capacity = |object: &Value| Capacity {
+            topology: pairs(object, "/nodeTopology/matchLabels"),
+            available_bytes: object.get("capacity").map(|_| bytes(object, "/capacity")),
+        };
+        Ok(found.iter().map(capacity).collect())
+    }
+
+    async fn create_pvc(&self, spec: &PvcSpec) -> Done {
+        let manifest = claims::manifest(&self.names, spec, &self.settings.claim_annotations);
+        self.create(ApiKind::Claim, manifest).await
+    }
+
+    async fn claim(&self, name: &str) -> Done<Option<Pvc>> {
+        let object = self.look(ApiKind::Claim, name).await?;
+        Ok(object.map(|object| claims::read(&self.names, &object)))
+    }
+
+    async fn resize_pvc(&self, name: &str, request_bytes: i64) -> Done {
+        let requests = json!({ "requests": { "storage": request_bytes.to_string() } });
+        let patch = json!({ "spec": { "resources": requests } });
+        self.server().patch(ApiKind::Claim, self.namespace(), name, patch).await
+    }
+
+    async fn set_attributes_class(&self, claim: &str, class: &str) -> Done {
+        let patch = json!({ "spec": { "volumeAttributesClassName": self.names.of_class(class) } });
+        self.server().patch(ApiKind::Claim, self.namespace(), claim, patch).await
+    }
+
+    async fn delete_pvc(&self, name: &str) -> Done {
+        self.server().delete(ApiKind::Claim, self.namespace(), name, None).await
+    }
+
+    async fn create_volume(&self, volume: &PersistentVolume) -> Done {
+        let metadata = self.marks.metadata(&self.names.by_hand(&volume.name));
+        let manifest = volumes::manifest(&self.names, metadata, &self.settings.driver, volume);
+        self.create(ApiKind::Volume, manifest).await
+    }
+
+    async fn volume(&self, name: &str) -> Done<Option<PersistentVolume>> {
+        let object = self.look(ApiKind::Volume, &self.names.of_volume(name)).await?;
+        Ok(object.map(|object| volumes::read(&self.names, &object)))
+    }
+
+    async fn delete_volume(&self, name: &str) -> Done {
+        self.server().delete(ApiKind::Volume, None, &self.names.of_volume(name), None).await
+    }
+
+    async fn is_attached(&self, volume: &str) -> Done<bool> {
+        self.watches.begin(ApiKind::Attachment);
+        let volume = self.names.of_volume(volume);
+        let attachments = self.server().list(ApiKind::Attachment, None, "").await?;
+        Ok(attachments.iter().any(|one| text(one, "/spec/source/persistentVolumeName") == volume))
+    }
+
+    async fn create_pod(&self, spec: &PodSpec) -> Done {
+        let manifest = pods::manifest(&self.names, &self.ground, spec);
+        self.pods.lock().insert(spec.name.clone(), spec.clone());
+        self.create(ApiKind::Pod, manifest).await
+    }
+
+    async fn pod(&self, name: &str) -> Done<Option<Pod>> {
+        let object = self.look(ApiKind::Pod, name).await?;
+        let spec = self.pods.lock().get(name).cloned();
+        Ok(object.map(|object| pods::read(spec.unwrap_or_default(), &object)))
+    }
+
+    async fn exec(&self, pod: &str, container: &str, script: &str, limit: Duration) -> Done<Output> {
+        exec::run(self.server(), &self.names.namespace, [pod, container], script, &[], limit).await
+    }
+
+    async fn delete_pod(&self, name: &str, force: bool) -> Done {
+        self.server().delete(ApiKind::Pod, self.namespace(), name, force.then_some(0)).await
+    }
+
+    async fn create_snapshot(&self, spec: &SnapshotSpec) -> Done {
+        let mut content = String::new();
+        if let SnapshotOrigin::Handle(handle) = &spec.origin {
+            let class = self.class(ApiKind::SnapshotClass, &spec.class).await?;
+            content = self.names.of_class(&spec.name);
+            let metadata = self.marks.metadata(&content);
+            let manifest = snapshots::content(&self.names, metadata, &class, spec, handle);
+            self.create(ApiKind::SnapshotContent, manifest).await?;
+        }
+        self.create(ApiKind::Snapshot, snapshots::manifest(&self.names, spec, &content)).await?;
+        if let SnapshotOrigin::Handle(handle) = &spec.origin {
+            self.is_kept_no_more(handle);
+        }
+        Ok(())
+    }
+
+    async fn snapshot(&self, name: &str) -> Done<Option<Snapshot>> {
+        match self.look(ApiKind::Snapshot, name).await? {
+            Some(object) => {
+                let content = snapshots::content_of(&object);
+                let content = self.look_at_content(ApiKind::SnapshotContent, content).await?;
+                Ok(Some(snapshots::read(&self.names, &object, content.as_ref())))
+            }
+            None => {
+                let content = self.rest_of(ApiKind::Snapshot, name).await?;
+                Ok(content.map(|content| {
+                    let snapshot = snapshots::read(&self.names, &Value::Null, Some(&content));
+                    Snapshot { error: rest(&content), ..snapshot }
+                }))
+            }
+        }
+    }
+
+    async fn delete_snapshot(&self, name: &str) -> Done {
+        let Some(object) = self.look(ApiKind::Snapshot, name).await? else { return Ok(()) };
+        let content = snapshots::content_of(&object);
+        let content = self.look_at_content(ApiKind::SnapshotContent, content).await?;
+        let retained = retained(content.as_ref()).map(|content| (ApiKind::SnapshotContent, content));
+        if let Some(handle) = content.as_ref().and_then(snapshots::handle).filter(|_| retained.is_some()) {
+            let spec = snapshots::read(&self.names, &object, content.as_ref()).spec;
+            let spec = SnapshotSpec { origin: SnapshotOrigin::Handle(handle.clone()), ..spec };
+            self.kept.lock().insert(handle, spec);
+        }
+        self.delete_with(ApiKind::Snapshot, name, retained.into_iter().collect()).await
+    }
+
+    async fn snapshot_blocks(&self, snapshot: &str, earlier: Option<&str>) -> Done<Vec<Block>> {
+        self.blocks(snapshot, earlier).await
+    }
+
+    async fn create_group_snapshot(&self, spec: &GroupSnapshotSpec) -> Done {
+        let GroupSnapshotOrigin::Handles { group, snapshots } = &spec.origin else {
+            let manifest = group_snapshots::manifest(&self.names, spec, "");
+            return self.create(ApiKind::GroupSnapshot, manifest).await;
+        };
+        let class = self.class(ApiKind::GroupSnapshotClass, &spec.class).await?;
+        let content = self.names.of_class(&spec.name);
+        let metadata = self.marks.metadata(&content);
+        let manifest = group_snapshots::content(&self.names, metadata, &class, spec, group, snapshots);
+        self.create(ApiKind::GroupSnapshotContent, manifest).await?;
+        let manifest = group_snapshots::manifest(&self.names, spec, &content);
+        let owner = self.server().create(ApiKind::GroupSnapshot, self.namespace(), manifest).await?;
+        // No controller makes objects for snapshots that are there before: whoever imports a group does.
+        for (number, handle) in snapshots.iter().enumerate() {
+            let name = format!("{}-member-{number}", spec.name);
+            let content = self.names.of_class(&name);
+            let metadata = self.marks.metadata(&content);
+            let manifest = snapshots::content_without_class(&self.names, metadata, &class, &name, handle);
+            self.create(ApiKind::SnapshotContent, manifest).await?;
+            let manifest = group_snapshots::member(&self.names, &owner, &name, &content);
+            self.create(ApiKind::Snapshot, manifest).await?;
+        }
+        Ok(())
+    }
+
+    async fn group_snapshot(&self, name: &str) -> Done<Option<GroupSnapshot>> {
+        self.watches.begin(ApiKind::Snapshot);
+        match self.look(ApiKind::GroupSnapshot, name).await? {
+            Some(object) => {
+                let content = group_snapshots::content_of(&object);
+                let content = self.look_at_content(ApiKind::GroupSnapshotContent, content).await?;
+                let members = self.member_objects(name).await?;
+                Ok(Some(group_snapshots::read(&self.names, &object, content.as_ref(), &members)))
+            }
+            None => {
+                let content = self.rest_of(ApiKind::GroupSnapshot, name).await?;
+                Ok(content.map(|content| {
+                    let group = group_snapshots::read(&self.names, &Value::Null, Some(&content), &[]);
+                    GroupSnapshot { error: rest(&content), ..group }
+                }))
+            }
+        }
+    }
+
+    async fn delete_group_snapshot(&self, name: &str) -> Done {
+        let Some(object) = self.look(ApiKind::GroupSnapshot, name).await? else { return Ok(()) };
+        let content = group_snapshots::content_of(&object);
+        let content = self.look_at_content(ApiKind::GroupSnapshotContent, content).await?;
+        let own = retained(content.as_ref()).map(|content| (ApiKind::GroupSnapshotContent, content));
+        let mut going: Vec<Object> = own.into_iter().collect();
+        // The members go with their group; their contents would stay as its own does.
+        for member in self.member_objects(name).await? {
+            let content = snapshots::content_of(&member);
+            let content = self.look_at_content(ApiKind::SnapshotContent, content).await?;
+            going.extend(retained(content.as_ref()).map(|content| (ApiKind::SnapshotContent, content)));
+        }
+        self.delete_with(ApiKind::GroupSnapshot, name, going).await
+    }
+
+    async fn events(&self, object: &str) -> Done<Vec<Event>> {
+        let found = events::of(self.server(), self.namespace(), object).await?;
+        let outside = self.names.of_volume(object);
+        if !found.is_empty() || !self.names.is_volume(object) {
+            return Ok(found);
+        }
+        events::of(self.server(), None, &outside).await
+    }
+
+    async fn paths_of_pod(&self, node: &str, uid: &str) -> Done<Vec<String>> {
+        self.paths_on_node(node, uid).await
+    }
+
+    async fn stop_kubelet(&self, node: &str) -> Done {
+        self.stop_kubelet_on(node).await
+    }
+
+    async fn start_kubelet(&self, node: &str) -> Done {
+        self.start_kubelet_on(node).await
+    }
+
+    fn changed(&self) -> BoxFuture<'static, ()> {
+        self.watches.changed()
+    }
+
+    async fn read_limits_again(&self) -> Done {
+        Err(Stop::skip(NO_READING))
+    }
+
+    async fn look_after_health(&self) -> Done {
+        Err(Stop::skip(NO_HEALTH))
+    }
+
+    async fn health(&self, _of: &HealthOf) -> Done<Option<Vec<HealthCondition>>> {
+        Err(Stop::skip(NO_HEALTH))
+    }
+
+    async fn evidence(&self) -> Vec<String> {
+        evidence::lines(self.server(), &self.names.namespace).await
+    }
+
+    async fn close(&self) -> Done {
+        let left = self.remove_all().await?;
+        if left.is_empty() {
+            return Ok(());
+        }
+        Err(Violation::new("what a test has made does not go")
+            .expected("pods, snapshots, claims and their volumes can be deleted, in this order")
+            .actual(close::sentence(&left))
+            .transcript(self.evidence().await)
+            .into())
+    }
+}

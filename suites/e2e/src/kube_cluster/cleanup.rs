@@ -1,0 +1,81 @@
+//! What runs have left in a cluster that were killed before they could remove it, found by its labels.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::api::{Server, text};
+use super::close::{OUTSIDE, Removal, Tell, reason};
+use super::kind::ApiKind;
+use super::marks;
+use super::sidecar_nudges::SidecarNudges;
+use super::watch::Watches;
+use crate::cluster::Done;
+
+/// Time for one namespace.
+const NAMESPACE_LIMIT: Duration = Duration::from_secs(10 * 60);
+
+/// What came of a cleanup, a line for each object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cleanup {
+    /// Objects that are gone now.
+    pub removed: Vec<String>,
+    /// Objects of runs that may go on: their time is not up, and they are no process of this machine that has ended.
+    pub kept: Vec<String>,
+    /// Objects that could not be removed, and why.
+    pub left: Vec<String>,
+}
+
+/// Removes what runs have left that are over. `tell` hears of each object as it goes.
+///
+/// # Errors
+/// Broken if the cluster does not say what is there.
+pub async fn clean_up(server: &Server, tell: impl Fn(&str) + Sync) -> Done<Cleanup> {
+    let mut done = Cleanup::default();
+    let selector = marks::selector();
+    for namespace in server.list(ApiKind::Namespace, None, &selector).await? {
+        let told = told(ApiKind::Namespace, &namespace);
+        if marks::may_be_wanted(&namespace) {
+            done.kept.push(told);
+            continue;
+        }
+        tell(&format!("removing {told} and what is in it"));
+        match remove(server, text(&namespace, "/metadata/name"), &tell).await {
+            None => done.removed.push(told),
+            Some(why) => done.left.push(format!("{told}: {why}")),
+        }
+    }
+    for kind in OUTSIDE.iter().filter(|kind| server.has(**kind)) {
+        for object in server.list(*kind, None, &selector).await? {
+            let told = told(*kind, &object);
+            if marks::may_be_wanted(&object) {
+                done.kept.push(told);
+                continue;
+            }
+            tell(&format!("removing {told}"));
+            match server.delete(*kind, None, text(&object, "/metadata/name"), None).await {
+                Ok(()) => done.removed.push(told),
+                Err(why) => done.left.push(format!("{told}: {}", reason(why))),
+            }
+        }
+    }
+    Ok(done)
+}
+
+/// Removes one namespace. Answers what is left.
+async fn remove(server: &Server, namespace: &str, say: Tell<'_>) -> Option<String> {
+    let watches = Watches::new(server.clone(), namespace);
+    let (until, sidecar_nudges) = (Instant::now() + NAMESPACE_LIMIT, SidecarNudges::default());
+    let removal =
+        Removal { server, namespace, watches: &watches, sidecar_nudges: &sidecar_nudges, until, say };
+    match removal.run().await {
+        Ok(left) if left.is_empty() => None,
+        Ok(left) => Some(super::close::sentence(&left)),
+        Err(why) => Some(reason(why)),
+    }
+}
+
+fn told(kind: ApiKind, object: &Value) -> String {
+    format!("{} {} of run {}", kind.facts().kind, text(object, "/metadata/name"), marks::run_of(object))
+}

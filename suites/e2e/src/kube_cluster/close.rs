@@ -1,0 +1,296 @@
+//! The end of a namespace: everything in it goes, pods first, and what it has outside of it.
+
+use std::time::Duration;
+
+use csi_harness::prelude::Stop;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::api::{Server, text};
+use super::kind::ApiKind;
+use super::sidecar_nudges::SidecarNudges;
+use super::watch::Watches;
+use crate::cluster::Done;
+
+/// Time for each kind of object to go, at the most: external-provisioner, whose pauses double up to 5 minutes, may be in one of them
+/// when a driver works again.
+const STEP_LIMIT: Duration = Duration::from_secs(6 * 60);
+/// After how long it is told what is waited for, and again.
+const TOLD_AFTER: Duration = Duration::from_secs(10);
+/// How long a claim is on its way before it is let go of, if nothing needs it any more.
+const HELD_FOR: Duration = Duration::from_secs(15);
+/// The finalizer of a claim that a snapshot is being taken of. The snapshot controller can forget to take it away.
+const SOURCE: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
+/// Objects that are named of those that do not go.
+const NAMED_MAX: usize = 5;
+
+/// Where an object outside of namespaces says which one it is for.
+const OWNERS: &[(ApiKind, &str)] = &[
+    (ApiKind::GroupSnapshotContent, "/spec/volumeGroupSnapshotRef/namespace"),
+    (ApiKind::SnapshotContent, "/spec/volumeSnapshotRef/namespace"),
+    (ApiKind::Volume, "/spec/claimRef/namespace"),
+];
+/// Kinds outside of namespaces, of which a test makes objects under names that begin with that of its namespace.
+pub(super) const OUTSIDE: &[ApiKind] = &[
+    ApiKind::GroupSnapshotContent,
+    ApiKind::SnapshotContent,
+    ApiKind::Volume,
+    ApiKind::StorageClass,
+    ApiKind::SnapshotClass,
+    ApiKind::GroupSnapshotClass,
+    ApiKind::AttributesClass,
+];
+
+/// The removal of one namespace.
+pub(crate) struct Removal<'a> {
+    pub(crate) server: &'a Server,
+    pub(crate) namespace: &'a str,
+    pub(crate) watches: &'a Watches,
+    pub(crate) sidecar_nudges: &'a SidecarNudges,
+    pub(crate) until: Instant,
+    /// Hears what is waited for, and what is done that nobody would expect.
+    pub(crate) say: Tell<'a>,
+}
+
+/// Hears of a removal.
+pub(crate) type Tell<'a> = &'a (dyn Fn(&str) + Sync);
+
+impl Removal<'_> {
+    /// Removes everything, as far as it goes in time. Answers what is left, by kind.
+    ///
+    /// # Errors
+    /// Broken if the cluster refuses something; the rest is removed all the same.
+    pub(crate) async fn run(&self) -> Done<Vec<String>> {
+        let mut left = Vec::new();
+        let mut refused = None;
+        for kind in [ApiKind::Pod, ApiKind::GroupSnapshot, ApiKind::Snapshot, ApiKind::Claim] {
+            match self.remove(kind).await {
+                Ok(rest) => left.extend(rest),
+                Err(why) => refused = refused.or(Some(why)),
+            }
+        }
+        for ended in [self.remove_namespace().await, self.remove_outside().await] {
+            match ended {
+                Ok(rest) => left.extend(rest),
+                Err(why) => refused = refused.or(Some(why)),
+            }
+        }
+        refused.map_or(Ok(left), Err)
+    }
+
+    /// Deletes the objects of a kind, with what the driver keeps for them, and waits until they are gone.
+    async fn remove(&self, kind: ApiKind) -> Done<Vec<String>> {
+        if !self.server.has(kind) {
+            return Ok(Vec::new());
+        }
+        let content = content_of(kind).filter(|content| self.server.has(*content));
+        let contents = match content {
+            Some(content) => self.owned(content).await?,
+            None => Vec::new(),
+        };
+        if let Some(content) = content {
+            for object in &contents {
+                self.let_go(content, object).await?;
+            }
+        }
+        let objects = self.server.list(kind, Some(self.namespace), "").await?;
+        for object in &objects {
+            self.server.delete(kind, Some(self.namespace), name(object), None).await?;
+        }
+        if let Some(content) = content {
+            // Those whose snapshot is gone already, and volumes made by hand, nobody else deletes.
+            let alone = |object: &&Value| content != ApiKind::Volume || self.is_by_hand(object);
+            for object in contents.iter().filter(alone) {
+                self.server.delete(content, None, name(object), None).await?;
+            }
+        }
+        match objects.is_empty() && contents.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.gone(kind, content).await,
+        }
+    }
+
+    /// What the driver has for a claim or snapshot goes with it, also where its class would keep it. A volume made by hand stands
+    /// for one that another object stands for, too, so it stays.
+    async fn let_go(&self, kind: ApiKind, object: &Value) -> Done {
+        let field = if kind == ApiKind::Volume { "persistentVolumeReclaimPolicy" } else { "deletionPolicy" };
+        let keeps = text(object, &format!("/spec/{field}")) == "Retain";
+        if keeps && !(kind == ApiKind::Volume && self.is_by_hand(object)) {
+            let patch = json!({ "spec": { field: "Delete" } });
+            self.server.patch(kind, None, name(object), patch).await?;
+        }
+        Ok(())
+    }
+
+    fn is_by_hand(&self, object: &Value) -> bool {
+        is_named_after(object, self.namespace)
+    }
+
+    /// Objects outside of namespaces that are for this one.
+    async fn owned(&self, kind: ApiKind) -> Done<Vec<Value>> {
+        let owner =
+            OWNERS.iter().find(|(owned, _)| *owned == kind).map(|(_, owner)| *owner).unwrap_or_default();
+        let mut objects = self.server.list(kind, None, "").await?;
+        objects.retain(|object| text(object, owner) == self.namespace);
+        Ok(objects)
+    }
+
+    /// Waits until no object of a kind is left, nor of the kind that the driver's things are told by.
+    async fn gone(&self, kind: ApiKind, content: Option<ApiKind>) -> Done<Vec<String>> {
+        self.watches.begin(kind);
+        content.into_iter().for_each(|content| self.watches.begin(content));
+        let began = Instant::now();
+        let until = self.until.min(began + STEP_LIMIT);
+        let mut progress = Progress { say: self.say, namespace: self.namespace, last: began };
+        loop {
+            let changed = self.watches.changed();
+            let objects = self.server.list(kind, Some(self.namespace), "").await?;
+            if kind == ApiKind::Claim && began.elapsed() >= HELD_FOR {
+                self.free_sources(&objects).await?;
+            }
+            let mut there = told(kind, &objects);
+            if let Some(content) = content {
+                let contents = self.owned(content).await?;
+                for object in &contents {
+                    self.sidecar_nudges.of(self.server, content, object).await;
+                }
+                there.extend(told(content, &contents));
+            }
+            if there.is_empty() || Instant::now() >= until {
+                return Ok(there);
+            }
+            progress.waits_for(&there);
+            let _ = tokio::time::timeout_at(until, changed).await;
+        }
+    }
+
+    /// Takes away the finalizer of claims that a snapshot was to be taken of, where no snapshot of the namespace refers to them any
+    /// more: its controller has forgotten it, and the claims would stay for ever.
+    async fn free_sources(&self, claims: &[Value]) -> Done {
+        let held: Vec<&Value> = claims.iter().filter(|claim| is_held_as_source(claim)).collect();
+        if held.is_empty() || !self.server.has(ApiKind::Snapshot) {
+            return Ok(());
+        }
+        let snapshots = self.server.list(ApiKind::Snapshot, Some(self.namespace), "").await?;
+        let source = "/spec/source/persistentVolumeClaimName";
+        for claim in held {
+            if snapshots.iter().any(|snapshot| text(snapshot, source) == name(claim)) {
+                continue;
+            }
+            let mut finalizers = super::api::strings(claim, "/metadata/finalizers");
+            finalizers.retain(|one| one != SOURCE);
+            // Nothing else may have changed meanwhile.
+            let version = text(claim, "/metadata/resourceVersion");
+            let patch = json!({ "metadata": { "resourceVersion": version, "finalizers": finalizers } });
+            if self.server.patch(ApiKind::Claim, Some(self.namespace), name(claim), patch).await.is_err() {
+                // It is looked at again, and told with its finalizers if it stays.
+                continue;
+            }
+            (self.say)(&format!(
+                "removed the finalizer {SOURCE} of PersistentVolumeClaim {} in {}: no VolumeSnapshot refers to it, and the \
+                 snapshot controller has left it there",
+                name(claim),
+                self.namespace
+            ));
+        }
+        Ok(())
+    }
+
+    async fn remove_namespace(&self) -> Done<Vec<String>> {
+        self.server.delete(ApiKind::Namespace, None, self.namespace, None).await?;
+        let began = Instant::now();
+        let until = self.until.min(began + STEP_LIMIT);
+        let mut progress = Progress { say: self.say, namespace: self.namespace, last: began };
+        loop {
+            let changed = self.watches.changed();
+            let there = self.server.get(ApiKind::Namespace, None, self.namespace).await?;
+            let left = told(ApiKind::Namespace, there.as_slice());
+            if there.is_none() || Instant::now() >= until {
+                return Ok(left);
+            }
+            progress.waits_for(&left);
+            // Namespaces are not watched: nothing tells that one is gone but looking.
+            let _ = tokio::time::timeout_at(until, changed).await;
+        }
+    }
+
+    /// Deletes what was made outside of namespaces for this one.
+    async fn remove_outside(&self) -> Done<Vec<String>> {
+        for kind in OUTSIDE.iter().filter(|kind| self.server.has(**kind)) {
+            let made = self.server.list(*kind, None, &super::marks::selector()).await?;
+            for object in made.iter().filter(|object| self.is_by_hand(object)) {
+                self.server.delete(*kind, None, name(object), None).await?;
+            }
+        }
+        Ok(Vec::new())
+    }
+}
+
+/// Tells now and then what is waited for.
+struct Progress<'a> {
+    say: Tell<'a>,
+    namespace: &'a str,
+    last: Instant,
+}
+
+impl Progress<'_> {
+    fn waits_for(&mut self, there: &[String]) {
+        if self.last.elapsed() >= TOLD_AFTER {
+            self.last = Instant::now();
+            (self.say)(&format!("removing {}: waiting for {}", self.namespace, sentence(there)));
+        }
+    }
+}
+
+/// Whether a claim that is deleted has to stay for a snapshot that is being taken of it.
+fn is_held_as_source(claim: &Value) -> bool {
+    let is_deleted = !text(claim, "/metadata/deletionTimestamp").is_empty();
+    is_deleted && super::api::strings(claim, "/metadata/finalizers").iter().any(|one| one == SOURCE)
+}
+
+/// The kind outside of namespaces by which the driver's side of an object is told.
+fn content_of(kind: ApiKind) -> Option<ApiKind> {
+    match kind {
+        ApiKind::Claim => Some(ApiKind::Volume),
+        ApiKind::Snapshot => Some(ApiKind::SnapshotContent),
+        ApiKind::GroupSnapshot => Some(ApiKind::GroupSnapshotContent),
+        _ => None,
+    }
+}
+
+/// Whether an object was made by the test of a namespace.
+fn is_named_after(object: &Value, namespace: &str) -> bool {
+    name(object).strip_prefix(namespace).is_some_and(|rest| rest.starts_with('-'))
+}
+
+fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+/// Objects that are left, each with the finalizers that hold it.
+fn told(kind: ApiKind, objects: &[Value]) -> Vec<String> {
+    let one = |object: &Value| {
+        let holders = super::api::strings(object, "/metadata/finalizers").join(", ");
+        let held = if holders.is_empty() { String::new() } else { format!(" (held by {holders})") };
+        let phase = super::api::text_at(object, "/status/phase").map(|phase| format!(", {phase}"));
+        format!("{} {}{}{held}", kind.facts().kind, name(object), phase.unwrap_or_default())
+    };
+    objects.iter().map(one).collect()
+}
+
+/// What is left, in a sentence.
+pub(crate) fn sentence(left: &[String]) -> String {
+    let mut text = left.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join("; ");
+    if let Some(more @ 1..) = left.len().checked_sub(NAMED_MAX) {
+        text.push_str(&format!("; and {more} more"));
+    }
+    text
+}
+
+/// The text of what kept a removal from its end.
+pub fn reason(why: Stop) -> String {
+    match why {
+        Stop::Violation(violation) => format!("{}: {}", violation.message, violation.actual),
+        Stop::Skip(why) | Stop::Declined(_, why) | Stop::Broken(why) | Stop::Unanswered(why) => why,
+    }
+}

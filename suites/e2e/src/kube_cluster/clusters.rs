@@ -1,0 +1,78 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use csi_harness::prelude::Cx;
+use tonic::async_trait;
+
+use super::discovery::Discovered;
+use super::marks::Marks;
+use super::pods::Ground;
+use super::{KubeCluster, Settings};
+use crate::cluster::{Cluster, Done};
+use crate::plan::{ClusterProvider, Say};
+use crate::room::{Room, Share};
+use crate::view::View;
+
+/// A real cluster, in which each test has a namespace of its own.
+#[derive(Debug)]
+pub struct KubeClusters {
+    found: Arc<Discovered>,
+    settings: Settings,
+    /// After which the run is over, whatever becomes of it.
+    limit: Duration,
+    room: Room,
+    say: Say,
+}
+
+impl KubeClusters {
+    /// Namespaces of the cluster that was found, for a run that is over after `limit`. `say` hears what is worth a word.
+    pub fn new(found: Discovered, settings: Settings, limit: Duration, say: Say) -> KubeClusters {
+        KubeClusters { found: Arc::new(found), settings, limit, room: Room::default(), say }
+    }
+
+    /// What is known of a cluster, for tests with these settings.
+    pub fn view(found: &Discovered, settings: &Settings) -> View {
+        let nodes = found.nodes.iter().map(|node| node.node.clone()).collect();
+        View::of(nodes, |feature| found.offers(settings, feature))
+    }
+
+    /// A namespace for a test of a run. It is made with the first object in it.
+    pub fn namespace(&self, run: &str, name: &str) -> KubeCluster {
+        self.namespace_with(run, name, None)
+    }
+
+    fn namespace_with(&self, run: &str, name: &str, share: Option<Share>) -> KubeCluster {
+        let marks = Marks::new(run, self.limit);
+        let (found, settings) = (self.found.clone(), self.settings.clone());
+        KubeCluster::new(found, settings, self.ground(), marks, name, share, self.say)
+    }
+
+    /// Where pods run: where others lack the driver, on the nodes that have it.
+    fn ground(&self) -> Ground {
+        let hostnames = match self.found.others.is_empty() {
+            true => Vec::new(),
+            false => self.found.nodes.iter().map(|node| node.hostname.clone()).collect(),
+        };
+        let Settings { image, client_node, .. } = self.settings.clone();
+        Ground { image, hostnames, client_node }
+    }
+}
+
+#[async_trait]
+impl ClusterProvider for KubeClusters {
+    fn view(&self) -> View {
+        KubeClusters::view(&self.found, &self.settings)
+    }
+
+    fn say(&self) -> Say {
+        self.say
+    }
+
+    async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>> {
+        let nodes = self.found.nodes.iter().map(|node| &node.node);
+        let share = self.room.share(nodes, cx.remaining() / 2).await?;
+        let real = Arc::new(self.namespace_with(cx.target().run_prefix(), &cx.unique_name(), share));
+        cx.removes(real.clone());
+        Ok(real)
+    }
+}

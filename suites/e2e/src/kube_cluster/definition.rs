@@ -1,0 +1,72 @@
+//! The classes that a definition names, read from the cluster where they are there.
+
+use csi_driver_definitions::{Class, ClassError, Loaded, Source};
+
+use super::api::Server;
+use super::close::reason;
+use super::kind::ApiKind;
+use crate::plan::Definition;
+
+/// Why a class is not to be had.
+#[derive(Debug, thiserror::Error)]
+pub enum DefinedError {
+    /// Its file is not to be had.
+    #[error(transparent)]
+    File(#[from] ClassError),
+    /// The cluster does not say.
+    #[error("{0}")]
+    Cluster(String),
+    /// The cluster does not have it.
+    #[error("the cluster has no {kind} {name:?}, which the definition names by FromExistingClassName")]
+    Missing {
+        /// The kind of class.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// It is there, but not as such a class is.
+    #[error("the {kind} {name:?} of the cluster cannot be read")]
+    Wrong {
+        /// The kind of class.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+}
+
+/// Reads the classes of a definition: from the cluster those that it has, others from files.
+///
+/// # Errors
+/// A class that the definition names is not to be had.
+pub async fn read(server: &Server, loaded: Loaded) -> Result<Definition, DefinedError> {
+    let of = &loaded.definition;
+    let storage = existing(server, ApiKind::StorageClass, of.storage_class.source()).await?;
+    let snapshot = existing(server, ApiKind::SnapshotClass, of.snapshot_class.source()).await?;
+    let group_snapshot =
+        existing(server, ApiKind::GroupSnapshotClass, of.group_snapshot_class.source()).await?;
+    let attributes = existing(server, ApiKind::AttributesClass, of.volume_attributes_class.source()).await?;
+    Ok(Definition {
+        storage: storage.map_or_else(|| loaded.storage_class(), |class| Ok(Some(class)))?,
+        snapshot: snapshot.map_or_else(|| loaded.snapshot_class(), |class| Ok(Some(class)))?,
+        group_snapshot: group_snapshot
+            .map_or_else(|| loaded.group_snapshot_class(), |class| Ok(Some(class)))?,
+        attributes: attributes.map_or_else(|| loaded.volume_attributes_class(), |class| Ok(Some(class)))?,
+        driver: loaded.definition,
+    })
+}
+
+/// The class that a source names in the cluster, if it names one there.
+async fn existing<C: Class>(
+    server: &Server,
+    kind: ApiKind,
+    source: Option<Source<'_>>,
+) -> Result<Option<C>, DefinedError> {
+    let Some(Source::ExistingClass(name)) = source else { return Ok(None) };
+    let found = server.get(kind, None, name).await.map_err(|why| DefinedError::Cluster(reason(why)))?;
+    let (kind, name) = (C::KIND, name.to_owned());
+    let Some(object) = found else { return Err(DefinedError::Missing { kind, name }) };
+    let class = serde_json::from_value(object);
+    class.map(Some).map_err(|source| DefinedError::Wrong { kind, name, source })
+}

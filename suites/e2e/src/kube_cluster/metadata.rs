@@ -1,0 +1,201 @@
+//! The SnapshotMetadata service of a driver's sidecar, called as a backup program calls it: with a token of its service account, over
+//! TLS, by way of the API server to a pod behind the service.
+
+mod api;
+mod connection;
+
+use std::time::Duration;
+
+use csi_harness::prelude::{Stop, Violation};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+use tonic::Code;
+
+use super::KubeCluster;
+use super::api::{Server, bounded, text};
+use super::discovery::Discovered;
+use super::kind::ApiKind;
+use crate::cluster::{Block, Cluster as _, Done};
+use api::Request;
+
+/// Who asks: the account that every namespace has.
+const ACCOUNT: &str = "default";
+/// The role that lets it.
+const ROLE: &str = "reads-snapshots";
+/// How long its token is good for; less is not given.
+const TOKEN_SECONDS: i64 = 600;
+/// Time for one call.
+const CALL_LIMIT: Duration = Duration::from_secs(5 * 60);
+/// Times that a call is made that is not allowed: the cluster takes a moment to see the role.
+const TRIES_MAX: u32 = 10;
+/// Pause between them.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What a SnapshotMetadataService says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetadataService {
+    /// `HOST:PORT` in the cluster.
+    pub address: String,
+    /// The audience of tokens.
+    pub audience: String,
+    /// The authority of its certificate, as PEM.
+    pub authority: Vec<u8>,
+}
+
+impl MetadataService {
+    /// The one of a driver, if there is one.
+    ///
+    /// # Errors
+    /// Broken if the server does not say.
+    pub(crate) async fn find(server: &Server, driver: &str) -> Done<Option<MetadataService>> {
+        if driver.is_empty() || !server.has(ApiKind::MetadataService) {
+            return Ok(None);
+        }
+        let found = server.get(ApiKind::MetadataService, None, driver).await?;
+        found.as_ref().map(read).transpose()
+    }
+}
+
+fn read(object: &Value) -> Done<MetadataService> {
+    let authority = object.pointer("/spec/caCert").cloned().unwrap_or_default();
+    let authority: ByteString = serde_json::from_value(authority)
+        .map_err(|error| Stop::broken(format!("the caCert of the SnapshotMetadataService: {error}")))?;
+    Ok(MetadataService {
+        address: text(object, "/spec/address").to_owned(),
+        audience: text(object, "/spec/audience").to_owned(),
+        authority: authority.0,
+    })
+}
+
+impl Discovered {
+    /// Why nobody can be asked for metadata.
+    pub(super) fn no_metadata(&self, driver: &str) -> String {
+        match self.server.has(ApiKind::MetadataService) {
+            true => format!("there is no SnapshotMetadataService {driver}"),
+            false => super::api::lacks(ApiKind::MetadataService),
+        }
+    }
+}
+
+impl KubeCluster {
+    /// The blocks of a snapshot that hold data, or that are other than in an earlier one.
+    pub(super) async fn blocks(&self, snapshot: &str, earlier: Option<&str>) -> Done<Vec<Block>> {
+        let Some(service) = &self.found.metadata_service else {
+            return Err(Stop::skip(self.found.no_metadata(&self.settings.driver)));
+        };
+        self.grant().await?;
+        let token = self.token(&service.audience).await?;
+        let namespace = self.names.namespace.clone();
+        let base = match earlier {
+            Some(earlier) => Some(self.handle(earlier).await?),
+            None => None,
+        };
+        let request = Request { token, namespace, base, snapshot: snapshot.to_owned() };
+        match tokio::time::timeout(CALL_LIMIT, self.ask(service, &request)).await {
+            Ok(blocks) => blocks,
+            Err(_) => Err(Stop::broken(format!(
+                "the SnapshotMetadata service at {} has not ended a call in {} s",
+                service.address,
+                CALL_LIMIT.as_secs()
+            ))),
+        }
+    }
+
+    async fn ask(&self, service: &MetadataService, request: &Request) -> Done<Vec<Block>> {
+        let channel = connection::open(self.server(), service).await?;
+        let mut tries = 1;
+        let told = loop {
+            match api::call(channel.clone(), request).await {
+                Err(status) if status.code() == Code::PermissionDenied && tries < TRIES_MAX => {
+                    tries += 1;
+                    tokio::time::sleep(PAUSE).await;
+                }
+                answer => break answer.map_err(|status| failed(service, &status))?,
+            }
+        };
+        told.iter().map(|block| Block::told(block.byte_offset, block.size_bytes)).collect()
+    }
+
+    /// Allows the account to read snapshots: the sidecar asks for that.
+    async fn grant(&self) -> Done {
+        let grant = async || {
+            let metadata = json!({ "name": ROLE, "namespace": self.names.namespace });
+            let rules = json!([{ "apiGroups": ["snapshot.storage.k8s.io"], "resources": ["volumesnapshots"], "verbs": ["get"] }]);
+            self.create(ApiKind::Role, json!({ "metadata": metadata, "rules": rules })).await?;
+            let role = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ROLE });
+            let subjects =
+                json!([{ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": self.names.namespace }]);
+            let binding = json!({ "metadata": metadata, "roleRef": role, "subjects": subjects });
+            self.create(ApiKind::RoleBinding, binding).await
+        };
+        self.granted.get_or_try_init(grant).await.copied()
+    }
+
+    async fn token(&self, audience: &str) -> Done<String> {
+        let accounts: Api<ServiceAccount> =
+            Api::namespaced(self.server().connection.client.clone(), &self.names.namespace);
+        let spec = TokenRequestSpec {
+            audiences: vec![audience.to_owned()],
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..TokenRequestSpec::default()
+        };
+        let request = TokenRequest { spec, ..TokenRequest::default() };
+        let made = bounded(accounts.create_token_request(ACCOUNT, &PostParams::default(), &request)).await;
+        let made = made.map_err(|why| {
+            Stop::broken(format!("the cluster: create a token of ServiceAccount {ACCOUNT}: {why}"))
+        })?;
+        Ok(made.status.map(|status| status.token).unwrap_or_default())
+    }
+
+    async fn handle(&self, snapshot: &str) -> Done<String> {
+        let handle = self.snapshot(snapshot).await?.and_then(|found| found.handle);
+        handle.ok_or_else(|| Stop::broken(format!("there is no snapshot behind VolumeSnapshot {snapshot}")))
+    }
+}
+
+/// A call that failed. That it was not let in, or did not get through, is no fault of the driver.
+fn failed(service: &MetadataService, status: &tonic::Status) -> Stop {
+    let told = format!("{:?}: {}", status.code(), status.message());
+    match status.code() {
+        Code::PermissionDenied
+        | Code::Unauthenticated
+        | Code::Unavailable
+        | Code::Unknown
+        | Code::Cancelled => {
+            Stop::broken(format!("the SnapshotMetadata service at {}: {told}", service.address))
+        }
+        _ => {
+            Violation::new("the blocks of a snapshot cannot be asked for").expected("OK").actual(told).into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_to_let_in_blames_nobody_and_a_refusal_to_tell_blames_the_driver() {
+        let service =
+            MetadataService { address: "a.b:1".to_owned(), audience: String::new(), authority: Vec::new() };
+        let stop = |code| failed(&service, &tonic::Status::new(code, "why"));
+        assert!(matches!(stop(Code::Unauthenticated), Stop::Broken(why) if why.contains("a.b:1")));
+        assert!(matches!(stop(Code::Internal), Stop::Violation(_)));
+    }
+
+    #[test]
+    fn the_authority_is_read_as_the_object_has_it() {
+        let object = json!({ "spec": { "address": "a.b:1", "audience": "who", "caCert": "UEVN" } });
+        let expected = MetadataService {
+            address: "a.b:1".to_owned(),
+            audience: "who".to_owned(),
+            authority: b"PEM".to_vec(),
+        };
+        assert_eq!(read(&object).unwrap(), expected);
+        assert!(matches!(read(&json!({ "spec": { "caCert": "%" } })), Err(Stop::Broken(_))));
+    }
+}

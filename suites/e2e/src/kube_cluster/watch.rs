@@ -1,0 +1,101 @@
+//! Waits for changes: a watch for each kind in use, begun when the first look is taken, and ended with the cluster.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use csi_proto::lock::Mutex;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::api::{Server, text};
+use super::kind::ApiKind;
+
+/// How long a wait for a change is at the most.
+const LOOK_AGAIN: Duration = Duration::from_secs(3);
+/// Pause before a watch is begun again that has failed.
+const PAUSE: Duration = Duration::from_secs(2);
+/// How long the server keeps one watch open; below the limit of proxies.
+const WATCH_SECONDS: u32 = 240;
+/// The version from which the server tells at once what is there, and then every change.
+const FROM_NOW: &str = "0";
+
+/// The watches of one namespace.
+#[derive(Debug)]
+pub(crate) struct Watches {
+    server: Server,
+    namespace: String,
+    changes: watch::Sender<u64>,
+    begun: Mutex<(BTreeSet<ApiKind>, JoinSet<()>)>,
+}
+
+impl Watches {
+    pub(crate) fn new(server: Server, namespace: &str) -> Watches {
+        let (changes, begun) = Default::default();
+        Watches { server, namespace: namespace.to_owned(), changes, begun }
+    }
+
+    /// Watches a kind from now on.
+    pub(crate) fn begin(&self, kind: ApiKind) {
+        let mut begun = self.begun.lock();
+        let (kinds, tasks) = &mut *begun;
+        if kinds.contains(&kind) {
+            return;
+        }
+        // Capacities are published in the namespace of the provisioner.
+        let namespace = Some(self.namespace.as_str()).filter(|_| kind != ApiKind::Capacity);
+        if let Ok(api) = self.server.api(kind, namespace) {
+            kinds.insert(kind);
+            tasks.spawn(follow(api, kind, self.namespace.clone(), self.changes.clone()));
+        }
+    }
+
+    /// Ends when something may have changed since it was asked for, or a few seconds after the wait for it has begun. Each who waits
+    /// counts for himself, so that nobody takes a change away from another one.
+    pub(crate) fn changed(&self) -> BoxFuture<'static, ()> {
+        let mut changes = self.changes.subscribe();
+        Box::pin(async move {
+            let _ = tokio::time::timeout(LOOK_AGAIN, changes.changed()).await;
+        })
+    }
+}
+
+/// Tells of every change of a kind. Where watching is not possible, whoever waits looks again after a while.
+async fn follow(api: Api<DynamicObject>, kind: ApiKind, namespace: String, changes: watch::Sender<u64>) {
+    let params = WatchParams::default().timeout(WATCH_SECONDS);
+    let tell = || changes.send_modify(|version| *version = version.wrapping_add(1));
+    loop {
+        if let Ok(events) = api.watch(&params, FROM_NOW).await {
+            // What has gone before is in no event.
+            tell();
+            let mut events = std::pin::pin!(events);
+            while let Some(Ok(event)) = events.next().await {
+                match event {
+                    WatchEvent::Added(object)
+                    | WatchEvent::Modified(object)
+                    | WatchEvent::Deleted(object)
+                        if concerns(kind, &object, &namespace) =>
+                    {
+                        tell();
+                    }
+                    WatchEvent::Error(_) => break,
+                    _ => {}
+                }
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Whether an object outside of namespaces belongs to one of this namespace.
+fn concerns(kind: ApiKind, object: &DynamicObject, namespace: &str) -> bool {
+    let owner = match kind {
+        ApiKind::Volume => "/spec/claimRef/namespace",
+        ApiKind::SnapshotContent => "/spec/volumeSnapshotRef/namespace",
+        ApiKind::GroupSnapshotContent => "/spec/volumeGroupSnapshotRef/namespace",
+        _ => return true,
+    };
+    text(&object.data, owner) == namespace
+}

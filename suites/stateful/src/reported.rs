@@ -1,0 +1,137 @@
+//! What a check tells of the driver: each fault once in a run, and how often it met those again that are told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use csi_harness::prelude::*;
+use csi_harness::spec::faults::FaultKey;
+
+use crate::history::Report;
+use crate::model::expectation::{Breach, Known};
+
+/// A fault that was met again.
+#[derive(Debug)]
+struct Again {
+    breach: Breach,
+    /// The check that tells it.
+    reported_by: String,
+    times: u32,
+}
+
+/// The check that tells a fault by its rule, in words of its own.
+pub(crate) fn told_elsewhere(cx: &Cx, breach: &Breach) -> Option<String> {
+    cx.target().faults().reported_by(breach.rule).filter(|_| breach.rule.is_binding())
+}
+
+/// What was told so far.
+#[derive(Debug)]
+pub(crate) struct Reported {
+    cx: Cx,
+    /// Faults that this check tells.
+    own: BTreeSet<FaultKey>,
+    /// Faults that were met again, this check's own and those that others tell.
+    again: BTreeMap<FaultKey, Again>,
+    remarked: BTreeSet<FaultKey>,
+    /// Whether something may have been left behind because of a fault.
+    leaves_doubt: bool,
+    undecided: usize,
+    objects: usize,
+}
+
+impl Reported {
+    pub(crate) fn new(cx: &Cx) -> Reported {
+        let (own, again, remarked) = Default::default();
+        Reported { cx: cx.clone(), own, again, remarked, leaves_doubt: false, undecided: 0, objects: 0 }
+    }
+
+    /// What the model tolerates of this driver by now.
+    pub(crate) fn known(&self) -> Known {
+        self.cx.target().faults().all().into()
+    }
+
+    /// Whether there is room for more.
+    pub(crate) fn goes_on(&self) -> bool {
+        u32::try_from(self.own.len()).unwrap_or(u32::MAX) < self.cx.config().effort.faults
+    }
+
+    /// Whether nothing is wrong.
+    pub(crate) fn is_all_right(&self) -> bool {
+        self.own.is_empty() && self.again.is_empty()
+    }
+
+    /// Whether what the driver keeps beyond what is known could come from a fault that is told.
+    pub(crate) fn leaves_doubt(&self) -> bool {
+        self.leaves_doubt
+    }
+
+    /// Takes it on to tell a fault. `false` if that is done already, and then it is counted.
+    pub(crate) fn takes_on(&mut self, breach: &Breach) -> bool {
+        let elsewhere = told_elsewhere(&self.cx, breach);
+        let reported_by = elsewhere.as_deref().unwrap_or(self.cx.label());
+        match (self.cx.target().faults().claim(&breach.fault(), reported_by), elsewhere) {
+            (Ok(()), None) => true,
+            (Err(reported_by), _) | (Ok(()), Some(reported_by)) => {
+                self.meet_again(breach, &reported_by);
+                false
+            }
+        }
+    }
+
+    /// It was no fault.
+    pub(crate) fn takes_back(&self, breach: &Breach) {
+        self.cx.target().faults().release(&breach.fault());
+    }
+
+    /// Tells a fault that was taken on.
+    pub(crate) fn blame(&mut self, breach: &Breach, violation: Violation) {
+        self.own.insert(breach.fault());
+        self.leaves_doubt |= breach.leaves_doubt;
+        self.cx.blame(violation);
+    }
+
+    /// Takes in what was only remarked on: recommendations, and faults that were known by then.
+    pub(crate) fn remark(&mut self, remark: &Breach, known: &Known) {
+        if let Some(reported_by) = known.reported_by(remark) {
+            self.meet_again(remark, reported_by);
+        } else if self.remarked.insert(remark.fault()) {
+            self.cx.warn(remark.clone().into());
+        }
+    }
+
+    /// Takes in how much of a history could be judged.
+    pub(crate) fn add(&mut self, report: &Report, known: &Known) {
+        self.objects += report.objects;
+        self.undecided += report.undecided.len();
+        report.remarks.iter().for_each(|(_, remark)| self.remark(remark, known));
+    }
+
+    fn meet_again(&mut self, breach: &Breach, reported_by: &str) {
+        self.leaves_doubt |= breach.leaves_doubt;
+        let first = || Again { breach: breach.clone(), reported_by: reported_by.to_owned(), times: 0 };
+        self.again.entry(breach.fault()).or_insert_with(first).times += 1;
+    }
+
+    /// Says how much could not be judged, and what was met again.
+    ///
+    /// # Errors
+    /// The first fault of others that was met, if there is nothing else to tell.
+    pub(crate) fn end(self) -> CheckResult {
+        if self.undecided > 0 {
+            self.cx.note(format!("{} of {} objects are undecided", self.undecided, self.objects));
+        }
+        for (fault, Again { breach, reported_by, times }) in &self.again {
+            let by = match self.own.contains(fault) {
+                true => "this fault again",
+                false => &format!("the fault that {reported_by} tells"),
+            };
+            let times = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
+            self.cx.note(format!("went on {times} beyond {by}: {} ({})", breach.message, fault.rule));
+        }
+        let others = self.again.into_values().find(|again| !self.own.contains(&again.breach.fault()));
+        match others {
+            Some(again) if self.own.is_empty() => {
+                Err(Violation { met_again: true, ..again.breach.into() }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
