@@ -102,6 +102,12 @@ impl Places {
     }
 }
 
+/// Whether something that is left is a directory with nothing in it.
+pub(crate) fn is_empty_directory(left: &str) -> bool {
+    let entries = left.strip_prefix("file ").and_then(|path| fs::read_dir(path).ok());
+    entries.is_some_and(|mut entries| entries.next().is_none())
+}
+
 /// The directory of something, where it is not everybody's.
 fn own_parent(path: &Path) -> Option<PathBuf> {
     let parent = path.parent().filter(|_| path.is_absolute())?;

@@ -63,6 +63,7 @@ fn made(wanted: &Wanted, around: &CallContext) -> VolumeLife {
 /// Takes over what the first answer about a volume says.
 fn learn(life: &mut VolumeLife, facts: &VolumeFacts) {
     life.id = life.id.or(facts.id);
+    life.names_size |= facts.capacity_bytes != 0;
     if life.size_bytes == 0 {
         life.size_bytes = facts.capacity_bytes;
         life.room_bytes = life.room_bytes.max(facts.capacity_bytes);

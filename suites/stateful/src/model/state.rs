@@ -64,6 +64,8 @@ pub struct VolumeLife {
     pub changed: bool,
     /// How large it is; 0 as long as no answer has told it.
     pub size_bytes: i64,
+    /// Whether CreateVolume tells it. Of a driver that does not, an expansion that repeats what was asked for says nothing certain.
+    pub names_size: bool,
     /// What a device that it is published as has to have at the least.
     pub room_bytes: i64,
     /// Whether that comes from an expansion.
@@ -291,6 +293,7 @@ impl VolumeLife {
             id: None,
             changed: false,
             size_bytes: 0,
+            names_size: false,
             room_bytes: wanted.size.required_bytes,
             was_expanded: false,
             told: None,

@@ -438,3 +438,17 @@ fn a_list_on_one_page_has_every_volume() {
         [(list(1, &[v(1)]), "odd CTRL-DELETEVOL-002"), (list(1, &[]), "fits")],
     );
 }
+
+/// Of a driver that never says how large its volumes are, an expansion that repeats what was asked for is no measure.
+#[test]
+fn a_size_that_only_an_expansion_tells_takes_no_name() {
+    let mut story = Story::with(profile());
+    let unknown = || made(VolumeFacts { capacity_bytes: 0, ..facts(v(1)) });
+    story.right(create(v(1), wanted()), unknown());
+    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));
+    let larger = Wanted { size: Size::at_least(3 * GIB), ..wanted() };
+    story.judges(create(v(1), larger.clone()), [(unknown(), "fits"), (no(Code::AlreadyExists), "fits")]);
+    let mut story = Story::of_a_volume();
+    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));
+    story.judges(create(v(1), larger), [(made(facts(v(1))), "CTRL-CREATEVOL-041")]);
+}

@@ -264,7 +264,8 @@ enum Difference {
 
 fn difference(life: &VolumeLife, wanted: &Wanted) -> Option<Difference> {
     let made = &life.wanted;
-    let fits = (life.size_bytes != 0).then(|| wanted.size.contains(life.size_bytes));
+    let is_known = life.names_size && life.size_bytes != 0;
+    let fits = is_known.then(|| wanted.size.contains(life.size_bytes));
     if wanted.source != made.source {
         Some(Difference::Source)
     } else if wanted.size != made.size && fits == Some(false) {
