@@ -27,7 +27,6 @@ named! {
     UnsupportedAsInternal, "unsupported-as-internal", "RPCs that are not supported answer INTERNAL";
 
     // Calls that overlap, are given up, or meet the end of the driver.
-    ControllerExpandOverlaps, "controller-expand-overlaps", "of two expansions of one volume at the same time the one that ends last decides, also if it is the smaller one";
     ControllerPublishForgetsReadonly, "controller-publish-forgets-readonly", "a repeated request makes a readonly attachment one for writing";
     CreateVolumeCountsOverlapsTwice, "create-volume-counts-overlaps-twice", "the storage of a volume counts twice if another one was made at the same time";
     CreateVolumeDoublesAfterTimeout, "create-volume-doubles-after-timeout", "a call that is given up leaves a volume without a name, and its repeat makes another one";
@@ -956,7 +955,6 @@ impl Defect {
                 | LockOwnedByConnection
         );
         let rpc = match self {
-            ControllerExpandOverlaps => "ControllerExpandVolume",
             NodeUnstageGoesOn => "NodeUnstageVolume",
             _ if held => "CreateVolume",
             _ => return None,

@@ -166,12 +166,7 @@ impl MockDriver {
     ) -> Result<Option<Pending<'_>>, Status> {
         let Some((kind, name)) = request.locks() else { return Ok(None) };
         // Without a name the request is malformed, whatever else is pending.
-        let is_free_of_locks = match R::METHOD {
-            "CreateVolume" => self.has(Defect::CreateVolumeRacesOnName),
-            "ControllerExpandVolume" => self.has(Defect::ControllerExpandOverlaps),
-            _ => false,
-        };
-        if name.is_empty() || is_free_of_locks {
+        if name.is_empty() || (R::METHOD == "CreateVolume" && self.has(Defect::CreateVolumeRacesOnName)) {
             return Ok(None);
         }
         let mut object = format!("{kind} {name}");

@@ -17,8 +17,6 @@ pub(crate) struct Glance {
     free_name: Option<String>,
     volume: Option<Volume>,
     made: Option<u64>,
-    /// The volume with this id, and the size that it had.
-    size: Option<(String, i64)>,
 }
 
 impl Glance {
@@ -26,11 +24,6 @@ impl Glance {
     pub(crate) fn take<R: Call>(driver: &MockDriver, request: &R) -> Self {
         match (R::METHOD, request.locks()) {
             ("CreateVolume", Some((_, name))) => Self::before_creation(driver, name),
-            ("ControllerExpandVolume", Some((_, id))) if driver.has(Defect::ControllerExpandOverlaps) => {
-                let size =
-                    driver.state().volumes.get(id).map(|volume| (id.to_owned(), volume.capacity_bytes));
-                Self { size, ..Self::default() }
-            }
             _ => Self::default(),
         }
     }
@@ -44,7 +37,6 @@ impl Glance {
             free_name: (has(Defect::CreateVolumeRacesOnName) && known.is_none()).then(|| name.to_owned()),
             volume: known.filter(|_| has(Defect::CreateVolumeRevivesDeleted)).cloned(),
             made: has(Defect::CreateVolumeCountsOverlapsTwice).then(|| state.volumes.made()),
-            size: None,
         }
     }
 
@@ -60,9 +52,6 @@ impl Glance {
             && state.volumes.get(&seen.id).is_none()
         {
             state.volumes.insert_unfindable(seen.clone());
-        }
-        if let Some((id, capacity_bytes)) = &self.size {
-            state.resize_volume(id, *capacity_bytes);
         }
     }
 

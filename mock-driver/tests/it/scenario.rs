@@ -989,7 +989,6 @@ fn stages() -> Vec<Config> {
 const NOT_IN_THE_SCENARIO: &[&str] = &[
     "status-code-not-canonical",
     // These need two calls at the same time, or one that goes on.
-    "controller-expand-overlaps",
     "list-volumes-crashes-on-overlap",
     "node-unstage-goes-on",
     "create-volume-checks-first-capability-only",

@@ -29,7 +29,7 @@ const LANE_PAIRS: u32 = 10;
 /// The concurrency suite.
 pub const SUITE: Suite = Suite { name: "concurrency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
 
-const CHECKS: &[&Check] = &[&CONTROLLER_CALLS, &PAIRS, &EXPANSIONS];
+const CHECKS: &[&Check] = &[&CONTROLLER_CALLS, &PAIRS];
 
 check! {
     /// The sidecars of Kubernetes work on many volumes at once, and on one after they have lost their memory: a name is
@@ -72,28 +72,11 @@ check! {
     }
 }
 
-check! {
-    /// A claim is edited twice, and a resizer that has lost its memory asks for the first size while another asks for the second.
-    EXPANSIONS {
-        id: "concurrency/expansions",
-        title: "of two expansions of one volume at the same moment neither takes away what the other one was answered for",
-        spec: AT_ONCE,
-        needs: [CREATE_DELETE_VOLUME, EXPAND_VOLUME],
-        refuted_by: ["controller-expand-overlaps"],
-        duplicate_of: "*",
-        runs: Serial,
-    }
-    async |cx| {
-        in_rounds(cx, Calls::Expansions).await
-    }
-}
-
 /// What is called at the same time.
 #[derive(Clone, Copy)]
 enum Calls {
     OfManyWorkers,
     InPairs,
-    Expansions,
 }
 
 impl Calls {
@@ -102,7 +85,6 @@ impl Calls {
         match self {
             Calls::OfManyWorkers => ROUND_CALLS,
             Calls::InPairs => 2 * u32::from(LANES) * LANE_PAIRS,
-            Calls::Expansions => pairs::EXPANSION_CALLS * u32::from(LANES),
         }
     }
 
@@ -119,7 +101,6 @@ impl Calls {
                 load.run(recorder, WORKERS, ROUND_CALLS, seed, budget.until()).await?;
                 load.look(recorder).await
             }
-            Calls::Expansions => pairs::expand(recorder, probed, LANES, budget.until()).await,
             Calls::InPairs => pairs::run(recorder, probed, LANES, LANE_PAIRS, seed, budget.until()).await,
         }
     }

@@ -54,31 +54,6 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Calls of each lane that expands.
-pub(super) const EXPANSION_CALLS: u32 = 5;
-
-/// Several volumes in parallel, each made, expanded to two sizes at the same moment, to the smaller one again, and deleted.
-///
-/// # Errors
-/// Broken if a path cannot be made.
-pub(super) async fn expand(
-    recorder: &Recorder,
-    probed: &Arc<ProbedDriver>,
-    lanes: u16,
-    until: Instant,
-) -> CheckResult {
-    let mut running = JoinSet::new();
-    for number in 0..lanes {
-        let (profile, usage) = (probed.profile.clone(), probed.usage);
-        let lane = Lane { number, profile, usage, recorder: recorder.clone(), until };
-        running.spawn(async move { lane.expand().await });
-    }
-    while let Some(ended) = running.join_next().await {
-        ended.map_err(|panic| Stop::broken(format!("a caller failed: {panic}")))??;
-    }
-    Ok(())
-}
-
 /// How far a volume is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Point {
@@ -115,20 +90,6 @@ impl Lane {
             }
         }
         Ok(())
-    }
-
-    /// Two expansions at once of a volume, whose size is then told by the answer to the smaller one made again.
-    async fn expand(&self) -> CheckResult {
-        if !self.insist(self.create(self.profile.size_bytes)).await? {
-            return Ok(());
-        }
-        let Some(volume) = self.volume() else { return Ok(()) };
-        let expand = |size| Call::from(VolumeCall::ControllerExpandVolume { volume, size });
-        let calls = self.profile.expansions().map(expand);
-        let smaller = calls[1].clone();
-        self.recorder.at_once(self.worker(), calls).await?;
-        self.insist(smaller).await?;
-        self.insist(VolumeCall::DeleteVolume { volume }.into()).await.map(drop)
     }
 
     /// The points that this driver has.
