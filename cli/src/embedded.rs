@@ -6,6 +6,7 @@ use csi_harness::config::{
     AccessType, Config, Effort, HealthHooks, NodeConfig, Pairs, Secret, StaticVolume, TimeLimits,
 };
 use csi_harness::driver::Driver;
+use csi_harness::resources::logbook::BUILT_IN_PREFIX;
 use csi_mock_driver::{Capability, Defect, MockDriver, NodeConfig as NodeOfMock};
 use csi_proto::Endpoint;
 use csi_proto::lock::Mutex;
@@ -18,7 +19,7 @@ pub(crate) fn driver(
     without: Vec<Capability>,
     config: &mut Config,
 ) -> Result<Driver, EmbeddedError> {
-    let directory = tempfile::Builder::new().prefix("csi-sanity-mock-").tempdir()?;
+    let directory = tempfile::Builder::new().prefix(BUILT_IN_PREFIX).tempdir()?;
     let names = ["csi.sock", "node-2.sock", "node-3.sock"];
     let sockets = names.map(|name| Endpoint::Unix(directory.path().join(name)));
     let [first, others @ ..] = sockets.each_ref().map(ToString::to_string);

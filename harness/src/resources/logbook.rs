@@ -197,6 +197,9 @@ pub fn remains() -> io::Result<Vec<Result<Remains, UnreadableRemains>>> {
     Ok(paths.into_iter().filter_map(|path| read(&path).map_err(unreadable(path)).transpose()).collect())
 }
 
+/// How the names of directories begin that the driver that is built in has for itself.
+pub const BUILT_IN_PREFIX: &str = "csi-sanity-mock-";
+
 /// The remains in a file; `None` if its run is under way, or it is somebody else's.
 fn read(path: &Path) -> Result<Option<Remains>, String> {
     let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
@@ -251,6 +254,19 @@ fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
     Ok(Remains { run, path: path.to_owned(), things, directories, drivers, _file: file })
 }
 
+/// Removes the files in which the driver that is built in has told what it has, where the directory is its own.
+fn remove_what_it_told(directory: &Path) {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy();
+    if !name.starts_with(BUILT_IN_PREFIX) {
+        return;
+    }
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    for file in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())) {
+        // What stays is told with the directory.
+        let _ = std::fs::remove_file(file.path());
+    }
+}
+
 impl Remains {
     /// What there is to undo, in words.
     pub fn things(&self) -> Vec<String> {
@@ -291,8 +307,12 @@ impl Remains {
         for endpoint in &self.run.endpoints {
             let Ok(Endpoint::Unix(path)) = endpoint.parse() else { continue };
             let is_socket = path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket());
-            if is_socket && std::fs::remove_file(&path).is_ok() {
-                self.directories.extend(path.parent().map(Path::to_owned));
+            if is_socket
+                && std::fs::remove_file(&path).is_ok()
+                && let Some(directory) = path.parent()
+            {
+                remove_what_it_told(directory);
+                self.directories.push(directory.to_owned());
             }
         }
     }
