@@ -16,7 +16,7 @@ use crate::send::send;
 const SWEEP_MS_MAX: u64 = 10_000;
 /// So many requests are enough once this time has passed.
 const ENOUGH: usize = 600;
-const ENOUGH_AFTER: Duration = Duration::from_millis(1_500);
+const ENOUGH_AFTER: Duration = Duration::from_secs(3);
 
 /// The time for the requests of one check.
 #[derive(Debug)]

@@ -392,7 +392,8 @@ check! {
 
 /// Whether a node of a back end that nobody else uses has no volumes, as the list tells.
 async fn is_empty(cx: &Cx, node_id: &str) -> CheckResult<bool> {
-    let tells = cx.target().capabilities().has(Capability::ListVolumesPublishedNodes);
+    let has = |capability| cx.target().capabilities().has(capability);
+    let tells = has(Capability::ListVolumes) && has(Capability::ListVolumesPublishedNodes);
     if !(tells && cx.config().exclusive) {
         return Ok(false);
     }
