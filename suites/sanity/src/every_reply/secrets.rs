@@ -100,6 +100,11 @@ check! {
             ));
         }
         let asked = ask_around(cx).await;
+        if cx.target().capabilities().has(Capability::CreateDeleteVolume) {
+            // What is rejected is answered in words of the driver's own; whether it is, others judge.
+            let nameless = v1::CreateVolumeRequest { name: String::new(), ..cx.create_volume_request() };
+            let _ = cx.create_volume(nameless).await.any_answer();
+        }
         let breaches = cx.target().breaches(&req::GEN_SECRET_001);
         report(asked, &req::GEN_SECRET_001, &breaches, "a secret of the configuration comes back", "secrets neither in responses nor in errors")
     }
