@@ -5,12 +5,17 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use crate::error::{DriverError, IoContext, Result};
 use crate::kernel::{self, LoopSetup};
 
 /// How often another process may take the free device from under us before we give up.
-const ATTEMPTS_MAX: usize = 64;
+const ATTEMPTS_MAX: u32 = 64;
+/// Pause before another attempt, longer by as much each time up to so many times: a second in all.
+const PAUSE: Duration = Duration::from_millis(1);
+const PAUSES_MAX: u32 = 20;
 const CONTROL: &str = "/dev/loop-control";
 
 /// A loop device of ours, held open.
@@ -30,14 +35,17 @@ impl LoopDevice {
         let control_path = Path::new(CONTROL);
         let control =
             OpenOptions::new().read(true).write(true).open(control_path).on("open", control_path)?;
-        for _ in 0..ATTEMPTS_MAX {
+        for attempt in 0..ATTEMPTS_MAX {
             let number =
                 kernel::loop_get_free(control.as_fd()).on("get a free loop device from", control_path)?;
             let path = PathBuf::from(format!("/dev/loop{number}"));
             let device = OpenOptions::new().read(true).write(!readonly).open(&path).on("open", &path)?;
             match kernel::loop_configure(device.as_fd(), file.as_fd(), LoopSetup { readonly, autoclear }) {
                 Ok(()) => return Ok(LoopDevice { path, device }),
-                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
+                // Somebody else was quicker, or its last user has not let go of it yet: then the kernel names the same one again.
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                    thread::sleep(PAUSE.saturating_mul(attempt.min(PAUSES_MAX)));
+                }
                 Err(error) => return Err(error).on("configure", &path),
             }
         }
