@@ -25,11 +25,18 @@ check! {
         KILLED.inject(cx).await?;
         driver.start().await.map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))?;
         let until = Instant::now() + cx.target().restart_limit().min(cx.remaining() / 2);
-        let mut remarked = false;
+        let (mut remarked, mut unready_since) = (false, None);
         while Instant::now() < until {
             match cx.call(v1::ProbeRequest {}).once().await.answer() {
                 Answer::Ok(probe) if probe.ready != Some(false) => break,
-                Answer::Ok(_) | Answer::Unknown(_) => {}
+                Answer::Ok(_) => {
+                    // One that is never ready is waited for no longer than elsewhere.
+                    let since = *unready_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() > cx.settle_limit_of(&[Settles::PluginReady]) {
+                        break;
+                    }
+                }
+                Answer::Unknown(_) => {}
                 Answer::Refused(refused) => {
                     let is_legal = matches!(refused.code, Code::FailedPrecondition | Code::Unavailable);
                     if !is_legal && !remarked {
