@@ -4,7 +4,7 @@ use csi_harness::checks::planned::Planned;
 use csi_harness::config::Effort;
 
 /// How long all checks take on the driver that is built in, on a machine that does nothing else.
-const BUILT_IN: &str = "about 10 s in all";
+const BUILT_IN: &str = "about 15 s in all";
 
 /// So begin the ids of checks that make calls until they have made enough, or this time is up.
 const OF_MANY_CALLS: [&str; 6] =
