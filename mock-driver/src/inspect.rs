@@ -28,13 +28,16 @@ pub(crate) fn write(driver: &MockDriver) -> Result<(), Status> {
     let now = files(&driver.state());
     let failed =
         |error: io::Error| Status::internal(format!("failed to write to {}: {error}", directory.display()));
-    for entry in std::fs::read_dir(directory).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        // Also what a driver has left that was killed.
-        if is_ours(&name) && !now.contains_key(&name) {
-            std::fs::remove_file(entry.path()).map_err(failed)?;
-        }
+    let mut old: Vec<String> = written.keys().cloned().collect();
+    if old.is_empty() {
+        // A driver may have been here that was killed.
+        let entries = std::fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+        let names = entries.map_err(failed)?.into_iter();
+        old = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        old.retain(|name| is_ours(name));
+    }
+    for name in old.iter().filter(|name| !now.contains_key(*name)) {
+        std::fs::remove_file(directory.join(name)).map_err(failed)?;
     }
     for (name, text) in now.iter().filter(|(name, text)| written.get(*name) != Some(text)) {
         let beside = directory.join(".written");

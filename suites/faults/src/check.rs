@@ -315,16 +315,14 @@ async fn try_each(bench: &mut Bench<'_>, lever: &dyn Lever, tries: &[Try]) -> Ch
     let cx = bench.cx;
     let until = Instant::now() + limit(cx);
     let (mut told, mut tried, mut unmet, mut longest) = (Told::default(), 0_usize, 0_usize, Duration::ZERO);
-    let mut ended = "";
+    let mut ended = None;
     for Try { fault, stored_in } in tries {
-        ended = if Instant::now() >= until {
-            "the time for it was over"
+        if Instant::now() >= until {
+            ended = Some("the time for it was over");
         } else if told.len() >= most_told(cx) {
-            "enough was told; --budget goes on behind it"
-        } else {
-            ""
-        };
-        if !ended.is_empty() {
+            ended = Some("enough was told; --budget goes on behind it");
+        }
+        if ended.is_some() {
             break;
         }
         cx.stage(fault.step.told(), tried as u64 + 1, Some(tries.len() as u64));
@@ -340,13 +338,13 @@ async fn try_each(bench: &mut Bench<'_>, lever: &dyn Lever, tries: &[Try]) -> Ch
         }
         tried += 1;
         if !bench.is_up_again(fault).await? {
-            ended = "the driver does not start any more";
+            ended = Some("the driver does not start any more");
             break;
         }
     }
-    note_untried(cx, &tries[tried..], ended);
+    note_untried(cx, &tries[tried..], ended.unwrap_or_default());
     told.end(cx);
-    let why = if tried < tries.len() { format!(", since {ended}") } else { String::new() };
+    let why = ended.filter(|_| tried < tries.len()).map(|why| format!(", since {why}")).unwrap_or_default();
     cx.note(format!(
         "{tried} of {} faults tried{why}; healed, the same call was done after {} ms at the latest",
         tries.len(),

@@ -47,6 +47,12 @@ pub(crate) fn request_in(cx: &Cx, places: &[Segments]) -> v1::CreateVolumeReques
     }
 }
 
+/// Makes a volume in a place, which shows that there can be any.
+async fn needs_storage(cx: &Cx, place: &Segments) -> CheckResult {
+    let reply = cx.create_volume(request_in(cx, std::slice::from_ref(place))).await;
+    reply.or_skip("there may be no storage for another node").map(drop)
+}
+
 pub(crate) fn requirement(requisite: Vec<Segments>) -> Option<v1::TopologyRequirement> {
     let requisite = requisite.into_iter().map(|segments| v1::Topology { segments }).collect();
     Some(v1::TopologyRequirement { requisite, preferred: Vec::new() })
@@ -216,9 +222,7 @@ check! {
     }
     async |cx| {
         let [one, other] = two_places(cx).await?;
-        // Shows that there can be volumes at all.
-        let elsewhere = cx.create_volume(request_in(cx, std::slice::from_ref(&other))).await;
-        elsewhere.or_skip("there may be no storage for another node")?;
+        needs_storage(cx, &other).await?;
         let request = request_in(cx, &[one]);
         let volume = recognised(cx, &request).await?;
         let places = &volume.accessible_topology;
@@ -256,9 +260,7 @@ check! {
     }
     async |cx| {
         let [here, there] = two_places(cx).await?;
-        // Shows that there can be volumes there at all.
-        let elsewhere = cx.create_volume(request_in(cx, std::slice::from_ref(&there))).await;
-        elsewhere.or_skip("there may be no storage for another node")?;
+        needs_storage(cx, &there).await?;
         let origin = cx.create_volume(request_in(cx, &[here])).setup("a volume in a known topology").await?;
         let has = |capability| cx.target().capabilities().has(capability);
         let from = match has(Capability::CreateDeleteSnapshot) {
@@ -295,8 +297,7 @@ check! {
     async |cx| {
         let places = two_places(cx).await?;
         for place in &places {
-            let reply = cx.create_volume(request_in(cx, std::slice::from_ref(place))).await;
-            reply.or_skip("there may be no storage for another node")?;
+            needs_storage(cx, place).await?;
         }
         let [one, other] = places.clone();
         for preferred in [[one.clone(), other.clone()], [other, one]] {
