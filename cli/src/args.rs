@@ -597,7 +597,7 @@ pub(crate) struct VolumeArgs {
     /// A mount flag of mount volumes; repeatable
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub(crate) mount_flag: Vec<String>,
-    /// Size of the volumes made [default: 320Mi, or more where the driver rejects that]
+    /// Size of the volumes made [default: 320Mi, of block volumes 32Mi, or more where the driver rejects that]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) volume_size_bytes: Option<i64>,
     /// Size that volumes are expanded to [default: twice the volume size]

@@ -10,6 +10,7 @@ use csi_harness::resources::logbook::BUILT_IN_PREFIX;
 use csi_mock_driver::{Capability, Defect, MockDriver, NodeConfig as NodeOfMock};
 use csi_proto::Endpoint;
 use csi_proto::lock::Mutex;
+use tempfile::TempDir;
 
 /// Makes a mock driver with these defects, and with every capability but these, and enters in the configuration where it
 /// is: on sockets of its own, one for each of three nodes, of which the last is in another place. What it has answered for survives
@@ -19,7 +20,7 @@ pub(crate) fn driver(
     without: Vec<Capability>,
     config: &mut Config,
 ) -> Result<Driver, EmbeddedError> {
-    let directory = tempfile::Builder::new().prefix(BUILT_IN_PREFIX).tempdir()?;
+    let directory = directory()?;
     let names = ["csi.sock", "node-2.sock", "node-3.sock"];
     let sockets = names.map(|name| Endpoint::Unix(directory.path().join(name)));
     let [first, others @ ..] = sockets.each_ref().map(ToString::to_string);
@@ -48,6 +49,13 @@ pub(crate) fn driver(
         let nodes = (0..).map_while(|node| latest.at_node(node)).map(|driver| driver.routes());
         Ok(sockets.iter().cloned().zip(nodes).collect())
     }))
+}
+
+/// For its sockets and what it tells of its back end at each call: in memory, where there is a place for files.
+fn directory() -> io::Result<TempDir> {
+    let mut named = tempfile::Builder::new();
+    named.prefix(BUILT_IN_PREFIX);
+    named.tempdir_in("/dev/shm").or_else(|_| named.tempdir())
 }
 
 /// Why there is none.
@@ -107,7 +115,7 @@ pub(crate) fn settings() -> Config {
             .into(),
         volumes: provisioned().into(),
         // Each of its defects is found within 50 sequences.
-        effort: Effort { cases: 64, ..Effort::default() },
+        effort: Effort { cases: 64, kills: 10, ..Effort::default() },
         // Memory answers at once; what takes longer is a defect.
         time_limits: TimeLimits {
             call_ms: 10_000,

@@ -24,6 +24,8 @@ use crate::protocol::version::CsiVersion;
 const LONGEST_MS: u64 = 24 * 60 * 60 * 1000;
 /// The first size of volumes tried, in bytes: any file system fits into it, and xfs only just.
 const SMALL_BYTES: i64 = 320 << 20;
+/// The same of volumes for block access, into which no file system has to fit: drivers copy them byte by byte.
+const SMALL_BLOCK_BYTES: i64 = 32 << 20;
 
 /// String pairs as the protocol has them: parameters, contexts, secrets.
 pub type Pairs = BTreeMap<String, String>;
@@ -241,7 +243,7 @@ impl Config {
                 return Err(format!("{name} must be a positive number of bytes"));
             }
         }
-        let made = self.volume_size_bytes.unwrap_or_else(|| self.first_volume_bytes());
+        let made = self.volume_size_bytes.unwrap_or_else(|| self.first_volume_bytes(AccessType::Mount));
         if self.expand_size_bytes.is_some_and(|expanded| expanded < made) {
             return Err("expand-size-bytes must not be below volume-size-bytes".to_owned());
         }
@@ -280,9 +282,13 @@ impl Config {
     }
 
     /// The size of volumes to begin with where the user names none: small, within the limits of the back end, with room to grow.
-    pub(crate) fn first_volume_bytes(&self) -> i64 {
+    pub(crate) fn first_volume_bytes(&self, access: AccessType) -> i64 {
         let most = self.size_max_bytes.map_or(i64::MAX, |most| (most / 2).max(1));
-        SMALL_BYTES.min(most).max(self.size_min_bytes.unwrap_or(1))
+        let small = match access {
+            AccessType::Mount => SMALL_BYTES,
+            AccessType::Block => SMALL_BLOCK_BYTES,
+        };
+        small.min(most).max(self.size_min_bytes.unwrap_or(1))
     }
 
     /// Has every secret of this configuration left out of what is printed from now on.

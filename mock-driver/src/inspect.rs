@@ -40,10 +40,13 @@ pub(crate) fn write(driver: &MockDriver) -> Result<(), Status> {
         std::fs::remove_file(directory.join(name)).map_err(failed)?;
     }
     for (name, text) in now.iter().filter(|(name, text)| written.get(*name) != Some(text)) {
-        let beside = directory.join(".written");
-        std::fs::write(&beside, text)
-            .and_then(|()| std::fs::rename(&beside, directory.join(name)))
-            .map_err(failed)?;
+        let (file, beside) = (directory.join(name), directory.join(".written"));
+        let written = match written.contains_key(name) {
+            true => std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, file)),
+            // Nobody has been told its id yet, so that nobody can read half of it.
+            false => std::fs::write(file, text),
+        };
+        written.map_err(failed)?;
     }
     *written = now;
     Ok(())

@@ -51,7 +51,7 @@ impl Survey {
         let registry = Registry::new([trial::suite(&findings)]);
         let target = run::connect(config.clone(), process.clone()).await?;
         let mut survey = Survey {
-            size_bytes: target.volume_size_bytes(),
+            size_bytes: target.volume_size_bytes(AccessType::Mount),
             has_grown: false,
             target,
             config,
@@ -66,8 +66,9 @@ impl Survey {
             }
             let tried = findings.take();
             if matches!(tried.made, Some(Ok(()))) {
-                survey.has_grown |= target.volume_size_bytes() > survey.size_bytes;
-                survey.size_bytes = target.volume_size_bytes().max(survey.size_bytes);
+                let made_bytes = target.volume_size_bytes(access);
+                survey.has_grown |= made_bytes > survey.target.volume_size_bytes(access);
+                survey.size_bytes = made_bytes.max(survey.size_bytes);
             }
             survey.tried.push((access, tried));
         }

@@ -219,8 +219,7 @@ impl Patience {
 
     /// Whether making the call again has never helped, or does so no more.
     pub(crate) fn is_unwilling(&self, rpc: Rpc) -> bool {
-        let again = again(&self.in_vain, rpc);
-        again.in_vain >= if again.has_helped { IN_VAIN_SINCE_TIMES } else { IN_VAIN_TIMES }
+        again(&self.in_vain, rpc).helps_no_more()
     }
 
     /// Whether making the call again to be judged has never helped.
@@ -234,10 +233,9 @@ impl Patience {
         note(&self.made_again_in_vain, rpc, done);
     }
 
-    /// Whether a call that had failed to make something has never shown a thing when it was made again.
+    /// Whether a call that had failed to make something has never shown a thing when it was made again, or does so no more.
     pub(crate) fn is_made_again_in_vain(&self, rpc: Rpc) -> bool {
-        let again = again(&self.made_again_in_vain, rpc);
-        !again.has_helped && again.in_vain >= IN_VAIN_TIMES
+        again(&self.made_again_in_vain, rpc).helps_no_more()
     }
 
     /// How long the driver may take to settle: as configured, or by how fast its calls are.
@@ -305,6 +303,12 @@ struct Again {
     has_helped: bool,
     /// How often it was in vain since it helped last.
     in_vain: u32,
+}
+
+impl Again {
+    fn helps_no_more(self) -> bool {
+        self.in_vain >= if self.has_helped { IN_VAIN_SINCE_TIMES } else { IN_VAIN_TIMES }
+    }
 }
 
 fn note(in_vain: &InVain, rpc: Rpc, done: bool) {
@@ -420,8 +424,10 @@ mod tests {
         }
         assert!(patience.is_made_again_in_vain(RPC));
         patience.was_made_again(RPC, true);
-        patience.was_made_again(RPC, false);
-        patience.was_made_again(RPC, false);
-        assert!(!patience.is_made_again_in_vain(RPC), "once, there was something");
+        for _ in 0..IN_VAIN_SINCE_TIMES {
+            assert!(!patience.is_made_again_in_vain(RPC), "once, there was something");
+            patience.was_made_again(RPC, false);
+        }
+        assert!(patience.is_made_again_in_vain(RPC), "there is no more");
     }
 }

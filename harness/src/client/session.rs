@@ -110,16 +110,6 @@ impl Session {
         self.target.config()
     }
 
-    /// Size of the volumes made, in bytes.
-    pub fn volume_size_bytes(&self) -> i64 {
-        self.target.volume_size_bytes()
-    }
-
-    /// Size that volumes are expanded to, in bytes.
-    pub fn expand_size_bytes(&self) -> i64 {
-        self.target.expand_size_bytes()
-    }
-
     /// The label of the check: its id, with `@block` behind it for block access.
     pub fn label(&self) -> &str {
         &self.check

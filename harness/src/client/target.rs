@@ -20,7 +20,7 @@ use crate::client::patience::Patience;
 use crate::client::response_rules::{ResponseBreach, ResponseRules};
 use crate::client::stages::Stages;
 use crate::client::tally::Tally;
-use crate::config::{Config, Elsewhere};
+use crate::config::{AccessType, Config, Elsewhere};
 use crate::driver::{Away, Driver, DriverError, Proxy, START_FACTOR, state_dir};
 use crate::protocol::capability::{Capabilities, Capability};
 use crate::protocol::version::Judged;
@@ -59,7 +59,7 @@ pub struct Target {
     remarks: Vec<String>,
     pub(crate) names: Names,
     /// Where the driver wants volumes to be larger than those made at first.
-    grown_bytes: OnceLock<i64>,
+    grown_bytes: [OnceLock<i64>; 2],
     /// Ids and paths, and the checks that made them.
     made: Mutex<BTreeMap<String, String>>,
     /// RPCs whose plain call the driver does not survive, and the checks that say so.
@@ -330,7 +330,7 @@ impl Target {
             services: BTreeSet::new(),
             remarks: Vec::new(),
             names: Names::new(&config.name_prefix, config.name_length_max),
-            grown_bytes: OnceLock::new(),
+            grown_bytes: Default::default(),
             made: Mutex::default(),
             deadly: Mutex::default(),
             volumes: Pool::new(&config),
@@ -368,22 +368,23 @@ impl Target {
         }
     }
 
-    /// Size of the volumes made, in bytes: the one configured, or a small one that the driver takes.
-    pub fn volume_size_bytes(&self) -> i64 {
-        let found = || self.grown_bytes.get().copied().unwrap_or_else(|| self.config.first_volume_bytes());
+    /// Size of the volumes made for such access, in bytes: the one configured, or a small one that the driver takes.
+    pub fn volume_size_bytes(&self, access: AccessType) -> i64 {
+        let grown = self.grown_bytes[access as usize].get().copied();
+        let found = || grown.unwrap_or_else(|| self.config.first_volume_bytes(access));
         self.config.volume_size_bytes.unwrap_or_else(found)
     }
 
     /// Size that volumes are expanded to, in bytes: the one configured, or twice that of the volumes made.
-    pub fn expand_size_bytes(&self) -> i64 {
-        let made = self.volume_size_bytes();
+    pub fn expand_size_bytes(&self, access: AccessType) -> i64 {
+        let made = self.volume_size_bytes(access);
         self.config.expand_size_bytes.map_or(made.saturating_mul(2), |expanded| expanded.max(made))
     }
 
-    /// Has volumes made larger from now on.
-    pub(crate) fn grow_to(&self, bytes: i64) {
+    /// Has volumes for such access made larger from now on.
+    pub(crate) fn grow_to(&self, access: AccessType, bytes: i64) {
         // Once in the life of a target is enough.
-        let _ = self.grown_bytes.set(bytes);
+        let _ = self.grown_bytes[access as usize].set(bytes);
     }
 
     /// The process of the driver, if the run may end and start it.
@@ -644,7 +645,7 @@ impl Target {
         let driver = driver.ok_or("the run does not start it")?;
         let dir = self.config.state_dir.as_ref().ok_or("--state-dir does not say what it keeps")?;
         if !self.is_all_ours.load(Ordering::Relaxed) {
-            return Err("it may have had something before the run".to_owned());
+            return Err("the driver may have had volumes before this run".to_owned());
         }
         // It may be dead already.
         let _ = driver.kill().await;

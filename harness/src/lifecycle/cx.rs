@@ -73,6 +73,16 @@ impl Cx {
         self.access
     }
 
+    /// Size of the volumes made, in bytes.
+    pub fn volume_size_bytes(&self) -> i64 {
+        self.target().volume_size_bytes(self.access)
+    }
+
+    /// Size that volumes are expanded to, in bytes.
+    pub fn expand_size_bytes(&self) -> i64 {
+        self.target().expand_size_bytes(self.access)
+    }
+
     /// A part of the check that can be undone by itself, with [`undo`](Cx::undo), before the next one begins. What is not
     /// is undone with the rest.
     pub fn scope(&self) -> Cx {

@@ -8,7 +8,7 @@ use crate::client::answer::{Answer, Refused};
 use crate::lifecycle::cx::Cx;
 
 /// Sizes tried after the first one, in bytes.
-const LARGER_BYTES: [i64; 7] = [1 << 30, 4 << 30, 16 << 30, 64 << 30, 256 << 30, 1 << 40, 4 << 40];
+const LARGER_BYTES: [i64; 8] = [320 << 20, 1 << 30, 4 << 30, 16 << 30, 64 << 30, 256 << 30, 1 << 40, 4 << 40];
 
 /// What came of looking for a size.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(crate) async fn find(cx: &Cx, first_bytes: i64) -> Found {
             Answer::Ok(_) if bytes == first_bytes => return Found::First,
             Answer::Ok(_) => return Found::Larger(bytes),
             Answer::Refused(Refused { code: Code::OutOfRange, .. }) => {}
+            // Whatever a driver says of a size that no file system fits into, it may mean the size.
+            Answer::Refused(_) if bytes < LARGER_BYTES[0] => {}
             // Some say so of a size that they do not offer.
             Answer::Refused(refused) if refused.code == Code::InvalidArgument => {
                 invalid = Some(refused.clone())

@@ -19,6 +19,7 @@ use crate::client::record::{CallLog, Silence};
 use crate::client::session::Session;
 use crate::client::stages::Stage;
 use crate::client::target::Target;
+use crate::config::AccessType;
 use crate::driver::{Away, Driver};
 use crate::lifecycle::cx::Cx;
 use crate::lifecycle::size::{self, Found};
@@ -222,8 +223,12 @@ impl<'a> Runner<'a> {
             self.emit(&Event::Remark(remark));
         }
         self.before = self.take_inventory().await;
-        if plan.iter().any(|planned| planned.check.needs.iter().any(Need::is_of_volumes)) {
-            self.find_size().await;
+        for access in self.target.config().access_types.clone() {
+            if plan.iter().any(|planned| {
+                planned.access == access && planned.check.needs.iter().any(Need::is_of_volumes)
+            }) {
+                self.find_size(access).await;
+            }
         }
         if !self.options.tell_each {
             self.dedup = Dedup::of(&plan);
@@ -429,8 +434,12 @@ impl<'a> Runner<'a> {
     async fn run_one(&mut self, planned: Planned) -> Done {
         // What it told before, when it ran with others, it tells again.
         self.target.faults().keep_reported(&planned.label(), &[]);
-        let check = run_check(self.target.clone(), planned, self.rules.clone(), self.stop.clone());
-        let done = self.with_news(check).await;
+        let (mut running, rules) = (Running::default(), self.rules.clone());
+        let check = run_check(self.target.clone(), planned.clone(), rules.clone(), self.stop.clone());
+        // As a task it is where the connections are, so that an answer wakes up no other thread.
+        running.begin(planned.clone(), check);
+        let done = self.with_news(running.next(&rules)).await;
+        let done = done.unwrap_or_else(|| Done::broken(planned, "it has not come to its end", &rules));
         self.emit(&Event::CheckEnded(&done.report.planned));
         done
     }
@@ -640,8 +649,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Finds a size that the driver takes, where the user names none.
-    async fn find_size(&mut self) {
+    /// Finds a size of volumes for such access that the driver takes, where the user names none.
+    async fn find_size(&mut self, access: AccessType) {
         let target = self.target.clone();
         if target.config().volume_size_bytes.is_some()
             || !target.capabilities().has(Capability::CreateDeleteVolume)
@@ -650,11 +659,11 @@ impl<'a> Runner<'a> {
         }
         let limit = Duration::from_millis(target.config().time_limits.check_ms);
         let session = Session::new(target.clone(), CallLog::new(), "size of volumes", limit);
-        let cx = Cx::new(session, target.config().access_types[0], NUMBER_OF_NO_CHECK, self.options.seed);
+        let cx = Cx::new(session, access, NUMBER_OF_NO_CHECK, self.options.seed);
         let stop = &mut self.stop.clone();
         let finding = async {
             tokio::select! {
-                found = size::find(&cx, target.volume_size_bytes()) => found,
+                found = size::find(&cx, target.volume_size_bytes(access)) => found,
                 () = raised(stop) => Found::First,
             }
         };
@@ -665,10 +674,10 @@ impl<'a> Runner<'a> {
         let remark = match found {
             Found::First => return,
             Found::Larger(bytes) => {
-                target.grow_to(bytes);
+                target.grow_to(access, bytes);
                 let why =
                     "the least of the sizes tried that the driver takes; --volume-size-bytes chooses another";
-                format!("volumes are made with {}, {why}", sized(bytes))
+                format!("volumes for {access} access are made with {}, {why}", sized(bytes))
             }
             Found::Invalid(refused) => {
                 let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";

@@ -124,7 +124,7 @@ impl Requirement {
     /// Why a breach of it may be warned of and no more, although it says MUST.
     pub fn why_only_warned(&self) -> Option<&'static str> {
         match (self.level, self.is_binding()) {
-            (Level::Must, false) => Some("it follows from the text, and does not stand there"),
+            (Level::Must, false) => Some("it is implied by the specification, and not stated in it"),
             (Level::Must, true) => Some(
                 self.caution.unwrap_or("a driver can have a reason for it that does not show from outside"),
             ),

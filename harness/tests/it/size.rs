@@ -1,6 +1,6 @@
 //! The size of volumes where the user names none.
 
-use csi_harness::config::Config;
+use csi_harness::config::{AccessType, Config};
 use csi_harness::prelude::*;
 use csi_mock_driver::Quirk;
 use tokio::sync::watch;
@@ -47,7 +47,8 @@ async fn found(volume_size_bytes_min: i64, settings: Config, check: &'static Che
     let target = bench.target.clone();
     let ran = run(target.clone(), options(), watch::channel(Default::default()).1, &[check]).await;
     assert_eq!((ran.summary.passed, ran.summary.leaks.len()), (1, 0), "{:?}", ran.outcomes);
-    (target.volume_size_bytes(), target.expand_size_bytes())
+    let access = target.config().access_types[0];
+    (target.volume_size_bytes(access), target.expand_size_bytes(access))
 }
 
 #[tokio::test]
@@ -56,6 +57,9 @@ async fn volumes_are_small_and_as_large_as_the_driver_wants() {
     assert_eq!(found(1, unset(), &MAKES).await, (320 << 20, 640 << 20));
     assert_eq!(found(1 << 30, unset(), &MAKES).await, (1 << 30, 2 << 30));
     assert_eq!(found((1 << 30) + 1, unset(), &MAKES).await, (4 << 30, 8 << 30));
+    let block = || Config { access_types: vec![AccessType::Block], ..Config::default() };
+    assert_eq!(found(1, block(), &MAKES).await, (32 << 20, 64 << 20), "no file system has to fit");
+    assert_eq!(found(300 << 20, block(), &MAKES).await, (320 << 20, 640 << 20));
     assert_eq!(found(1 << 30, unset(), &ASKS).await, (320 << 20, 640 << 20), "nobody makes a volume");
 }
 

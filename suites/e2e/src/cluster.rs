@@ -265,6 +265,11 @@ impl Event {
     /// Which of an object's events, given in the order of time, says most of why it is not as it should be: the last warning, and
     /// where nothing has gone wrong yet, the last of all, such as what is waited for.
     pub fn most_telling(events: &[Event]) -> Option<&Event> {
-        events.iter().rfind(|event| event.is_warning).or(events.last())
+        events.iter().rfind(|event| event.is_warning && !event.holds_nothing_back()).or(events.last())
+    }
+
+    /// Whether pods start all the same: in a cluster without a DNS service, each of them has this warning.
+    fn holds_nothing_back(&self) -> bool {
+        self.reason == "MissingClusterDNS"
     }
 }

@@ -72,7 +72,7 @@ pub const DEFAULT_IMAGE: &str = "registry.k8s.io/e2e-test-images/busybox:1.29-4"
 /// How long everything of a test may take to go in the end.
 const CLOSE_LIMIT: Duration = Duration::from_secs(8 * 60);
 /// Why nothing is found out about health.
-const NO_HEALTH: &str = "what a cluster says of health is not looked at; without --cluster it is played";
+const NO_HEALTH: &str = "what a cluster says of health is not looked at; without --cluster these tests run, and --with-sanity judges the RPCs";
 /// Why nothing is said of limits that change.
 const NO_READING: &str = "when kubelet has read a limit again cannot be seen; without --cluster it is played";
 /// Why files of nodes and kubelet are left alone.

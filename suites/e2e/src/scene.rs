@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use csi_driver_definitions::{DriverDefinition, Timeouts};
 use csi_harness::prelude::{Cx, Stop, Violation};
+use csi_proto::lock::Mutex;
+use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::pattern::Pattern;
@@ -40,6 +42,8 @@ pub struct Scene {
     claim_bytes: i64,
     names: AtomicU32,
     say: Say,
+    /// When it was last told what is waited for, by whichever of the waits that go on at the same time.
+    told: Mutex<Option<Instant>>,
 }
 
 impl Scene {
@@ -52,7 +56,8 @@ impl Scene {
         say: Say,
     ) -> Scene {
         let names = AtomicU32::new(0);
-        Scene { cx: cx.clone(), cluster, definition, pattern, claim_bytes, names, say }
+        let told = Mutex::new(None);
+        Scene { cx: cx.clone(), cluster, definition, pattern, claim_bytes, names, say, told }
     }
 
     /// What the calls of the cluster go through.

@@ -82,18 +82,23 @@ pub(crate) fn stamp(volume: &str) -> Stamp {
     Stamp { run: workload::new_run(), volume: volume.to_owned(), number: 1 }
 }
 
-/// A volume holds what was written to it.
+/// A volume holds what was written to it; `what` says of which one that is, for people.
 ///
 /// # Errors
 /// A violation if it does not.
-pub(crate) async fn holds(path: PathBuf, place: WriteLocation, stamp: &Stamp) -> CheckResult {
+pub(crate) async fn holds(
+    path: PathBuf,
+    place: WriteLocation,
+    stamp: &Stamp,
+    what: &'static str,
+) -> CheckResult {
     let found = play(move || workload::read(&path, place)).await?;
     let actual = match found {
         Ok(Found::Write(found)) if found == *stamp => return Ok(()),
         Ok(found) => found.to_string(),
         Err(error) => error.to_string(),
     };
-    Err(Violation::new("what a workload has written to the volume is gone")
+    Err(Violation::new(what)
         .of(&FAULT_DATA_001)
         .expected(format!("{stamp}, which was durable"))
         .actual(actual)

@@ -192,7 +192,7 @@ impl Life {
             restore_request: None,
             restored: None,
             is_written: false,
-            stamp: found::stamp("the volume"),
+            stamp: found::stamp("under-test"),
             first_bytes: None,
             lines: Vec::new(),
         })
@@ -431,7 +431,7 @@ impl Life {
         if !self.is_written {
             return Ok(());
         }
-        found::holds(path, PLACE, &self.stamp).await
+        found::holds(path, PLACE, &self.stamp, "what a workload has written to the volume is gone").await
     }
 
     /// Looks for the data in the volume that was restored.
@@ -445,7 +445,9 @@ impl Life {
             }
             published => published?,
         };
-        let held = found::holds(PathBuf::from(&published.target_path), PLACE, &self.stamp).await;
+        let path = PathBuf::from(&published.target_path);
+        let lost = "what a workload had written before the snapshot is not in the volume restored from it";
+        let held = found::holds(path, PLACE, &self.stamp, lost).await;
         cx.undo().await?;
         held
     }

@@ -31,7 +31,7 @@ impl Neighbour {
         let volume = cx.node_volume().await?;
         let (id, context) = (volume.id.clone(), volume.context.clone());
         let published = cx.published(cx.staged(cx.attached(volume).await?).await?).await?;
-        let stamp = found::stamp("another volume");
+        let stamp = found::stamp("beside-it");
         if sees {
             let (path, stamp) = (PathBuf::from(&published.target_path), stamp.clone());
             let written = play(move || workload::write(&path, PLACE, &stamp)).await?;
@@ -48,13 +48,8 @@ impl Neighbour {
         if !self.sees {
             return Ok(());
         }
-        let held = found::holds(PathBuf::from(&self.published.target_path), PLACE, &self.stamp).await;
-        held.map_err(|stop| match stop {
-            Stop::Violation(lost) => {
-                Violation { message: "another volume has lost its data".to_owned(), ..*lost }.into()
-            }
-            other => other,
-        })
+        let path = PathBuf::from(&self.published.target_path);
+        found::holds(path, PLACE, &self.stamp, "another volume has lost its data").await
     }
 
     /// Whether the driver knows it after it was killed.
@@ -112,6 +107,16 @@ impl Neighbour {
         .expected(format!("an error, or a list with volume {:?}", self.id))
         .actual(format!("{} volumes, and not this one", listed.entries.len()))
         .into())
+    }
+
+    /// Why a volume of another name cannot be made, now that nothing is broken any more; `None` if it can.
+    pub(crate) async fn is_refused_another(&self) -> Option<String> {
+        let cx = self.cx.scope();
+        let made = cx.create_volume(cx.create_volume_request()).await;
+        let refused = refused(made.answer());
+        // What cannot be undone is told with the rest.
+        let _ = cx.undo_or_leave().await;
+        refused.err()
     }
 
     /// Whether calls are answered that need nothing of what is broken now: `None` if they are, else what is wrong. Where the driver is cut

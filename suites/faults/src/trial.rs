@@ -10,6 +10,7 @@ use csi_harness::spec::requirements::Requirement;
 
 use crate::case::Case;
 use crate::fault::Fault;
+use crate::found;
 use crate::left::{self, Look, Places};
 use crate::lever::{Lever, Traits, come_back};
 use crate::life::{Life, Plan, Step};
@@ -221,7 +222,7 @@ impl Trial<'_> {
         };
         if matches!(at, Step::Snapshot | Step::Restore) && plan.steps.contains(&Step::Restore) {
             if at == Step::Snapshot {
-                self.further(life, Step::Restore).await?;
+                self.restore(life).await?;
             }
             life.restored_holds().await?;
         }
@@ -382,32 +383,58 @@ impl Trial<'_> {
     /// Makes the call again after healing, until it is done: how long that took.
     async fn again(&mut self, life: &mut Life) -> CheckResult<Duration> {
         let step = self.fault.step;
-        let converged = life.converge(step).await?;
-        let took = converged.map_err(|last| {
-            Violation::new(format!("{} is not done any more after something has failed once", step.rpc()))
-                .of(&FAULT_HEAL_001)
-                .expected("OK when the same call is made again, now that nothing is broken")
-                .actual(last)
-        })?;
-        life.is_done(step, &self.bench.plan).await?;
-        Ok(took)
+        match life.converge(step).await? {
+            Ok(took) => {
+                life.is_done(step, &self.bench.plan).await?;
+                Ok(took)
+            }
+            Err(last) => {
+                let message = format!("{} is not done any more after something has failed once", step.rpc());
+                Err(Violation::new(message)
+                    .of(&FAULT_HEAL_001)
+                    .expected("OK when the same call is made again, now that nothing is broken")
+                    .actual(self.with_others(last).await)
+                    .into())
+            }
+        }
+    }
+
+    /// Adds to an answer that others get the same, if they do: the driver is stuck as a whole then, and not with one volume.
+    async fn with_others(&self, last: String) -> String {
+        match self.bench.neighbour.is_refused_another().await {
+            Some(other) => format!("{last}; CreateVolume of another name fails as well: {other}"),
+            None => last,
+        }
+    }
+
+    /// Makes a volume from a snapshot that was answered for.
+    async fn restore(&mut self, life: &mut Life) -> CheckResult {
+        let Err(last) = life.converge(Step::Restore).await? else {
+            return life.is_done(Step::Restore, &self.bench.plan).await;
+        };
+        match self.bench.neighbour.is_refused_another().await {
+            None => {
+                let unusable = format!("no volume can be made from the snapshot: {last}");
+                Err(found::not_done("CreateSnapshot", &unusable).into())
+            }
+            Some(_) => Err(self.for_good(Step::Restore, last).await.into()),
+        }
     }
 
     /// Makes a later call of the life.
     async fn further(&mut self, life: &mut Life, step: Step) -> CheckResult {
-        let converged = life.converge(step).await?;
-        converged.map_err(|last| {
-            let message = format!(
-                "{} fails for good after something has failed in {}",
-                step.rpc(),
-                self.fault.step.rpc()
-            );
-            Violation::new(message)
-                .of(&FAULT_HEAL_001)
-                .expected("OK, since nothing is broken any more")
-                .actual(last)
-        })?;
-        life.is_done(step, &self.bench.plan).await
+        match life.converge(step).await? {
+            Ok(_) => life.is_done(step, &self.bench.plan).await,
+            Err(last) => Err(self.for_good(step, last).await.into()),
+        }
+    }
+
+    async fn for_good(&self, step: Step, last: String) -> Violation {
+        let failed = self.fault.step.rpc();
+        Violation::new(format!("{} fails for good after something has failed in {failed}", step.rpc()))
+            .of(&FAULT_HEAL_001)
+            .expected("OK, since nothing is broken any more")
+            .actual(self.with_others(last).await)
     }
 
     /// Tells what does not end the trial.

@@ -48,6 +48,8 @@ defects! {
     ForgetsBeforeRemoving = "plain/forgets-before-removing";
     /// Each try to make a volume makes another one, of which the last is noted.
     MakesAnotherEachTime = "plain/makes-another-each-time";
+    /// A volume is noted before its image is made, and none is made any more as long as one has no image.
+    NeedsEveryImage = "plain/needs-every-image";
     /// The process ends when a command fails.
     EndsOnError = "plain/ends-on-error";
     /// Errors have the code UNKNOWN.

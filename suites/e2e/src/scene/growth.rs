@@ -15,6 +15,10 @@ const STEP_BYTES: u64 = 1 << 30;
 
 /// The condition of a claim whose file system grows when a pod uses it.
 const FS_RESIZE_PENDING: &str = "FileSystemResizePending";
+/// The resizer's event, which is the last one of a claim whose file system kubelet cannot make grow.
+const NODE_IS_NEXT: &str = "FileSystemResizeRequired";
+/// Where to look then: kubelet reports nothing of an answer to NodeExpandVolume that says that it cannot be done now.
+const LEFT_TO_NODE: &str = " (what NodeExpandVolume answers is in the driver's log on the node)";
 /// The conditions of a claim that is growing still, or has failed to.
 const RESIZING: &[&str] = &["Resizing", "ControllerResizeError", "NodeResizeError"];
 
@@ -69,7 +73,9 @@ impl Scene {
             (left, None) => {
                 let state = left.map(|left| format!(", {left}")).unwrap_or_default();
                 let event = self.telling_event(&claim.spec.name).await?;
-                Seen::NotYet(format!("{} of {}{state}{event}", sized(has_bytes).short(), sized(wanted_bytes)))
+                let hint = if event.contains(NODE_IS_NEXT) { LEFT_TO_NODE } else { "" };
+                let (has, wanted) = (sized(has_bytes).short(), sized(wanted_bytes));
+                Seen::NotYet(format!("{has} of {wanted}{state}{event}{hint}"))
             }
         })
     }

@@ -9,7 +9,7 @@ use crate::cluster::Done;
 
 /// After how long it is told what is waited for.
 const TOLD_AFTER: Duration = Duration::from_secs(30);
-/// After how long it is told again.
+/// After how long a test tells it again, of one of its waits.
 const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// What a look at the cluster shows.
@@ -38,7 +38,6 @@ impl Scene {
         F: Future<Output = Done<Seen<T>>>,
     {
         let started = Instant::now();
-        let mut told = TOLD_AFTER;
         loop {
             let changed = self.cluster().changed();
             let why = match look().await? {
@@ -50,13 +49,22 @@ impl Scene {
             if left.is_zero() {
                 return Err(late(what, format!("not after {} s: {why}", limit.as_secs())));
             }
-            if started.elapsed() >= told {
-                told = started.elapsed() + TOLD_AGAIN_AFTER;
+            if started.elapsed() >= TOLD_AFTER && self.is_to_tell() {
                 self.say_what_is_waited_for(what, &why, left);
             }
             // The next look says whether there is something new.
             let _ = tokio::time::timeout(left, changed).await;
         }
+    }
+
+    /// Whether nothing was told for a while. If so, the caller does it.
+    fn is_to_tell(&self) -> bool {
+        let mut told = self.told.lock();
+        let is_due = told.is_none_or(|told| told.elapsed() >= TOLD_AGAIN_AFTER);
+        if is_due {
+            *told = Some(Instant::now());
+        }
+        is_due
     }
 
     fn say_what_is_waited_for(&self, what: &str, why: &str, left: Duration) {

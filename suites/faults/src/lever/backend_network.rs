@@ -62,7 +62,7 @@ const ROWS: &[Row] = &[
         id: "throttled",
         hangs: true,
         fault: NetworkFault::Throttled(16),
-        told: "lets 160 bytes through in a second",
+        told: "throttles connections to 160 bytes per second",
     },
 ];
 

@@ -40,7 +40,7 @@ impl<'a> CrashPoints<'a> {
 
     /// Says why there is nothing to break.
     pub(crate) fn nothing() -> Stop {
-        Stop::skip("the driver was seen to do nothing at all")
+        Stop::skip("the driver was not seen to change anything")
     }
 }
 

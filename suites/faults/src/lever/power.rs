@@ -131,7 +131,7 @@ impl<'a> Power<'a> {
                 return Err(stop);
             }
         };
-        seen.cx.note(format!("what is lost with the power was written to {}", directory.display()));
+        seen.cx.note(format!("the directory whose writes are lost with the power: {}", directory.display()));
         let (points, at_answer) = (BTreeMap::new(), BTreeMap::new());
         let power = Power { seen, mounts, directory, disk: Mutex::new(disk), points, at_answer };
         power.look_for_sync();
@@ -305,7 +305,9 @@ impl Lever for Power<'_> {
     fn tell(&self, fault: &Fault) -> String {
         let way = Way::parse(&fault.way).map_or_else(|| fault.way.clone(), |way| way.told());
         let (place, changes) = self.pending(fault).unwrap_or((fault.place.clone(), 0));
-        format!("the power is lost {place}, and {way}; {changes} changes were not, in a life without faults")
+        format!(
+            "the power is lost {place}, and {way}; in a life without faults, {changes} changes are not durable there"
+        )
     }
 
     fn traits(&self, _fault: &Fault) -> Traits {

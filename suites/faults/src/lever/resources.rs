@@ -65,7 +65,7 @@ impl<'a> Resources<'a> {
 
     /// Says why there is nothing to break.
     pub(crate) fn nothing() -> Stop {
-        Stop::skip("the driver was seen to do nothing at all")
+        Stop::skip("there is nothing that the driver can be seen to need")
     }
 
     /// Lets the driver open nothing more, by a limit below which all numbers are used.

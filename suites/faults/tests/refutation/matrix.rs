@@ -23,6 +23,9 @@ const HEADER: &str = "\
 ";
 /// Time for the faults of a mistake.
 const BUDGET_MS: u64 = 240_000;
+/// How often a mistake is met before it counts as not found: a mount that somebody else holds for a moment makes the same driver err
+/// in its life without faults, and nothing more is tried then.
+const PLAYS: u32 = 3;
 /// How long what was healed may take: these drivers need no time at all.
 const SETTLES_MS: u64 = 4_000;
 
@@ -53,6 +56,7 @@ const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/formats-again-each-time", "commands/node-stage/mkfs.ext4:1/code-1"),
     ("plain/forgets-before-removing", "commands/delete-volume/rm:1/code-1"),
     ("plain/makes-another-each-time", "commands/create-volume/truncate:1/dies-at-the-end"),
+    ("plain/needs-every-image", "commands/create-volume/truncate:1/code-1"),
     (
         "plain/ends-on-error",
         "commands/node-publish/mount:1/code-32 resources/node-publish/driver/no-descriptors",
@@ -128,14 +132,29 @@ fn is_found(rows: &Rows, id: &'static str, fault: &str) -> Result<(), Failed> {
     let (only, access) = (fault.split(' ').map(str::to_owned).collect(), vec![AccessType::Mount]);
     let (budget_ms, settle_ms) = (BUDGET_MS, SETTLES_MS);
     let tries = Tries { only, budget_ms, settle_ms, seed: 1, access, forgets: false };
-    let Some(run) = bench::play(Played::Plain(Some(mistake)), &tries)? else { return Ok(()) };
-    for check in refuted(id) {
-        if let Trial::Bad(why) | Trial::Skipped(why) = on_a_defect(&run.outcomes_of(&check)) {
-            let notes: Vec<String> = run.reports.iter().flat_map(|report| report.notes.clone()).collect();
-            return Err(Failed::from(format!("{check} does not find {id}: {why}\n{}", notes.join("\n"))));
+    let mut missed = String::new();
+    for _ in 0..PLAYS {
+        let Some(run) = bench::play(Played::Plain(Some(mistake)), &tries)? else { return Ok(()) };
+        match missed_by(&run, id) {
+            None => return is_as_committed(rows, id, row(&run)?),
+            Some(why) => missed = why,
         }
     }
-    let row = row(&run)?;
+    Err(Failed::from(format!("in {PLAYS} plays, {missed}")))
+}
+
+/// Why a check that names the mistake has not found it.
+fn missed_by(run: &Run, id: &str) -> Option<String> {
+    refuted(id).into_iter().find_map(|check| match on_a_defect(&run.outcomes_of(&check)) {
+        Trial::Bad(why) | Trial::Skipped(why) => {
+            let notes: Vec<String> = run.reports.iter().flat_map(|report| report.notes.clone()).collect();
+            Some(format!("{check} does not find {id}: {why}\n{}", notes.join("\n")))
+        }
+        _ => None,
+    })
+}
+
+fn is_as_committed(rows: &Rows, id: &'static str, row: String) -> Result<(), Failed> {
     let mut seen = rows.lock();
     seen.insert(id, row.clone());
     if std::env::var_os("UPDATE").is_some() {
