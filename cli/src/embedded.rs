@@ -114,8 +114,8 @@ pub(crate) fn settings() -> Config {
             .map(|(rpc, key)| (rpc.to_owned(), Secret(pairs(&[(key, "mock")]))))
             .into(),
         volumes: provisioned().into(),
-        // Each of its defects is found within 50 sequences.
-        effort: Effort { cases: 64, kills: 10, ..Effort::default() },
+        // Each of its defects is found with less.
+        effort: Effort { cases: 64, kills: 5, operations: 400, repeat: 2, ..Effort::default() },
         // Memory answers at once; what takes longer is a defect.
         time_limits: TimeLimits {
             call_ms: 10_000,

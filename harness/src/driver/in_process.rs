@@ -13,8 +13,8 @@ use tonic::service::Routes;
 
 use super::{DriverError, Left, ServeError};
 
-/// Calls that a driver can work on at the same time without waiting.
-const THREADS: usize = 2;
+/// One, on which calls begin in the order in which they came: a call that was given up is never overtaken by the one after it.
+const THREADS: usize = 1;
 /// The grace of a stop is counted by the one who asks for it.
 const GRACE_ELSEWHERE: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long threads may take to come to their end; one that is stuck is left behind.

@@ -145,21 +145,52 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
     let runs = runs(&calls, &report.incidents);
     let Shown { runs: shown, .. } = shown(report, &runs);
     writeln!(f, "  calls")?;
-    let mut hidden = report.calls_dropped;
+    let mut left_out = LeftOut { hidden: report.calls_dropped, before: 0, incidents: Vec::new() };
+    let mut follows_a_call = false;
     let mut incidents = report.incidents.iter().peekable();
     for (at, run) in runs.iter().enumerate() {
         while let Some((_, what)) = incidents.next_if(|(after, _)| *after <= run.0.sent_after) {
-            write_hidden(f, &mut hidden)?;
-            writeln!(f, "    {}", shortened(what))?;
+            left_out.happened(what);
+            if std::mem::take(&mut follows_a_call) {
+                left_out.write(f)?;
+            }
         }
         if shown.contains(&at) {
-            write_hidden(f, &mut hidden)?;
+            left_out.write(f)?;
             write_run(f, run)?;
+            follows_a_call = true;
         } else {
-            hidden += run.1;
+            left_out.hidden += run.1;
         }
     }
-    write_hidden(f, &mut hidden)
+    left_out.write(f)
+}
+
+/// Calls that are not shown, with what happened last between them. What happened before that nobody could place without them.
+struct LeftOut<'a> {
+    /// Calls before what happened.
+    before: usize,
+    incidents: Vec<&'a str>,
+    /// Calls after it.
+    hidden: usize,
+}
+
+impl<'a> LeftOut<'a> {
+    fn happened(&mut self, what: &'a str) {
+        if self.hidden > 0 {
+            self.before += std::mem::take(&mut self.hidden);
+            self.incidents.clear();
+        }
+        self.incidents.push(what);
+    }
+
+    fn write(&mut self, f: &mut String) -> fmt::Result {
+        write_hidden(f, &mut self.before)?;
+        for what in self.incidents.drain(..) {
+            writeln!(f, "    {}", shortened(what))?;
+        }
+        write_hidden(f, &mut self.hidden)
+    }
 }
 
 /// A call by which it is told what came of a check.

@@ -120,6 +120,42 @@ check! {
     }
 }
 
+check! {
+    /// Ends the driver again and again, with different calls between that nobody has to read.
+    FAILS_IN_THE_END {
+        id: "restarts/fails-in-the-end",
+        title: "ends the driver three times, and blames it",
+        spec: [req::ID_PROBE_001],
+        needs: [RESTARTS],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let driver = cx.target().driver().ok_or_else(|| Stop::broken("there is a handle"))?;
+        for _ in 0..3 {
+            for _ in 0..8 {
+                cx.call(v1::ProbeRequest {}).await.setup("an answer")?;
+                cx.call(v1::GetPluginInfoRequest {}).await.setup("an answer")?;
+            }
+            driver.kill().await.map_err(|error| Stop::broken(error.to_string()))?;
+            cx.target().bring_back().await.map_err(|away| Stop::broken(away.to_string()))?;
+        }
+        cx.call(v1::ProbeRequest {}).await.setup("an answer")?;
+        Err(Violation::new("it is not what it was").into())
+    }
+}
+
+/// What was done to the driver between calls that are left out is left out with them.
+#[tokio::test]
+async fn an_end_that_no_call_shows_the_place_of_is_left_out() {
+    let (driver, config) = in_process(csi_mock_driver::Config::default());
+    let ran = ran(driver, config, &[&FAILS_IN_THE_END]).await;
+    let calls = ran.stories.split("  calls\n").nth(1).expect("it has calls");
+    let lines: Vec<&str> = calls.lines().map(str::trim).collect();
+    assert_eq!(lines.iter().filter(|line| **line == "the driver is killed").count(), 1, "{calls}");
+    assert!(lines[0].starts_with("… ") && lines[0].contains(" more calls"), "{calls}");
+    assert!(lines.iter().any(|line| line.starts_with("Probe {}")), "{calls}");
+}
+
 /// A reader has to see what was done to the driver, and when.
 #[tokio::test]
 async fn the_end_of_the_driver_stands_among_the_calls() {

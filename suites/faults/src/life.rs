@@ -168,6 +168,8 @@ pub(crate) struct Life {
     first_bytes: Option<u64>,
     /// The calls and what came of them, for people.
     pub(crate) lines: Vec<String>,
+    /// The last line of a call, and how often it came.
+    noted: (String, u32),
 }
 
 impl Life {
@@ -195,6 +197,7 @@ impl Life {
             stamp: found::stamp("under-test"),
             first_bytes: None,
             lines: Vec::new(),
+            noted: Default::default(),
         })
     }
 
@@ -224,8 +227,27 @@ impl Life {
             Answer::Refused(refused) => refused.to_string(),
             Answer::Unknown(why) => why.to_string(),
         };
-        self.lines.push(format!("{} → {told}", step.rpc()));
+        self.note(format!("{} → {told}", step.rpc()));
         Ok(answer)
+    }
+
+    /// Adds a line for people. One that is the same as the one before is counted with it.
+    fn note(&mut self, line: String) {
+        let (same, times) = &mut self.noted;
+        let told = |line: &str, times: u32| match times {
+            1 => line.to_owned(),
+            _ => format!("{line} ({times} times)"),
+        };
+        match self.lines.last_mut().filter(|last| *same == line && **last == told(same, *times)) {
+            Some(last) => {
+                *times += 1;
+                *last = told(same, *times);
+            }
+            None => {
+                self.lines.push(line.clone());
+                self.noted = (line, 1);
+            }
+        }
     }
 
     async fn send(&mut self, step: Step) -> CheckResult<Answer<()>> {

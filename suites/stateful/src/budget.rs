@@ -8,8 +8,6 @@ use crate::reported::Reported;
 
 /// Runs of checks that `--budget` is divided among.
 const SHARES: u32 = 8;
-/// Tries at random after which a quarter of the time is enough: the defects of the mock driver need 50 at the most.
-const ENOUGH: u32 = 64;
 /// Part of the time of a check that is left for undoing, shrinking and looking twice.
 const SPARE: f64 = 0.25;
 /// Part of the time for looking that is there for making small what was found.
@@ -21,7 +19,7 @@ pub(crate) struct Budget {
     started: Instant,
     limit: Duration,
     tries_max: u32,
-    /// With so many tries a quarter of the time is enough.
+    /// With so many tries a quarter of the time is enough, and with half of them half of it.
     enough: u32,
     /// What there is beyond it to make small what was found late.
     rest: Duration,
@@ -44,9 +42,9 @@ impl Budget {
         Budget { started: Instant::now(), limit, tries_max, enough: u32::MAX, rest }
     }
 
-    /// The same for tries at random, each of which finds less than the one before.
-    pub(crate) fn at_random(cx: &Cx, tries: u32) -> Budget {
-        let enough = if cx.config().effort.budget_ms.is_some() { u32::MAX } else { ENOUGH };
+    /// The same for tries at random, each of which finds less than the one before: of so many, nearly all of it.
+    pub(crate) fn at_random(cx: &Cx, tries: u32, enough: u32) -> Budget {
+        let enough = if cx.config().effort.budget_ms.is_some() { u32::MAX } else { enough };
         Budget { enough, ..Budget::new(cx, tries) }
     }
 
@@ -76,7 +74,11 @@ impl Budget {
 
     /// Whether there is to be another try after so many.
     pub(crate) fn goes_on(&self, tries: u32) -> bool {
-        let limit = if tries < self.enough { self.limit } else { self.limit / 4 };
+        let limit = match tries {
+            _ if tries >= self.enough => self.limit / 4,
+            _ if tries >= self.enough / 2 => self.limit / 2,
+            _ => self.limit,
+        };
         tries < self.tries_max && self.started.elapsed() < limit
     }
 

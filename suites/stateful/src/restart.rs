@@ -35,6 +35,8 @@ const WORKERS: u16 = 6;
 const LOAD_MAX: Duration = Duration::from_millis(60);
 /// How much longer callers go on while the driver takes its time to end.
 const LOAD_GRACE: Duration = Duration::from_secs(10);
+/// Ends of the driver of which many are nearly all, for one that takes its time to start.
+const ENOUGH: u32 = 8;
 
 /// The restart suite.
 pub const SUITE: Suite = Suite { name: "restart", checks: Checks::Declared(&[CHECKS]), retired: &[] };
@@ -67,7 +69,7 @@ check! {
     async |cx| {
         needs_memory(driver(cx)?)?;
         let probed = ProbedDriver::probe(cx).await?;
-        let budget = Budget::new(cx, cx.config().effort.kills);
+        let budget = Budget::at_random(cx, cx.config().effort.kills, ENOUGH);
         let (mut rng, ends) = (cx.rng(), Disruption::under_load());
         let (mut told, mut longest) = (Reported::new(cx), Duration::ZERO);
         let before = ResourceUsage::before(cx, &probed).await?;
