@@ -108,6 +108,7 @@ pub(crate) fn settings() -> Config {
         parameters: pairs(&[("pool", "mock"), ("tier", "silver")]),
         mutable_parameters: pairs(&[("iops", "3000"), ("tier", "gold")]),
         attach_limit: true,
+        exclusive: true,
         // Nothing but memory is at stake.
         allow_harm: true,
         secrets: [("CreateVolume", "user"), ("ControllerPublishVolume", "token")]

@@ -16,6 +16,8 @@ use crate::validate;
 const POLLS_UNTIL_READY: u32 = 3;
 /// Time until a snapshot is ready, where the quirk takes its time.
 const TIME_UNTIL_READY_MS: u64 = 500;
+/// The same of one that is hidden meanwhile: longer than anybody waits for a list that is late.
+const TIME_HIDDEN_MS: u64 = 60_000;
 
 pub(crate) async fn create_snapshot(
     driver: &MockDriver,
@@ -104,10 +106,13 @@ pub(crate) fn cut(driver: &MockDriver, state: &mut State, id: String, source_vol
     };
     let created_ms = now_ms();
     // What hides snapshots that are not ready needs some.
-    let takes_time = driver.is(Quirk::SnapshotsReadyAfterTime)
-        || driver.has(Defect::GetSnapshotHidesUnready)
-        || driver.has(Defect::ListSnapshotsHidesUnready);
-    let later = if takes_time { TIME_UNTIL_READY_MS } else { 0 };
+    let later = if driver.has(Defect::ListSnapshotsHidesUnready) {
+        TIME_HIDDEN_MS
+    } else if driver.is(Quirk::SnapshotsReadyAfterTime) || driver.has(Defect::GetSnapshotHidesUnready) {
+        TIME_UNTIL_READY_MS
+    } else {
+        0
+    };
     Snapshot {
         id,
         name: None,
