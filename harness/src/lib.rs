@@ -33,6 +33,7 @@ pub mod run;
 /// What a file of checks needs.
 pub mod prelude {
     pub use csi_proto::v1;
+    pub use futures_util::future::BoxFuture;
     pub use tonic::Code;
 
     pub use crate::checks::check::Check;

@@ -89,6 +89,7 @@ quirks! {
     GroupMembersDeletable, "group-members-deletable", "a member of a group snapshot can be deleted alone", "CTRL-DELETESNAP-006";
 
     // Nodes and streams.
+    GivenUpUnstagingLate, "given-up-unstaging-late", "NodeUnstageVolume that is given up before it began is done up to 10 ms later", "GEN-TIMEOUT-003";
     UsageEmpty, "usage-empty", "NodeGetVolumeStats reports no usage where the condition is reported", "NODE-STATS-013";
     ReadOnlyAlways, "read-only-always", "every volume is published read-only, so that readonly makes no difference", "NODE-PUBLISH-004";
     OneNewWriterMode, "one-new-writer-mode", "of the newer single-node modes only SINGLE_NODE_SINGLE_WRITER is supported", "CTRL-CAPS-012";

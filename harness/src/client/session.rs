@@ -1,5 +1,6 @@
 //! Sends the calls of one check.
 
+use futures_util::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -340,13 +341,15 @@ impl Session {
     }
 
     /// Waits for so long, or until the time of the check is up: of all that is waited for this thing, at the most `longest`.
-    pub async fn wait(&self, what: Settles, pause: Duration, longest: Duration) {
-        let pause = pause.min(self.remaining());
-        if pause > WORTH_A_WORD {
-            self.patience().news.send_replace(Some(Waiting { what, longest }));
-        }
-        self.log.clock.waited(pause);
-        tokio::time::sleep(pause).await;
+    pub fn wait(&self, what: Settles, pause: Duration, longest: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let pause = pause.min(self.remaining());
+            if pause > WORTH_A_WORD {
+                self.patience().news.send_replace(Some(Waiting { what, longest }));
+            }
+            self.log.clock.waited(pause);
+            tokio::time::sleep(pause).await;
+        })
     }
 
     /// Waits before a call is made again, which is done until then.

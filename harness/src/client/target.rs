@@ -2,6 +2,7 @@
 
 mod interview;
 
+use futures_util::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -253,63 +254,70 @@ impl Target {
         }
     }
 
-    async fn reach(
+    fn reach(
         config: Config,
         driver: Option<Driver>,
         proxies: Vec<Proxy>,
-    ) -> Result<Arc<Target>, TargetError> {
-        if let Some(elsewhere) = config.elsewhere.clone() {
-            return Ok(Target::elsewhere(config, elsewhere));
-        }
-        let limit = Duration::from_millis(config.time_limits.dial_ms);
-        config.hide_secrets();
-        let endpoint = config.endpoint.as_deref().ok_or(TargetError::NoEndpoint)?;
-        let mut nodes = vec![Peer::dial(endpoint, limit).await?];
-        for node in &config.nodes {
-            nodes.push(Peer::dial(&node.endpoint, limit).await?);
-        }
-        let controller = match &config.controller_endpoint {
-            Some(endpoint) => Some(Peer::dial(endpoint, limit).await?),
-            None => None,
-        };
-        let mut found = Interview::new(&config, &nodes, controller.as_ref());
-        let info = found.identity().await?;
-        found.services().await?;
-        let ids = found.nodes(&info).await?;
-        let Interview { capabilities, hidden, services, mut remarks, response_rules, patience, .. } = found;
-        let logbook = match config.logbook.then(|| {
-            Logbook::begin(RunOf::new(&config, driver.as_ref().is_some_and(Driver::ends_with_this_process)))
-        }) {
-            Some(Ok(logbook)) => Some(Arc::new(logbook)),
-            Some(Err(error)) => {
-                remarks.push(format!(
-                    "what the run makes is not noted for --cleanup, should it be killed: {error}"
-                ));
-                None
+    ) -> BoxFuture<'static, Result<Arc<Target>, TargetError>> {
+        Box::pin(async move {
+            if let Some(elsewhere) = config.elsewhere.clone() {
+                return Ok(Target::elsewhere(config, elsewhere));
             }
-            None => None,
-        };
-        if let (Some(driver), Some(logbook)) = (&driver, &logbook) {
-            driver.note_in(logbook.clone());
-        }
-        let paths = Paths::of_nodes(&config, &info.name, logbook.as_ref()).map_err(TargetError::Workdir)?;
-        let node = |((peer, id), paths)| Node { peer, id, paths, sees_files: AtomicBool::new(false) };
-        let nodes = nodes.into_iter().zip(ids).zip(paths).map(node).collect();
-        Ok(Arc::new(Target {
-            driver,
-            nodes,
-            controller,
-            capabilities,
-            hidden,
-            services,
-            remarks,
-            response_rules,
-            patience,
-            learnt: Learnt::default(),
-            logbook,
-            proxies,
-            ..Target::unasked(config, info)
-        }))
+            let limit = Duration::from_millis(config.time_limits.dial_ms);
+            config.hide_secrets();
+            let endpoint = config.endpoint.as_deref().ok_or(TargetError::NoEndpoint)?;
+            let mut nodes = vec![Peer::dial(endpoint, limit).await?];
+            for node in &config.nodes {
+                nodes.push(Peer::dial(&node.endpoint, limit).await?);
+            }
+            let controller = match &config.controller_endpoint {
+                Some(endpoint) => Some(Peer::dial(endpoint, limit).await?),
+                None => None,
+            };
+            let mut found = Interview::new(&config, &nodes, controller.as_ref());
+            let info = found.identity().await?;
+            found.services().await?;
+            let ids = found.nodes(&info).await?;
+            let Interview { capabilities, hidden, services, mut remarks, response_rules, patience, .. } =
+                found;
+            let logbook = match config.logbook.then(|| {
+                Logbook::begin(RunOf::new(
+                    &config,
+                    driver.as_ref().is_some_and(Driver::ends_with_this_process),
+                ))
+            }) {
+                Some(Ok(logbook)) => Some(Arc::new(logbook)),
+                Some(Err(error)) => {
+                    remarks.push(format!(
+                        "what the run makes is not noted for --cleanup, should it be killed: {error}"
+                    ));
+                    None
+                }
+                None => None,
+            };
+            if let (Some(driver), Some(logbook)) = (&driver, &logbook) {
+                driver.note_in(logbook.clone());
+            }
+            let paths =
+                Paths::of_nodes(&config, &info.name, logbook.as_ref()).map_err(TargetError::Workdir)?;
+            let node = |((peer, id), paths)| Node { peer, id, paths, sees_files: AtomicBool::new(false) };
+            let nodes = nodes.into_iter().zip(ids).zip(paths).map(node).collect();
+            Ok(Arc::new(Target {
+                driver,
+                nodes,
+                controller,
+                capabilities,
+                hidden,
+                services,
+                remarks,
+                response_rules,
+                patience,
+                learnt: Learnt::default(),
+                logbook,
+                proxies,
+                ..Target::unasked(config, info)
+            }))
+        })
     }
 
     /// A driver that nobody here calls: it has no endpoint and no node, and nothing is known of it but its name.
@@ -544,24 +552,26 @@ impl Target {
 
     /// Whether the driver still answers within `time-limits: alive-ms`: any gRPC status counts. It is not Probe that is
     /// asked, since that may hang with the storage behind a driver that is well.
-    pub async fn is_alive(&self) -> bool {
-        let answers = |channel: Channel| async {
-            let ask = Exchange {
-                channel,
-                request: v1::GetPluginInfoRequest {},
-                limit: Duration::from_millis(self.config.time_limits.alive_ms),
-                patience: &self.patience,
-                response_rules: &self.response_rules,
-                check: None,
+    pub fn is_alive(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let answers = |channel: Channel| async {
+                let ask = Exchange {
+                    channel,
+                    request: v1::GetPluginInfoRequest {},
+                    limit: Duration::from_millis(self.config.time_limits.alive_ms),
+                    patience: &self.patience,
+                    response_rules: &self.response_rules,
+                    check: None,
+                };
+                !matches!(ask.unary().await, Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)))
             };
-            !matches!(ask.unary().await, Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)))
-        };
-        for peer in self.nodes.iter().map(|node| &node.peer).chain(&self.controller) {
-            if !answers(peer.channel.clone()).await {
-                return false;
+            for peer in self.nodes.iter().map(|node| &node.peer).chain(&self.controller) {
+                if !answers(peer.channel.clone()).await {
+                    return false;
+                }
             }
-        }
-        true
+            true
+        })
     }
 
     /// Waits until the driver answers: how long that took, or `None` if it does not. A process that has ended is not waited
@@ -610,23 +620,29 @@ impl Target {
     ///
     /// # Errors
     /// It stays away for [`Target::restart_limit`], counted from its start.
-    pub async fn bring_back(&self) -> Result<Duration, Away> {
-        let begun = Instant::now();
-        if let Some(driver) = &self.driver {
-            driver.start().await.map_err(Away::Unstarted)?;
-        }
-        let starting_for = || self.driver.as_ref().and_then(Driver::starting_for);
-        let waited = starting_for().unwrap_or_default();
-        if self.wait_until_alive(self.restart_limit().saturating_sub(waited).max(LAST_LOOK)).await.is_some() {
-            self.driver.as_ref().inspect(|driver| driver.has_answered());
-            return Ok(begun.elapsed());
-        }
-        Err(match self.driver.as_ref().and_then(Driver::end_of_process) {
-            Some(status) => Away::Ended(status),
-            None => Away::Silent {
-                waited: starting_for().unwrap_or_else(|| begun.elapsed()),
-                longest_start: self.driver.as_ref().and_then(Driver::longest_start),
-            },
+    pub fn bring_back(&self) -> BoxFuture<'_, Result<Duration, Away>> {
+        Box::pin(async move {
+            let begun = Instant::now();
+            if let Some(driver) = &self.driver {
+                driver.start().await.map_err(Away::Unstarted)?;
+            }
+            let starting_for = || self.driver.as_ref().and_then(Driver::starting_for);
+            let waited = starting_for().unwrap_or_default();
+            if self
+                .wait_until_alive(self.restart_limit().saturating_sub(waited).max(LAST_LOOK))
+                .await
+                .is_some()
+            {
+                self.driver.as_ref().inspect(|driver| driver.has_answered());
+                return Ok(begun.elapsed());
+            }
+            Err(match self.driver.as_ref().and_then(Driver::end_of_process) {
+                Some(status) => Away::Ended(status),
+                None => Away::Silent {
+                    waited: starting_for().unwrap_or_else(|| begun.elapsed()),
+                    longest_start: self.driver.as_ref().and_then(Driver::longest_start),
+                },
+            })
         })
     }
 

@@ -1,5 +1,6 @@
 //! Commands of the user, each called with one argument.
 
+use futures_util::future::BoxFuture;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Stdio;
@@ -27,24 +28,30 @@ pub(crate) async fn run_in_shell(
     output(Command::new("sh").args(["-c", command, "sh"]).args(arguments), &what, limit).await
 }
 
-async fn output(command: &mut Command, what: &str, limit: Duration) -> Result<String, String> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|error| format!("failed to run {what}: {error}"))?;
-    let mut output = String::new();
-    let exchange = async {
-        if let Some(stdout) = child.stdout.take() {
-            stdout.take(OUTPUT_BYTES_MAX).read_to_string(&mut output).await?;
+fn output<'a>(
+    command: &'a mut Command,
+    what: &'a str,
+    limit: Duration,
+) -> BoxFuture<'a, Result<String, String>> {
+    Box::pin(async move {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("failed to run {what}: {error}"))?;
+        let mut output = String::new();
+        let exchange = async {
+            if let Some(stdout) = child.stdout.take() {
+                stdout.take(OUTPUT_BYTES_MAX).read_to_string(&mut output).await?;
+            }
+            child.wait().await
+        };
+        match tokio::time::timeout(limit, exchange).await {
+            Err(_) => Err(format!("{what} took longer than {} ms", limit.as_millis())),
+            Ok(Err(error)) => Err(format!("{what} failed: {error}")),
+            Ok(Ok(status)) if !status.success() => Err(format!("{what} failed: {status}")),
+            Ok(Ok(_)) => Ok(output.trim().to_owned()),
         }
-        child.wait().await
-    };
-    match tokio::time::timeout(limit, exchange).await {
-        Err(_) => Err(format!("{what} took longer than {} ms", limit.as_millis())),
-        Ok(Err(error)) => Err(format!("{what} failed: {error}")),
-        Ok(Ok(status)) if !status.success() => Err(format!("{what} failed: {status}")),
-        Ok(Ok(_)) => Ok(output.trim().to_owned()),
-    }
+    })
 }

@@ -1,5 +1,6 @@
 //! What the body of a check works with.
 
+use futures_util::future::BoxFuture;
 use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -93,26 +94,30 @@ impl Cx {
     ///
     /// # Errors
     /// Broken if something cannot be undone; it is tried once more at the end of the check.
-    pub async fn undo(&self) -> Result<(), Stop> {
-        let _undoing = self.begin(Part::Undoing);
-        let left = self.shared.ledger.undo(&self.session.for_cleanup(), self.scope).await;
-        if left.is_empty() {
-            Ok(())
-        } else {
-            Err(Stop::broken(format!("could not undo: {}", left.join("; "))))
-        }
+    pub fn undo(&self) -> BoxFuture<'_, Result<(), Stop>> {
+        Box::pin(async move {
+            let _undoing = self.begin(Part::Undoing);
+            let left = self.shared.ledger.undo(&self.session.for_cleanup(), self.scope).await;
+            if left.is_empty() {
+                Ok(())
+            } else {
+                Err(Stop::broken(format!("could not undo: {}", left.join("; "))))
+            }
+        })
     }
 
     /// Undoes what was made in this scope, as far as the driver lets it: what stays is tried once more at the end of the check, is told
     /// as left behind, and keeps the check from no verdict. Says why it stays.
-    pub async fn undo_or_leave(&self) -> Option<String> {
-        match self.undo().await {
-            Err(Stop::Broken(why)) => {
-                self.shared.may_leave.store(true, Ordering::Relaxed);
-                Some(why)
+    pub fn undo_or_leave(&self) -> BoxFuture<'_, Option<String>> {
+        Box::pin(async move {
+            match self.undo().await {
+                Err(Stop::Broken(why)) => {
+                    self.shared.may_leave.store(true, Ordering::Relaxed);
+                    Some(why)
+                }
+                _ => None,
             }
-            _ => None,
-        }
+        })
     }
 
     /// Whether the check is judged although something that it made stays.

@@ -1,6 +1,7 @@
 //! What a check has made and not yet undone. An entry is written before the call that makes the thing is sent, so
 //! that it is undone whatever happens: failure, timeout, panic, Ctrl-C.
 
+use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -89,12 +90,14 @@ struct Round {
 const GONE: &str = "the driver is not running";
 
 /// Whether the driver is gone, and nobody starts it while things are undone. Once the run has started it, it undoes them again.
-pub(super) async fn driver_is_gone(session: &Session) -> bool {
-    let target = session.target();
-    match target.driver() {
-        Some(driver) => driver.has_ended(),
-        None => !target.is_alive().await,
-    }
+pub(super) fn driver_is_gone(session: &Session) -> BoxFuture<'_, bool> {
+    Box::pin(async move {
+        let target = session.target();
+        match target.driver() {
+            Some(driver) => driver.has_ended(),
+            None => !target.is_alive().await,
+        }
+    })
 }
 
 impl Ledger {
@@ -200,38 +203,40 @@ impl Ledger {
     }
 
     /// Tries to undo each thing in a scope once.
-    async fn undo_once(&self, session: &Session, scope: Scope) -> Round {
-        let mut round = Round::default();
-        let mut is_gone = session.target().driver().is_some_and(Driver::has_ended);
-        while let Some((thing, node, secrets, exists)) = self.youngest(scope, &round.left) {
-            let session_of_thing = session.at_node(node).with_secrets(secrets);
-            let mut undone = match is_gone && thing.takes_a_call() {
-                // Each call would be made again for as long as a driver may need to come back.
-                true => Err(Stays { why: GONE.to_owned(), in_doubt: exists != Exists::Yes }),
-                false => thing.undo(&session_of_thing, exists).await,
-            };
-            if undone.is_err() && !is_gone && thing.takes_a_call() {
-                is_gone = driver_is_gone(session).await;
-            }
-            if undone.is_err() && !is_gone && self.undo_late(session, &thing).await {
-                undone = thing.undo(&session_of_thing, exists).await;
-            }
-            match undone {
-                Ok(()) => {
-                    self.settle(&thing, node);
-                    round.is_progress |= !round.left.is_empty();
+    fn undo_once<'a>(&'a self, session: &'a Session, scope: Scope) -> BoxFuture<'a, Round> {
+        Box::pin(async move {
+            let mut round = Round::default();
+            let mut is_gone = session.target().driver().is_some_and(Driver::has_ended);
+            while let Some((thing, node, secrets, exists)) = self.youngest(scope, &round.left) {
+                let session_of_thing = session.at_node(node).with_secrets(secrets);
+                let mut undone = match is_gone && thing.takes_a_call() {
+                    // Each call would be made again for as long as a driver may need to come back.
+                    true => Err(Stays { why: GONE.to_owned(), in_doubt: exists != Exists::Yes }),
+                    false => thing.undo(&session_of_thing, exists).await,
+                };
+                if undone.is_err() && !is_gone && thing.takes_a_call() {
+                    is_gone = driver_is_gone(session).await;
                 }
-                Err(stays) => {
-                    let why = (!stays.in_doubt).then(|| format!("{thing}: {}", stays.why));
-                    let key = key(&thing, node);
-                    if let Some(entry) = self.lock().find(&key) {
-                        entry.stays = Some(stays);
+                if undone.is_err() && !is_gone && self.undo_late(session, &thing).await {
+                    undone = thing.undo(&session_of_thing, exists).await;
+                }
+                match undone {
+                    Ok(()) => {
+                        self.settle(&thing, node);
+                        round.is_progress |= !round.left.is_empty();
                     }
-                    round.left.push((key, why));
+                    Err(stays) => {
+                        let why = (!stays.in_doubt).then(|| format!("{thing}: {}", stays.why));
+                        let key = key(&thing, node);
+                        if let Some(entry) = self.lock().find(&key) {
+                            entry.stays = Some(stays);
+                        }
+                        round.left.push((key, why));
+                    }
                 }
             }
-        }
-        round
+            round
+        })
     }
 
     /// Undoes once more what uses a thing that cannot be undone, if calls without an answer may have made it. Returns whether

@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use csi_proto::v1;
+use futures_util::future::BoxFuture;
 
 use crate::client::session::Session;
 use crate::spec::verdict::Stop;
@@ -13,38 +14,42 @@ impl Session {
     ///
     /// # Errors
     /// Broken if the driver refuses or never ends.
-    pub async fn list_volumes(&self) -> Result<Vec<v1::list_volumes_response::Entry>, Stop> {
-        let mut entries = Vec::new();
-        let mut request = v1::ListVolumesRequest::default();
-        let mut tokens = Tokens::default();
-        loop {
-            let page = self.call(request.clone()).setup("a list").await?;
-            entries.extend(page.entries);
-            match tokens.next("ListVolumes", page.next_token)? {
-                Some(token) => request.starting_token = token,
-                None => return Ok(entries),
+    pub fn list_volumes(&self) -> BoxFuture<'_, Result<Vec<v1::list_volumes_response::Entry>, Stop>> {
+        Box::pin(async move {
+            let mut entries = Vec::new();
+            let mut request = v1::ListVolumesRequest::default();
+            let mut tokens = Tokens::default();
+            loop {
+                let page = self.call(request.clone()).setup("a list").await?;
+                entries.extend(page.entries);
+                match tokens.next("ListVolumes", page.next_token)? {
+                    Some(token) => request.starting_token = token,
+                    None => return Ok(entries),
+                }
             }
-        }
+        })
     }
 
     /// All entries of ListSnapshots that the request selects, read in the pages that the driver makes.
     ///
     /// # Errors
     /// Broken if the driver refuses or never ends.
-    pub async fn list_snapshots(
+    pub fn list_snapshots(
         &self,
         mut request: v1::ListSnapshotsRequest,
-    ) -> Result<Vec<v1::Snapshot>, Stop> {
-        let mut snapshots = Vec::new();
-        let mut tokens = Tokens::default();
-        loop {
-            let page = self.call(request.clone()).setup("a list").await?;
-            snapshots.extend(page.entries.into_iter().filter_map(|entry| entry.snapshot));
-            match tokens.next("ListSnapshots", page.next_token)? {
-                Some(token) => request.starting_token = token,
-                None => return Ok(snapshots),
+    ) -> BoxFuture<'_, Result<Vec<v1::Snapshot>, Stop>> {
+        Box::pin(async move {
+            let mut snapshots = Vec::new();
+            let mut tokens = Tokens::default();
+            loop {
+                let page = self.call(request.clone()).setup("a list").await?;
+                snapshots.extend(page.entries.into_iter().filter_map(|entry| entry.snapshot));
+                match tokens.next("ListSnapshots", page.next_token)? {
+                    Some(token) => request.starting_token = token,
+                    None => return Ok(snapshots),
+                }
             }
-        }
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! The way of a volume to a workload on a node.
 
+use futures_util::future::BoxFuture;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -91,32 +92,39 @@ impl Cx {
         self.usable_volume(true).await
     }
 
-    async fn usable_volume(&self, writable: bool) -> Result<NodeVolume, Stop> {
-        if self.target().capabilities().has(Capability::CreateDeleteVolume) {
-            let request = self.create_node_volume_request().await?;
-            return Ok(self.create_volume(request).setup("a volume").await?.into());
-        }
-        self.lease_volume(writable).await
+    fn usable_volume(&self, writable: bool) -> BoxFuture<'_, Result<NodeVolume, Stop>> {
+        Box::pin(async move {
+            if self.target().capabilities().has(Capability::CreateDeleteVolume) {
+                let request = self.create_node_volume_request().await?;
+                return Ok(self.create_volume(request).setup("a volume").await?.into());
+            }
+            self.lease_volume(writable).await
+        })
     }
 
     /// A CreateVolume request for a volume that this node can reach, where the endpoint serves a node.
     ///
     /// # Errors
     /// Broken if NodeGetInfo is refused.
-    pub async fn create_node_volume_request(&self) -> Result<v1::CreateVolumeRequest, Stop> {
-        let mut request = self.create_volume_request();
-        if request.accessibility_requirements.is_none()
-            && self.target().capabilities().has(Capability::VolumeAccessibilityConstraints)
-            && self.target().serves(Service::Node)
-        {
-            let info = self.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
-            request.accessibility_requirements = info
-                .accessible_topology
-                // Without segments it names no place, and a requirement would have nothing in it.
-                .filter(|here| !here.segments.is_empty())
-                .map(|here| v1::TopologyRequirement { requisite: vec![here.clone()], preferred: vec![here] });
-        }
-        Ok(request)
+    pub fn create_node_volume_request(&self) -> BoxFuture<'_, Result<v1::CreateVolumeRequest, Stop>> {
+        Box::pin(async move {
+            let mut request = self.create_volume_request();
+            if request.accessibility_requirements.is_none()
+                && self.target().capabilities().has(Capability::VolumeAccessibilityConstraints)
+                && self.target().serves(Service::Node)
+            {
+                let info = self.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
+                request.accessibility_requirements = info
+                    .accessible_topology
+                    // Without segments it names no place, and a requirement would have nothing in it.
+                    .filter(|here| !here.segments.is_empty())
+                    .map(|here| v1::TopologyRequirement {
+                        requisite: vec![here.clone()],
+                        preferred: vec![here],
+                    });
+            }
+            Ok(request)
+        })
     }
 
     /// A pre-provisioned volume that no other check has.
@@ -127,20 +135,24 @@ impl Cx {
         self.lease_volume(false).await
     }
 
-    async fn lease_volume(&self, writable: bool) -> Result<NodeVolume, Stop> {
-        let mut held = self.leases().lock().await;
-        let Some(volume) = self.target().volumes.lease(self.access(), writable, &mut held).await else {
-            let more = if held.is_empty() { "a" } else { "one more" };
-            let access = self.access();
-            let only = if writable { ", and not only for reading" } else { "" };
-            return Err(Stop::skip(format!("needs {more} pre-provisioned volume for {access} access{only}")));
-        };
-        Ok(NodeVolume {
-            id: volume.id,
-            context: volume.context,
-            size_bytes: volume.size_bytes,
-            readonly: volume.readonly,
-            publish_context: volume.publish_context,
+    fn lease_volume(&self, writable: bool) -> BoxFuture<'_, Result<NodeVolume, Stop>> {
+        Box::pin(async move {
+            let mut held = self.leases().lock().await;
+            let Some(volume) = self.target().volumes.lease(self.access(), writable, &mut held).await else {
+                let more = if held.is_empty() { "a" } else { "one more" };
+                let access = self.access();
+                let only = if writable { ", and not only for reading" } else { "" };
+                return Err(Stop::skip(format!(
+                    "needs {more} pre-provisioned volume for {access} access{only}"
+                )));
+            };
+            Ok(NodeVolume {
+                id: volume.id,
+                context: volume.context,
+                size_bytes: volume.size_bytes,
+                readonly: volume.readonly,
+                publish_context: volume.publish_context,
+            })
         })
     }
 
@@ -148,8 +160,10 @@ impl Cx {
     ///
     /// # Errors
     /// Broken if NodeGetInfo is refused: a check of it reports that.
-    pub async fn node_id(&self) -> Result<String, Stop> {
-        Ok(self.call(v1::NodeGetInfoRequest {}).setup("the id of the node").await?.node_id)
+    pub fn node_id(&self) -> BoxFuture<'_, Result<String, Stop>> {
+        Box::pin(async move {
+            Ok(self.call(v1::NodeGetInfoRequest {}).setup("the id of the node").await?.node_id)
+        })
     }
 
     /// A ControllerPublishVolume request.
@@ -319,37 +333,45 @@ impl Cx {
     ///
     /// # Errors
     /// Broken if a call on the way is refused.
-    pub async fn attached(&self, volume: NodeVolume) -> Result<Attached, Stop> {
-        if !self.target().capabilities().has(Capability::PublishUnpublishVolume) {
-            return Ok(Attached { publish_context: volume.publish_context.clone(), volume });
-        }
-        let node_id = self.node_id().await?;
-        let request = self.controller_publish_request(&volume, &node_id);
-        let response = self.controller_publish(request).setup("an attached volume").await?;
-        Ok(Attached { volume, publish_context: response.publish_context })
+    pub fn attached(&self, volume: NodeVolume) -> BoxFuture<'_, Result<Attached, Stop>> {
+        Box::pin(async move {
+            if !self.target().capabilities().has(Capability::PublishUnpublishVolume) {
+                return Ok(Attached { publish_context: volume.publish_context.clone(), volume });
+            }
+            let node_id = self.node_id().await?;
+            let request = self.controller_publish_request(&volume, &node_id);
+            let response = self.controller_publish(request).setup("an attached volume").await?;
+            Ok(Attached { volume, publish_context: response.publish_context })
+        })
     }
 
     /// A volume staged on this node, as far as the driver stages.
     ///
     /// # Errors
     /// Broken if a call on the way is refused.
-    pub async fn staged(&self, attached: Attached) -> Result<Staged, Stop> {
-        if !self.target().capabilities().has(Capability::StageUnstageVolume) {
-            return Ok(Staged { attached, staging_path: String::new() });
-        }
-        let staging_path = self.staging_path_of(&attached.volume.id).await?;
-        self.node_stage(self.stage_request(&attached, &staging_path)).setup("a staged volume").await?;
-        Ok(Staged { attached, staging_path })
+    pub fn staged(&self, attached: Attached) -> BoxFuture<'_, Result<Staged, Stop>> {
+        Box::pin(async move {
+            if !self.target().capabilities().has(Capability::StageUnstageVolume) {
+                return Ok(Staged { attached, staging_path: String::new() });
+            }
+            let staging_path = self.staging_path_of(&attached.volume.id).await?;
+            self.node_stage(self.stage_request(&attached, &staging_path)).setup("a staged volume").await?;
+            Ok(Staged { attached, staging_path })
+        })
     }
 
     /// A volume published on this node.
     ///
     /// # Errors
     /// Broken if a call on the way is refused.
-    pub async fn published(&self, staged: Staged) -> Result<Published, Stop> {
-        let target_path = self.target_path().await?;
-        self.node_publish(self.publish_request(&staged, &target_path)).setup("a published volume").await?;
-        Ok(Published { staged, target_path })
+    pub fn published(&self, staged: Staged) -> BoxFuture<'_, Result<Published, Stop>> {
+        Box::pin(async move {
+            let target_path = self.target_path().await?;
+            self.node_publish(self.publish_request(&staged, &target_path))
+                .setup("a published volume")
+                .await?;
+            Ok(Published { staged, target_path })
+        })
     }
 
     /// A staging directory of this check's own, made as the orchestrator makes it.
@@ -397,11 +419,13 @@ impl Cx {
         self.make_staging(self.paths().layout().staging(volume_id, name, access)).await
     }
 
-    async fn make_staging(&self, place: PathParts) -> Result<String, Stop> {
-        let path = self.paths().make_staging(&place).await.map_err(Stop::Broken)?;
-        self.made(&path.to_string_lossy());
-        self.owns(Thing::StagingDirectory(path.clone()));
-        text(path)
+    fn make_staging(&self, place: PathParts) -> BoxFuture<'_, Result<String, Stop>> {
+        Box::pin(async move {
+            let path = self.paths().make_staging(&place).await.map_err(Stop::Broken)?;
+            self.made(&path.to_string_lossy());
+            self.owns(Thing::StagingDirectory(path.clone()));
+            text(path)
+        })
     }
 
     /// A target path of this check's own: the parent exists, the path itself is for the driver to make.
@@ -469,11 +493,13 @@ impl Cx {
         Ok(path)
     }
 
-    async fn make_target(&self, place: PathParts) -> Result<String, Stop> {
-        let path = self.paths().make_target(&place).await.map_err(Stop::Broken)?;
-        self.made(&path.to_string_lossy());
-        self.owns(Thing::TargetDirectories(path.clone()));
-        text(path)
+    fn make_target(&self, place: PathParts) -> BoxFuture<'_, Result<String, Stop>> {
+        Box::pin(async move {
+            let path = self.paths().make_target(&place).await.map_err(Stop::Broken)?;
+            self.made(&path.to_string_lossy());
+            self.owns(Thing::TargetDirectories(path.clone()));
+            text(path)
+        })
     }
 
     /// Skips the check where the tests neither share the driver's file system nor have a command that looks at it.

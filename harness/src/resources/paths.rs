@@ -5,6 +5,7 @@
 
 mod layout;
 
+use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::DirBuilder;
@@ -192,36 +193,41 @@ impl Paths {
     }
 
     /// Makes all levels of a place. Returns the lowest, and those that were made for the place alone.
-    async fn make(
-        &self,
-        root: &Path,
-        place: &PathParts,
-        command: Option<&Path>,
-    ) -> Result<(PathBuf, Vec<PathBuf>), String> {
-        let above = root.join(&place.shared);
-        let path = above.join(&place.own);
-        let Some(command) = command else {
-            // At one go: who is stopped half-way, as by Ctrl-C, could not say what there is to remove.
-            let (mut common, mut own) = (Vec::new(), Vec::new());
-            let made = self.make_all(&above, &mut common).and_then(|()| self.make_all(&path, &mut own));
-            let made = made.map_err(|error| format!("failed to make {}: {error}", path.display()));
-            self.common.add(common);
-            if made.is_err() {
-                for level in own.iter().rev() {
-                    // The first error is the one to tell.
-                    let _ = std::fs::remove_dir(level);
+    fn make<'a>(
+        &'a self,
+        root: &'a Path,
+        place: &'a PathParts,
+        command: Option<&'a Path>,
+    ) -> BoxFuture<'a, Result<(PathBuf, Vec<PathBuf>), String>> {
+        Box::pin(async move {
+            let above = root.join(&place.shared);
+            let path = above.join(&place.own);
+            let Some(command) = command else {
+                // At one go: who is stopped half-way, as by Ctrl-C, could not say what there is to remove.
+                let (mut common, mut own) = (Vec::new(), Vec::new());
+                let made = self.make_all(&above, &mut common).and_then(|()| self.make_all(&path, &mut own));
+                let made = made.map_err(|error| format!("failed to make {}: {error}", path.display()));
+                self.common.add(common);
+                if made.is_err() {
+                    for level in own.iter().rev() {
+                        // The first error is the one to tell.
+                        let _ = std::fs::remove_dir(level);
+                    }
                 }
+                return made.map(|()| (path, own));
+            };
+            let limit = limit(self.commands.create_timeout_ms);
+            let printed = PathBuf::from(self.commands.run(command, &path, limit).await?);
+            if printed.as_os_str().is_empty() {
+                return Err(format!(
+                    "{} printed nothing; it has to print the path it made",
+                    command.display()
+                ));
             }
-            return made.map(|()| (path, own));
-        };
-        let limit = limit(self.commands.create_timeout_ms);
-        let printed = PathBuf::from(self.commands.run(command, &path, limit).await?);
-        if printed.as_os_str().is_empty() {
-            return Err(format!("{} printed nothing; it has to print the path it made", command.display()));
-        }
-        // Somewhere else, only the user knows what lies above.
-        let levels = if printed == path { levels_below(&above, &path) } else { vec![printed.clone()] };
-        Ok((printed, levels))
+            // Somewhere else, only the user knows what lies above.
+            let levels = if printed == path { levels_below(&above, &path) } else { vec![printed.clone()] };
+            Ok((printed, levels))
+        })
     }
 
     /// Makes a directory and all that is missing above it, and notes what it has made.
@@ -260,21 +266,23 @@ impl Paths {
     }
 
     /// Removes the levels of a path from below. What could not be removed can be tried again.
-    async fn remove(&self, path: &Path, command: Option<&Path>) -> Result<(), String> {
-        let limit = limit(self.commands.remove_timeout_ms);
-        let lowest = || lock(&self.made).get(path).and_then(|levels| levels.last().cloned());
-        while let Some(level) = lowest() {
-            match command {
-                Some(command) => self.commands.run(command, &level, limit).await.map(drop)?,
-                None => remove(&level).await?,
+    fn remove<'a>(&'a self, path: &'a Path, command: Option<&'a Path>) -> BoxFuture<'a, Result<(), String>> {
+        Box::pin(async move {
+            let limit = limit(self.commands.remove_timeout_ms);
+            let lowest = || lock(&self.made).get(path).and_then(|levels| levels.last().cloned());
+            while let Some(level) = lowest() {
+                match command {
+                    Some(command) => self.commands.run(command, &level, limit).await.map(drop)?,
+                    None => remove(&level).await?,
+                }
+                // Only now, lest nobody know of it if this is stopped half-way.
+                if let Some(levels) = lock(&self.made).get_mut(path) {
+                    levels.retain(|other| *other != level);
+                }
             }
-            // Only now, lest nobody know of it if this is stopped half-way.
-            if let Some(levels) = lock(&self.made).get_mut(path) {
-                levels.retain(|other| *other != level);
-            }
-        }
-        lock(&self.made).remove(path);
-        Ok(())
+            lock(&self.made).remove(path);
+            Ok(())
+        })
     }
 
     /// Unmounts what is left at a path that was made for this run, and removes what was made for it: whether nothing is

@@ -1,5 +1,7 @@
 //! What goes wrong when calls overlap or are given up, or when another caller connects.
 
+use std::time::Duration;
+
 use csi_proto::ConnectionNumber;
 use csi_proto::v1::{CreateVolumeRequest, NodeStageVolumeRequest, NodeUnstageVolumeRequest};
 
@@ -8,6 +10,7 @@ use super::create_volume::leave_behind;
 use crate::call::Call;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
+use crate::quirk::Quirk;
 use crate::state::{State, Volume};
 
 /// What a driver with a race saw before a call was held, and goes by when the call goes on.
@@ -122,6 +125,9 @@ pub(super) fn list_beside_creation(driver: &MockDriver) {
     }
 }
 
+/// How late a call that was given up begins, where threads decide that: longer than the one after it takes.
+const BEGINS_AFTER: Duration = Duration::from_millis(10);
+
 /// A call to NodeUnstageVolume that goes on when it is given up.
 pub(super) struct Unstaging<'a> {
     driver: &'a MockDriver,
@@ -141,11 +147,30 @@ impl<'a> Unstaging<'a> {
 
 impl Drop for Unstaging<'_> {
     fn drop(&mut self) {
-        if self.answered || !self.driver.has(Defect::NodeUnstageGoesOn) {
+        if self.answered {
             return;
         }
-        self.driver.going_on.lock().insert(self.request.staging_target_path.clone());
+        if self.driver.is(Quirk::GivenUpUnstagingLate) {
+            begin_late(self.driver, self.request);
+        }
+        if self.driver.has(Defect::NodeUnstageGoesOn) {
+            self.driver.going_on.lock().insert(self.request.staging_target_path.clone());
+        }
     }
+}
+
+/// Unstages, as soon as a thread comes to it; nobody is told.
+fn begin_late(driver: &MockDriver, request: &NodeUnstageVolumeRequest) {
+    let (shared, node, request) = (driver.shared(), driver.this_node().clone(), request.clone());
+    tokio::spawn(async move {
+        tokio::time::sleep(BEGINS_AFTER).await;
+        if let Some(volume) = shared.state().volumes.get_mut(&request.volume_id) {
+            let here = volume.on_mut(&node);
+            if here.published.is_empty() {
+                here.staged.remove(&request.staging_target_path);
+            }
+        }
+    });
 }
 
 /// Ends an unstaging that goes on, now that the volume was staged again.

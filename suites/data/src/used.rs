@@ -1,5 +1,6 @@
 //! A volume while a workload uses it.
 
+use futures_util::future::BoxFuture;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -52,12 +53,18 @@ impl Used {
 
     /// # Errors
     /// The same.
-    pub(crate) async fn begin_with(cx: &Cx, volume: &NodeVolume, usage: Usage) -> CheckResult<Used> {
-        let cx = cx.scope();
-        let attached = attached(&cx, volume, &usage).await?;
-        let staged = staged(&cx, attached, &usage).await?;
-        let path = published(&cx, &staged, &usage).await?;
-        Ok(Used { cx, staged, usage, path })
+    pub(crate) fn begin_with<'a>(
+        cx: &'a Cx,
+        volume: &'a NodeVolume,
+        usage: Usage,
+    ) -> BoxFuture<'a, CheckResult<Used>> {
+        Box::pin(async move {
+            let cx = cx.scope();
+            let attached = attached(&cx, volume, &usage).await?;
+            let staged = staged(&cx, attached, &usage).await?;
+            let path = published(&cx, &staged, &usage).await?;
+            Ok(Used { cx, staged, usage, path })
+        })
     }
 
     /// The same volume for one more workload, which goes with the first one.

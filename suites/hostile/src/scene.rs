@@ -4,6 +4,7 @@ use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
 use csi_proto::reflect::prost_reflect::{DynamicMessage, ReflectMessage as _, Value};
 use csi_proto::{Call, Rpc, Service, reflect};
+use futures_util::future::BoxFuture;
 use prost::Message as _;
 
 /// A request that nothing is wrong with.
@@ -62,20 +63,22 @@ impl Scene {
     ///
     /// # Errors
     /// Broken if the driver makes no volume; skip if there is none to be had.
-    pub async fn set(cx: &Cx) -> CheckResult<Scene> {
-        let has = |capability| cx.target().capabilities().has(capability);
-        let is_node = cx.target().serves(Service::Node);
-        let volume = cx.node_volume().await?;
-        let node_id = if is_node { cx.node_id().await? } else { cx.unknown_node_id() };
-        let snapshot = match has(Capability::CreateDeleteSnapshot) {
-            true => if_any(cx, cx.new_snapshot(&volume.id).await)?,
-            false => None,
-        };
-        let published = match is_node {
-            true => if_any(cx, publish(cx, volume.clone()).await)?,
-            false => None,
-        };
-        Ok(Scene { volume, node_id, published, snapshot })
+    pub fn set(cx: &Cx) -> BoxFuture<'_, CheckResult<Scene>> {
+        Box::pin(async move {
+            let has = |capability| cx.target().capabilities().has(capability);
+            let is_node = cx.target().serves(Service::Node);
+            let volume = cx.node_volume().await?;
+            let node_id = if is_node { cx.node_id().await? } else { cx.unknown_node_id() };
+            let snapshot = match has(Capability::CreateDeleteSnapshot) {
+                true => if_any(cx, cx.new_snapshot(&volume.id).await)?,
+                false => None,
+            };
+            let published = match is_node {
+                true => if_any(cx, publish(cx, volume.clone()).await)?,
+                false => None,
+            };
+            Ok(Scene { volume, node_id, published, snapshot })
+        })
     }
 
     /// The volume.
@@ -113,12 +116,14 @@ impl Scene {
     ///
     /// # Errors
     /// Broken if a path cannot be made.
-    pub async fn requests(&self, cx: &Cx) -> CheckResult<Vec<Request>> {
-        let mut all = of_identity(cx);
-        all.extend(self.of_volumes(cx).await?);
-        all.extend(self.of_snapshots(cx));
-        all.extend(self.of_nodes(cx).await?);
-        Ok(all.into_iter().flatten().collect())
+    pub fn requests<'a>(&'a self, cx: &'a Cx) -> BoxFuture<'a, CheckResult<Vec<Request>>> {
+        Box::pin(async move {
+            let mut all = of_identity(cx);
+            all.extend(self.of_volumes(cx).await?);
+            all.extend(self.of_snapshots(cx));
+            all.extend(self.of_nodes(cx).await?);
+            Ok(all.into_iter().flatten().collect())
+        })
     }
 
     async fn of_volumes(&self, cx: &Cx) -> CheckResult<Vec<Option<Request>>> {

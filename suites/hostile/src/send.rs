@@ -4,22 +4,25 @@ use csi_harness::prelude::*;
 use csi_harness::protocol::rpc::{Facts, Resource};
 use csi_proto::reflect::prost_reflect::DynamicMessage;
 use csi_proto::{Rpc, redact, reflect};
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 /// Sends the bytes of a request once, as they are. What they make is undone with the scope: where such a request can be read,
 /// the ledger knows it before it is sent. One with something in it that we cannot read, and that is done all the same, is
 /// made once more without that, which an idempotent driver answers with the same thing.
-pub async fn send(cx: &Cx, rpc: Rpc, bytes: &[u8]) -> Answer<Value> {
-    if let Some(answer) = noted(cx, rpc, bytes, Reading::Exact).await {
-        return answer;
-    }
-    let reply = cx.call_bytes(rpc, bytes.to_vec()).await;
-    let answer = reply.answer().as_ref().map(|bytes| response(rpc, bytes));
-    if let Answer::Ok(_) = &answer {
-        // What it is answered is no news.
-        let _ = noted(cx, rpc, bytes, Reading::AsFarAsKnown).await;
-    }
-    answer
+pub fn send<'a>(cx: &'a Cx, rpc: Rpc, bytes: &'a [u8]) -> BoxFuture<'a, Answer<Value>> {
+    Box::pin(async move {
+        if let Some(answer) = noted(cx, rpc, bytes, Reading::Exact).await {
+            return answer;
+        }
+        let reply = cx.call_bytes(rpc, bytes.to_vec()).await;
+        let answer = reply.answer().as_ref().map(|bytes| response(rpc, bytes));
+        if let Answer::Ok(_) = &answer {
+            // What it is answered is no news.
+            let _ = noted(cx, rpc, bytes, Reading::AsFarAsKnown).await;
+        }
+        answer
+    })
 }
 
 /// How much of the bytes has to be understood.

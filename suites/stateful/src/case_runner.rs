@@ -105,16 +105,22 @@ impl<'a> CaseRunner<'a> {
         self.told.end()
     }
 
-    pub(crate) async fn attempt(&self, pace: Pace, items: &[Item]) -> CheckResult<Sequence> {
-        let scope = self.cx.scope();
-        let orchestrator = Orchestrator::new(scope.clone(), self.probed, Tries::Some);
-        let sequence = play(&orchestrator, &self.profile, pace, items).await?;
-        let undone = scope.undo().await;
-        // Where a rule is broken, that what it left cannot be undone comes second.
-        if sequence.breach.is_none() {
-            undone?;
-        }
-        Ok(sequence)
+    pub(crate) fn attempt<'b>(
+        &'b self,
+        pace: Pace,
+        items: &'b [Item],
+    ) -> BoxFuture<'b, CheckResult<Sequence>> {
+        Box::pin(async move {
+            let scope = self.cx.scope();
+            let orchestrator = Orchestrator::new(scope.clone(), self.probed, Tries::Some);
+            let sequence = play(&orchestrator, &self.profile, pace, items).await?;
+            let undone = scope.undo().await;
+            // Where a rule is broken, that what it left cannot be undone comes second.
+            if sequence.breach.is_none() {
+                undone?;
+            }
+            Ok(sequence)
+        })
     }
 
     /// The violation that a sequence shows, which is also stored as a case if the user wants that.

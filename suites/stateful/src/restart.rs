@@ -73,7 +73,7 @@ check! {
         let (mut rng, ends) = (cx.rng(), Disruption::under_load());
         let (mut told, mut longest) = (Reported::new(cx), Duration::ZERO);
         let before = ResourceUsage::before(cx, &probed).await?;
-        let mut rounds = 0;
+        let (mut rounds, mut stays) = (0, None);
         while budget.goes_on(rounds) && told.goes_on() {
             budget.tell_stage(cx, "end of the driver", rounds);
             let scope = cx.scope();
@@ -92,14 +92,19 @@ check! {
             if is_first && !told.is_all_right() {
                 cx.note(format!("round {rounds}, in which the driver was ended, was the first to go wrong"));
             }
-            scope.undo().await?;
+            // Later rounds may tell why.
+            stays = stays.or(scope.undo_or_leave().await);
         }
         budget.tell(cx, rounds, "ends of the driver");
         cx.note(format!("ended {rounds} times; started, it answered after {} ms at the latest", longest.as_millis()));
         if !told.leaves_doubt()
+            && stays.is_none()
             && let Some(missing) = before.missing(cx, &probed).await?
         {
             resource_usage::remark(cx, &req::GEN_TIMEOUT_002, missing);
+        }
+        if let Some(why) = stays.filter(|_| told.is_all_right()) {
+            return Err(Stop::broken(why));
         }
         told.end()
     }

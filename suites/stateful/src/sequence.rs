@@ -7,6 +7,7 @@ use csi_harness::prelude::*;
 use csi_proto::code_name;
 
 use crate::case::{BreachText, Case, CaseStep, Driver, FORM};
+use crate::disruption::GIVEN_UP;
 use crate::how::How;
 use crate::model::Model;
 use crate::model::answer::Answer;
@@ -17,6 +18,10 @@ use crate::model::generate::{Op, Room, generate};
 use crate::model::names::{Id, Name, Node, Slot, Stamp, Target, legend};
 use crate::model::state_set::Impossible;
 use crate::orchestrator::{Made, Orchestrator};
+
+/// How long an orchestrator waits at the least before it goes on to something else after a call that it gave up. Kubelet
+/// and the sidecars back off for longer; without any pause, which call begins first is a matter of the driver's threads.
+const BACKS_OFF: Duration = Duration::from_millis(50);
 
 /// What a sequence came to.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +84,10 @@ impl Doing {
     pub fn once(call: Call) -> Doing {
         Doing { call, how: How::Once }
     }
+
+    fn is_given_up(&self) -> bool {
+        matches!(self.how, How::Disrupted(disrupted) if *disrupted.by == GIVEN_UP)
+    }
 }
 
 impl From<CaseStep> for Item {
@@ -134,6 +143,13 @@ pub async fn play(
             orchestrator.wait(pace.settles).await;
         }
         let Doing { call, how } = &doing;
+        if sequence
+            .links
+            .last()
+            .is_some_and(|before| before.doing.is_given_up() && before.doing.call != *call)
+        {
+            orchestrator.wait(BACKS_OFF).await;
+        }
         let expected =
             if orchestrator.keeps_wire() { model.expected(call, orchestrator.now()) } else { Vec::new() };
         let made = match *how {

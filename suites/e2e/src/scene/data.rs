@@ -3,6 +3,7 @@
 use super::{RunningPod, Scene, failed};
 use crate::cluster::Done;
 use crate::pattern::VolumeType;
+use futures_util::future::BoxFuture;
 
 /// Bytes written at once, so that they are whole sectors of any device.
 const CONTENT_BYTES: usize = 4096;
@@ -132,27 +133,34 @@ impl RunningPod<'_> {
     }
 
     /// The volume has this content, byte for byte.
-    pub(crate) async fn holds(&self, path: &str, block: bool, content: &Content) -> Done {
-        let found = self.read(path, block).await?;
-        if !content.is(&found) {
-            return Err(failed("the volume holds other data than was written", &content.text, found));
-        }
-        let sizes_bytes = match block {
-            true => content.largest_bytes().into_iter().collect(),
-            false => content.sizes_bytes.clone(),
-        };
-        for bytes in sizes_bytes {
-            let there = match block {
-                false => format!("cat {path}/{}", file(bytes)),
-                true => {
-                    let count = bytes.div_ceil(STREAM_AT as u64);
-                    let read = format!("dd if={path} bs={STREAM_AT} skip=1 count={count}");
-                    format!("({read} iflag=direct || {read}) 2>/dev/null | head -c {bytes}")
-                }
+    pub(crate) fn holds<'a>(
+        &'a self,
+        path: &'a str,
+        block: bool,
+        content: &'a Content,
+    ) -> BoxFuture<'a, Done> {
+        Box::pin(async move {
+            let found = self.read(path, block).await?;
+            if !content.is(&found) {
+                return Err(failed("the volume holds other data than was written", &content.text, found));
+            }
+            let sizes_bytes = match block {
+                true => content.largest_bytes().into_iter().collect(),
+                false => content.sizes_bytes.clone(),
             };
-            self.reads_as_written(&content.stream(bytes), &there, bytes).await?;
-        }
-        Ok(())
+            for bytes in sizes_bytes {
+                let there = match block {
+                    false => format!("cat {path}/{}", file(bytes)),
+                    true => {
+                        let count = bytes.div_ceil(STREAM_AT as u64);
+                        let read = format!("dd if={path} bs={STREAM_AT} skip=1 count={count}");
+                        format!("({read} iflag=direct || {read}) 2>/dev/null | head -c {bytes}")
+                    }
+                };
+                self.reads_as_written(&content.stream(bytes), &there, bytes).await?;
+            }
+            Ok(())
+        })
     }
 
     /// A script prints so many bytes, the same as another one, as their hashes tell.

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use csi_harness::prelude::Stop;
+use futures_util::future::BoxFuture;
 
 use super::{Scene, Seen, Volume, all, failed};
 use crate::cluster::{Container, Done, Output, Pod, PodPhase, PodSpec, PodVolume, VolumeDevice, VolumeMount};
@@ -59,9 +60,11 @@ impl Scene {
     }
 
     /// The same with another limit.
-    pub(crate) async fn run_within(&self, spec: PodSpec, limit: Duration) -> Done<RunningPod<'_>> {
-        self.cluster().create_pod(&spec).await?;
-        self.running(spec, limit).await
+    pub(crate) fn run_within(&self, spec: PodSpec, limit: Duration) -> BoxFuture<'_, Done<RunningPod<'_>>> {
+        Box::pin(async move {
+            self.cluster().create_pod(&spec).await?;
+            self.running(spec, limit).await
+        })
     }
 
     /// Waits until a pod runs that is made already.
@@ -145,9 +148,11 @@ impl Scene {
     }
 
     /// Deletes a pod and waits until it is gone.
-    pub(crate) async fn delete_pod(&self, name: &str) -> Done {
-        self.cluster().delete_pod(name, false).await?;
-        self.pod_gone(name).await
+    pub(crate) fn delete_pod<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Done> {
+        Box::pin(async move {
+            self.cluster().delete_pod(name, false).await?;
+            self.pod_gone(name).await
+        })
     }
 
     /// Waits until a pod is gone.

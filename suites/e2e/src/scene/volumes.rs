@@ -3,6 +3,7 @@ use std::time::Duration;
 use csi_driver_definitions::{ReclaimPolicy as DefinedReclaim, VolumeBindingMode};
 use csi_harness::prelude::Stop;
 use csi_harness::text::size::sized;
+use futures_util::future::BoxFuture;
 
 use super::{Scene, Seen, failed};
 use crate::cluster::{
@@ -114,12 +115,14 @@ impl Scene {
     }
 
     /// A volume of the pattern, in a class of its own. A claim that does not wait for a pod is bound.
-    pub(crate) async fn volume(&self) -> Done<Volume> {
-        if self.pattern().volume == VolumeType::Inline {
-            return self.inline_volume(0);
-        }
-        let class = self.class().await?;
-        self.volume_of(&class).await
+    pub(crate) fn volume(&self) -> BoxFuture<'_, Done<Volume>> {
+        Box::pin(async move {
+            if self.pattern().volume == VolumeType::Inline {
+                return self.inline_volume(0);
+            }
+            let class = self.class().await?;
+            self.volume_of(&class).await
+        })
     }
 
     /// A volume of a class.
@@ -133,16 +136,22 @@ impl Scene {
     }
 
     /// Makes a claim, and waits until it is bound unless it waits for a pod.
-    pub(crate) async fn claim(&self, spec: &PvcSpec, class: &StorageClass) -> Done<Volume> {
-        self.cluster().create_pvc(spec).await?;
-        if class.binding == BindingMode::Immediate {
-            let limit = match spec.source {
-                Some(_) => self.timeouts().data_source_provision,
-                None => self.timeouts().claim_provision,
-            };
-            self.bound(&spec.name, limit).await?;
-        }
-        Ok(Volume::of_claim(&spec.name, spec.mode == VolumeMode::Block))
+    pub(crate) fn claim<'a>(
+        &'a self,
+        spec: &'a PvcSpec,
+        class: &'a StorageClass,
+    ) -> BoxFuture<'a, Done<Volume>> {
+        Box::pin(async move {
+            self.cluster().create_pvc(spec).await?;
+            if class.binding == BindingMode::Immediate {
+                let limit = match spec.source {
+                    Some(_) => self.timeouts().data_source_provision,
+                    None => self.timeouts().claim_provision,
+                };
+                self.bound(&spec.name, limit).await?;
+            }
+            Ok(Volume::of_claim(&spec.name, spec.mode == VolumeMode::Block))
+        })
     }
 
     /// The volume number `index` of those that the definition has for pods.
@@ -161,21 +170,28 @@ impl Scene {
     }
 
     /// Waits until a claim has a volume.
-    pub(crate) async fn bound(&self, claim: &str, limit: Duration) -> Done<(Pvc, PersistentVolume)> {
-        let what = format!("claim {claim} is bound");
-        let found = self.until(&what, limit, || async {
-            let claim = self.existing_claim(claim).await?;
-            Ok(match (claim.phase, &claim.given_up) {
-                (PvcPhase::Bound, _) => Seen::There(claim),
-                (_, Some(why)) => Seen::Never(why.clone()),
-                (phase, None) => {
-                    Seen::NotYet(format!("it is {phase:?}{}", self.telling_event(&claim.spec.name).await?))
-                }
-            })
-        });
-        let claim = found.await?;
-        let volume = self.volume_behind(&claim).await?;
-        Ok((claim, volume))
+    pub(crate) fn bound<'a>(
+        &'a self,
+        claim: &'a str,
+        limit: Duration,
+    ) -> BoxFuture<'a, Done<(Pvc, PersistentVolume)>> {
+        Box::pin(async move {
+            let what = format!("claim {claim} is bound");
+            let found = self.until(&what, limit, || async {
+                let claim = self.existing_claim(claim).await?;
+                Ok(match (claim.phase, &claim.given_up) {
+                    (PvcPhase::Bound, _) => Seen::There(claim),
+                    (_, Some(why)) => Seen::Never(why.clone()),
+                    (phase, None) => Seen::NotYet(format!(
+                        "it is {phase:?}{}",
+                        self.telling_event(&claim.spec.name).await?
+                    )),
+                })
+            });
+            let claim = found.await?;
+            let volume = self.volume_behind(&claim).await?;
+            Ok((claim, volume))
+        })
     }
 
     /// A claim that the test has made.

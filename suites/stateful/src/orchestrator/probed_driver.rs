@@ -49,33 +49,35 @@ impl ProbedDriver {
         cx.learn(ProbedDriver::look(cx)).await
     }
 
-    async fn look(cx: &Cx) -> CheckResult<ProbedDriver> {
-        let request = cx.create_node_volume_request().await?;
-        let nodes = nodes(cx).await?;
-        let usage = Usage { access: cx.access(), mode: Mode::SingleNodeWriter };
-        let (config, capabilities) = (cx.config(), cx.target().capabilities());
-        let parameters = parameters::sets(cx, &request).await?;
-        let mut profile = DriverProfile {
-            capabilities: Capability::ALL.iter().copied().filter(|one| capabilities.has(*one)).collect(),
-            settle: Duration::ZERO,
-            lists_lag: false,
-            usages: usages(cx, &request, usage).await?,
-            size_bytes: cx.volume_size_bytes(),
-            larger_bytes: cx.expand_size_bytes(),
-            names: NAMES,
-            nodes: u8::try_from(nodes.len()).unwrap_or(u8::MAX),
-            targets: TARGETS,
-            parameters: u8::try_from(parameters.len()).unwrap_or(u8::MAX),
-            mutable_parameters: u8::from(!config.mutable_parameters.is_empty()),
-            known: Default::default(),
-        };
-        let scope = cx.scope();
-        profile.settle = settle(&scope, &request).await?;
-        profile.lists_lag = lists_lag(&scope, &request).await?;
-        scope.undo().await?;
-        let has_workloads = has_workloads(cx).await?;
-        let is_late = Arc::default();
-        Ok(ProbedDriver { profile, usage, request, parameters, nodes, has_workloads, is_late })
+    fn look(cx: &Cx) -> BoxFuture<'_, CheckResult<ProbedDriver>> {
+        Box::pin(async move {
+            let request = cx.create_node_volume_request().await?;
+            let nodes = nodes(cx).await?;
+            let usage = Usage { access: cx.access(), mode: Mode::SingleNodeWriter };
+            let (config, capabilities) = (cx.config(), cx.target().capabilities());
+            let parameters = parameters::sets(cx, &request).await?;
+            let mut profile = DriverProfile {
+                capabilities: Capability::ALL.iter().copied().filter(|one| capabilities.has(*one)).collect(),
+                settle: Duration::ZERO,
+                lists_lag: false,
+                usages: usages(cx, &request, usage).await?,
+                size_bytes: cx.volume_size_bytes(),
+                larger_bytes: cx.expand_size_bytes(),
+                names: NAMES,
+                nodes: u8::try_from(nodes.len()).unwrap_or(u8::MAX),
+                targets: TARGETS,
+                parameters: u8::try_from(parameters.len()).unwrap_or(u8::MAX),
+                mutable_parameters: u8::from(!config.mutable_parameters.is_empty()),
+                known: Default::default(),
+            };
+            let scope = cx.scope();
+            profile.settle = settle(&scope, &request).await?;
+            profile.lists_lag = lists_lag(&scope, &request).await?;
+            scope.undo().await?;
+            let has_workloads = has_workloads(cx).await?;
+            let is_late = Arc::default();
+            Ok(ProbedDriver { profile, usage, request, parameters, nodes, has_workloads, is_late })
+        })
     }
 
     /// What the model has to know, by what checks have learnt so far.
@@ -173,11 +175,13 @@ async fn lists_lag(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<bo
     Ok(false)
 }
 
-async fn is_listed(cx: &Cx, id: &str) -> CheckResult<bool> {
-    let is_it = |entry: &v1::list_volumes_response::Entry| {
-        entry.volume.as_ref().is_some_and(|volume| volume.volume_id == id)
-    };
-    Ok(cx.list_volumes().await?.iter().any(is_it))
+fn is_listed<'a>(cx: &'a Cx, id: &'a str) -> BoxFuture<'a, CheckResult<bool>> {
+    Box::pin(async move {
+        let is_it = |entry: &v1::list_volumes_response::Entry| {
+            entry.volume.as_ref().is_some_and(|volume| volume.volume_id == id)
+        };
+        Ok(cx.list_volumes().await?.iter().any(is_it))
+    })
 }
 
 /// How long a deleted volume goes on being there, with some time to spare.
@@ -214,14 +218,16 @@ async fn is_gone(cx: &Cx, volume: &v1::Volume) -> CheckResult<Option<()>> {
 }
 
 /// Publishes a volume and looks at what is there.
-async fn has_workloads(cx: &Cx) -> CheckResult<bool> {
-    if Need::Root.unmet(cx.target(), cx.access()).is_some() || !cx.target().serves(Service::Node) {
-        return Ok(false);
-    }
-    let scope = cx.scope();
-    let volume = scope.node_volume().await?;
-    let published = scope.published(scope.staged(scope.attached(volume).await?).await?).await?;
-    let is_there = cx.sees_published(&published.target_path);
-    scope.undo().await?;
-    Ok(is_there)
+fn has_workloads(cx: &Cx) -> BoxFuture<'_, CheckResult<bool>> {
+    Box::pin(async move {
+        if Need::Root.unmet(cx.target(), cx.access()).is_some() || !cx.target().serves(Service::Node) {
+            return Ok(false);
+        }
+        let scope = cx.scope();
+        let volume = scope.node_volume().await?;
+        let published = scope.published(scope.staged(scope.attached(volume).await?).await?).await?;
+        let is_there = cx.sees_published(&published.target_path);
+        scope.undo().await?;
+        Ok(is_there)
+    })
 }

@@ -200,6 +200,21 @@ fn whether_there_can_be_a_second_path_is_a_matter_of_the_mode() {
 }
 
 #[test]
+fn a_second_path_with_another_mode_than_the_first_is_the_drivers_affair() {
+    let mut story = Story::without(&[Capability::PublishUnpublishVolume, Capability::StageUnstageVolume]);
+    story.right(create(v(1), Wanted { usage: MANY, ..wanted() }), made(facts(v(1))));
+    let at = |target, usage| VolumeCall::NodePublishVolume {
+        volume: v(1),
+        node: N1,
+        target,
+        usage,
+        readonly: false,
+    };
+    story.done([at(T1, WRITER)]);
+    story.judges(at(T2, MANY), [(ok(), "fits"), (no(Code::FailedPrecondition), "fits")]);
+}
+
+#[test]
 fn unpublishing_is_always_possible() {
     published().judges(unpublish(v(1), N1, T1), [(ok(), "fits"), (no(Code::Internal), "NODE-UNPUBLISH-001")]);
     published().judges(unpublish(v(1), N1, T2), [(ok(), "fits"), (no(Code::NotFound), "NODE-UNPUBLISH-006")]);

@@ -120,6 +120,10 @@ pub(super) fn publish(
         None if life.published_on(at.0).next().is_none() => {
             must(&req::NODE_PUBLISH_001, "publish a volume that is on the node")
         }
+        None if life.published_on(at.0).any(|(_, before)| before.usage != usage) => anything(
+            &req::NODE_PUBLISH_007,
+            "at a second path with another volume_capability than at the first",
+        ),
         None if usage.is_for_many_workloads() => {
             must(&req::NODE_PUBLISH_007, "publish at a second path in a mode for many workloads")
         }
