@@ -665,8 +665,12 @@ impl Target {
         }
         // It may be dead already.
         let _ = driver.kill().await;
-        let aside = state_dir::put_aside(dir)
-            .map_err(|error| format!("failed to put {} aside: {error}", dir.display()))?;
+        let put = tokio::task::spawn_blocking({
+            let dir = dir.clone();
+            move || state_dir::put_aside(&dir)
+        });
+        let put = put.await.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));
+        let aside = put.map_err(|error| format!("failed to put {} aside: {error}", dir.display()))?;
         match self.bring_back().await {
             Ok(_) => Ok(aside),
             Err(away) => Err(format!("it does not start with an empty state either: {away}")),
