@@ -1,6 +1,7 @@
 //! What a run makes and uses: names, paths, mounts and volumes, and the file that has what of it is not yet undone. Nothing
 //! here calls the driver.
 
+pub mod cleanup;
 pub mod contents;
 pub mod left_behind;
 pub mod logbook;
@@ -8,9 +9,8 @@ pub mod mounts;
 pub(crate) mod names;
 pub mod paths;
 pub mod read_back;
-pub mod removal;
+pub(crate) mod resource;
 pub(crate) mod room;
-pub(crate) mod thing;
 pub mod usage;
 pub(crate) mod volumes;
 pub mod workload;

@@ -12,22 +12,22 @@ use crate::driver::Notebook;
 use crate::lifecycle::cx::Cx;
 use crate::lifecycle::{hooks, own_mounts};
 use crate::resources::logbook::Remains;
-use crate::resources::thing::Thing;
+use crate::resources::resource::Resource;
 
 impl Remains {
     /// Heals what commands of the user have broken, takes file systems of the tests away, and says what that was: a driver may not answer before. What cannot be healed is left
     /// to be undone with all else.
     pub async fn heal(&mut self, config: &Config) -> Vec<String> {
         let mut healed = Vec::new();
-        for entry in std::mem::take(&mut self.things) {
+        for entry in std::mem::take(&mut self.resources) {
             match &entry.0 {
-                Thing::Broken { hook, what } if hooks::heal(config, hook, what).await.is_ok() => {
+                Resource::Broken { hook, what } if hooks::heal(config, hook, what).await.is_ok() => {
                     healed.push(entry.0.to_string());
                 }
-                Thing::Mount(path) if own_mounts::take_away(path).is_ok() => {
+                Resource::Mount(path) if own_mounts::take_away(path).is_ok() => {
                     healed.push(entry.0.to_string());
                 }
-                _ => self.things.push(entry),
+                _ => self.resources.push(entry),
             }
         }
         healed
@@ -44,10 +44,10 @@ impl Remains {
             }
         }
         let nodes = target.nodes().len();
-        for (thing, node, is_known) in &self.things {
+        for (resource, node, is_known) in &self.resources {
             let cx = cx.at_node((*node).min(nodes - 1));
-            target.node((*node).min(nodes - 1)).paths().adopt(thing);
-            if *is_known { cx.owns(thing.clone()) } else { cx.may_own(thing.clone()) }
+            target.node((*node).min(nodes - 1)).paths().adopt(resource);
+            if *is_known { cx.owns(resource.clone()) } else { cx.may_own(resource.clone()) }
         }
         let mut left = cx.finish().await;
         let doubtful = cx.left_behind().into_iter().filter(|left| left.in_doubt);

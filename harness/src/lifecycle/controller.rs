@@ -2,7 +2,7 @@ use csi_proto::{Call as _, v1};
 
 use crate::client::retry::PendingCall;
 use crate::lifecycle::cx::Cx;
-use crate::resources::thing::Thing;
+use crate::resources::resource::Resource;
 use crate::spec::verdict::Stop;
 
 impl Cx {
@@ -37,11 +37,11 @@ impl Cx {
     pub fn create_volume(&self, request: v1::CreateVolumeRequest) -> PendingCall<'_, v1::Volume> {
         PendingCall::new(self, v1::CreateVolumeRequest::RPC, move || {
             let call = self.call(request.clone()).once();
-            let pending = Thing::VolumeNamed(Box::new(request.clone()));
+            let pending = Resource::VolumeNamed(Box::new(request.clone()));
             async move {
                 let reply = self.learning(pending, call, |response| {
                     let id = &response.volume.as_ref()?.volume_id;
-                    self.made(id).then(|| Thing::Volume(id.clone()))
+                    self.made(id).then(|| Resource::Volume(id.clone()))
                 });
                 reply
                     .await
@@ -54,7 +54,7 @@ impl Cx {
     /// Enters a volume in the ledger that came to be by other means than [`Cx::create_volume`].
     pub fn owns_volume(&self, id: &str) {
         if self.made(id) {
-            self.owns(Thing::Volume(id.to_owned()));
+            self.owns(Resource::Volume(id.to_owned()));
         }
     }
 
@@ -77,7 +77,7 @@ impl Cx {
     /// Sends DeleteVolume.
     pub fn delete_volume(&self, id: &str) -> PendingCall<'_, v1::DeleteVolumeResponse> {
         let request = v1::DeleteVolumeRequest { volume_id: id.to_owned(), ..Default::default() };
-        self.unmake(Thing::Volume(id.to_owned()), request)
+        self.unmake(Resource::Volume(id.to_owned()), request)
     }
 
     /// The id of a volume that existed until just now: well-formed, and unknown to the driver.

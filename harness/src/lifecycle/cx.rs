@@ -16,10 +16,10 @@ use crate::client::session::Session;
 use crate::client::spent::Part;
 use crate::config::{AccessType, Pairs, Secret};
 use crate::lifecycle::ledger::{Ledger, Scope, WHOLE};
+use crate::resources::cleanup::{Cleanup, Cleanups};
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::resources::names::CheckNames;
-use crate::resources::removal::{Removals, Remove};
-use crate::resources::thing::Thing;
+use crate::resources::resource::Resource;
 use crate::resources::volumes::Lease;
 use crate::spec::verdict::Stop;
 use crate::text::encoding::fnv1a;
@@ -28,7 +28,7 @@ use crate::text::encoding::fnv1a;
 /// undoes whatever is made through it.
 ///
 /// Clones share all of that. [`scope`](Cx::scope), [`at_node`](Cx::at_node) and [`worker`](Cx::worker) make clones that
-/// differ in one thing.
+/// differ in one resource.
 #[derive(Clone, Debug)]
 pub struct Cx {
     session: Session,
@@ -41,7 +41,7 @@ pub struct Cx {
 #[derive(Debug)]
 struct Shared {
     ledger: Ledger,
-    removals: Removals,
+    cleanups: Cleanups,
     names: CheckNames,
     seed: u64,
     generators: AtomicU64,
@@ -58,7 +58,7 @@ impl Cx {
     pub(crate) fn new(session: Session, access: AccessType, number: usize, seed: u64) -> Cx {
         let shared = Shared {
             ledger: Ledger::new(session.target().logbook().cloned()),
-            removals: Removals::default(),
+            cleanups: Cleanups::default(),
             names: session.target().names.of_check(number),
             seed: mixed(seed, session.label()),
             generators: AtomicU64::new(0),
@@ -236,7 +236,7 @@ impl Cx {
         let session = self.session.for_cleanup();
         let limit = session.remaining();
         let undone = async {
-            let mut left = self.shared.removals.run().await;
+            let mut left = self.shared.cleanups.run().await;
             left.extend(self.shared.ledger.undo(&session, WHOLE).await);
             left
         };
@@ -244,7 +244,7 @@ impl Cx {
             Ok(left) => left,
             Err(_) => {
                 let mut left = vec![format!("undoing took longer than {} ms", limit.as_millis())];
-                left.extend(self.shared.removals.open());
+                left.extend(self.shared.cleanups.open());
                 left.extend(self.shared.ledger.open());
                 left
             }
@@ -254,7 +254,7 @@ impl Cx {
     /// What is not undone, and may be there.
     pub(crate) fn left_behind(&self) -> Vec<LeftBehind> {
         let mut left = self.shared.ledger.left_behind(self.label());
-        left.extend(self.shared.removals.open().into_iter().map(|what| LeftBehind {
+        left.extend(self.shared.cleanups.open().into_iter().map(|what| LeftBehind {
             what,
             id: None,
             why: "it could not be removed".to_owned(),
@@ -266,46 +266,54 @@ impl Cx {
     }
 
     /// Removes something at the end of the check, whatever happens, that is no driver's.
-    pub fn removes(&self, one: Arc<dyn Remove>) {
-        self.shared.removals.add(one);
+    pub fn removes(&self, one: Arc<dyn Cleanup>) {
+        self.shared.cleanups.add(one);
     }
 
-    /// A call that makes a thing, which is undone after the check.
-    pub(super) fn make<Q>(&self, thing: Thing, request: Q) -> PendingCall<'_, Q::Response>
+    /// A call that makes a resource, which is undone after the check.
+    pub(super) fn make<Q>(&self, resource: Resource, request: Q) -> PendingCall<'_, Q::Response>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
-        PendingCall::new(self, Q::RPC, move || self.making(thing.clone(), self.call(request.clone()).once()))
+        PendingCall::new(self, Q::RPC, move || {
+            self.making(resource.clone(), self.call(request.clone()).once())
+        })
     }
 
-    /// A call that undoes a thing.
-    pub(super) fn unmake<Q>(&self, thing: Thing, request: Q) -> PendingCall<'_, Q::Response>
+    /// A call that undoes a resource.
+    pub(super) fn unmake<Q>(&self, resource: Resource, request: Q) -> PendingCall<'_, Q::Response>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
-        PendingCall::new(self, Q::RPC, move || self.undoing(thing.clone(), self.call(request.clone()).once()))
+        PendingCall::new(self, Q::RPC, move || {
+            self.undoing(resource.clone(), self.call(request.clone()).once())
+        })
     }
 
-    /// Enters a thing in the ledger that is there.
-    pub(crate) fn owns(&self, thing: Thing) {
-        self.shared.ledger.write(thing, &self.session, self.scope);
+    /// Enters a resource in the ledger that is there.
+    pub(crate) fn owns(&self, resource: Resource) {
+        self.shared.ledger.write(resource, &self.session, self.scope);
     }
 
-    /// Strikes a thing out that is gone.
-    pub(super) fn disowns(&self, thing: &Thing) {
-        self.shared.ledger.settle(thing, self.session.node());
+    /// Strikes a resource out that is gone.
+    pub(super) fn disowns(&self, resource: &Resource) {
+        self.shared.ledger.settle(resource, self.session.node());
     }
 
-    /// Enters a thing in the ledger that may be there.
-    pub(crate) fn may_own(&self, thing: Thing) {
-        drop(self.shared.ledger.claim(thing, &self.session, self.scope));
+    /// Enters a resource in the ledger that may be there.
+    pub(crate) fn may_own(&self, resource: Resource) {
+        drop(self.shared.ledger.claim(resource, &self.session, self.scope));
     }
 
-    /// Makes a thing by a call: entered in the ledger first, and struck out if it cannot be there.
-    pub(crate) async fn making<T>(&self, thing: Thing, call: impl Future<Output = Reply<T>>) -> Reply<T> {
-        let claim = self.shared.ledger.claim(thing, &self.session, self.scope);
+    /// Makes a resource by a call: entered in the ledger first, and struck out if it cannot be there.
+    pub(crate) async fn making<T>(
+        &self,
+        resource: Resource,
+        call: impl Future<Output = Reply<T>>,
+    ) -> Reply<T> {
+        let claim = self.shared.ledger.claim(resource, &self.session, self.scope);
         let reply = call.await;
         claim.end(reply.makes());
         reply
@@ -314,16 +322,16 @@ impl Cx {
     /// Finds out what a call has made by its answer: until that is there, `pending` stands for it in the ledger.
     pub(crate) async fn learning<T>(
         &self,
-        pending: Thing,
+        pending: Resource,
         call: impl Future<Output = Reply<T>>,
-        made: impl FnOnce(&T) -> Option<Thing>,
+        made: impl FnOnce(&T) -> Option<Resource>,
     ) -> Reply<T> {
         let claim = self.shared.ledger.claim(pending.clone(), &self.session, self.scope);
         let reply = call.await;
         match reply.answer() {
             Answer::Ok(response) => {
-                if let Some(thing) = made(response) {
-                    self.owns(thing);
+                if let Some(resource) = made(response) {
+                    self.owns(resource);
                 }
                 self.shared.ledger.settle(&pending, self.session.node());
                 claim.end(Exists::No);
@@ -336,7 +344,7 @@ impl Cx {
     /// Deletes a member of a group snapshot by a call, and notes it in the ledger unless it was not done.
     pub(crate) async fn parting<T>(
         &self,
-        group: Thing,
+        group: Resource,
         member: String,
         call: impl Future<Output = Reply<T>>,
     ) -> Reply<T> {
@@ -347,9 +355,13 @@ impl Cx {
         reply
     }
 
-    /// Undoes a thing by a call, and strikes it out of the ledger if that is done.
-    pub(crate) async fn undoing<T>(&self, thing: Thing, call: impl Future<Output = Reply<T>>) -> Reply<T> {
-        let undoing = self.shared.ledger.undoing(&thing, self.session.node());
+    /// Undoes a resource by a call, and strikes it out of the ledger if that is done.
+    pub(crate) async fn undoing<T>(
+        &self,
+        resource: Resource,
+        call: impl Future<Output = Reply<T>>,
+    ) -> Reply<T> {
+        let undoing = self.shared.ledger.undoing(&resource, self.session.node());
         let reply = call.await;
         if matches!(reply.answer(), Answer::Ok(_)) {
             self.shared.ledger.undone(undoing);

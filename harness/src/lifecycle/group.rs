@@ -2,7 +2,7 @@ use csi_proto::{Call as _, v1};
 
 use crate::client::retry::PendingCall;
 use crate::lifecycle::cx::Cx;
-use crate::resources::thing::Thing;
+use crate::resources::resource::Resource;
 
 impl Cx {
     /// A CreateVolumeGroupSnapshot request for these volumes, with everything that is configured.
@@ -26,7 +26,7 @@ impl Cx {
     ) -> PendingCall<'_, v1::VolumeGroupSnapshot> {
         PendingCall::new(self, v1::CreateVolumeGroupSnapshotRequest::RPC, move || {
             let call = self.call(request.clone()).once();
-            let pending = Thing::GroupSnapshotNamed(Box::new(request.clone()));
+            let pending = Resource::GroupSnapshotNamed(Box::new(request.clone()));
             async move {
                 let reply = self.learning(pending, call, |response| {
                     let group = response.group_snapshot.as_ref()?;
@@ -34,7 +34,7 @@ impl Cx {
                     for member in &group.snapshots {
                         self.made(&member.snapshot_id);
                     }
-                    has_id.then(|| thing(delete_request(group)))
+                    has_id.then(|| resource(delete_request(group)))
                 });
                 reply
                     .await
@@ -50,7 +50,7 @@ impl Cx {
         group: &v1::VolumeGroupSnapshot,
     ) -> PendingCall<'_, v1::DeleteVolumeGroupSnapshotResponse> {
         let request = delete_request(group);
-        self.unmake(thing(request.clone()), request)
+        self.unmake(resource(request.clone()), request)
     }
 
     /// Sends DeleteSnapshot for one member of a group. If that may be done, the group is deleted without the member after
@@ -60,7 +60,7 @@ impl Cx {
         group: &v1::VolumeGroupSnapshot,
         snapshot_id: &str,
     ) -> PendingCall<'_, v1::DeleteSnapshotResponse> {
-        let of = thing(delete_request(group));
+        let of = resource(delete_request(group));
         let request = v1::DeleteSnapshotRequest { snapshot_id: snapshot_id.to_owned(), ..Default::default() };
         PendingCall::new(self, v1::DeleteSnapshotRequest::RPC, move || {
             let call = self.call(request.clone()).once();
@@ -69,8 +69,8 @@ impl Cx {
     }
 }
 
-fn thing(request: v1::DeleteVolumeGroupSnapshotRequest) -> Thing {
-    Thing::GroupSnapshot { request: Box::new(request), gone: Vec::new() }
+fn resource(request: v1::DeleteVolumeGroupSnapshotRequest) -> Resource {
+    Resource::GroupSnapshot { request: Box::new(request), gone: Vec::new() }
 }
 
 pub(super) fn delete_request(group: &v1::VolumeGroupSnapshot) -> v1::DeleteVolumeGroupSnapshotRequest {

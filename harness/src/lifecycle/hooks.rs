@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::config::{Config, command};
 use crate::lifecycle::cx::Cx;
-use crate::resources::thing::Thing;
+use crate::resources::resource::Resource;
 use crate::spec::verdict::Stop;
 
 /// What the commands of `health` get for the back end, where they get the id of a volume otherwise.
@@ -58,8 +58,8 @@ impl Cx {
     }
 }
 
-fn broken(hook: &str, what: &str) -> Thing {
-    Thing::Broken { hook: hook.to_owned(), what: what.to_owned() }
+fn broken(hook: &str, what: &str) -> Resource {
+    Resource::Broken { hook: hook.to_owned(), what: what.to_owned() }
 }
 
 /// Heals what a command of the user has broken, in this run or an earlier one.

@@ -1,4 +1,4 @@
-//! What a check has made and not yet undone. An entry is written before the call that makes the thing is sent, so
+//! What a check has made and not yet undone. An entry is written before the call that makes the resource is sent, so
 //! that it is undone whatever happens: failure, timeout, panic, Ctrl-C.
 
 use futures_util::future::BoxFuture;
@@ -13,7 +13,7 @@ use crate::config::Secret;
 use crate::driver::Driver;
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::resources::logbook::Logbook;
-use crate::resources::thing::{Stays, Thing};
+use crate::resources::resource::{Resource, Stays};
 
 /// The entries of one check.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ struct Inner {
     /// The scope around each scope. The first one is that of the whole check and has none.
     around: Vec<Scope>,
     /// Uses of volumes that calls without an answer may have made: such a call may reach the driver after what undoes it.
-    late: VecDeque<(Thing, usize)>,
+    late: VecDeque<(Resource, usize)>,
 }
 
 /// Uses of volumes that are kept in mind; more calls than that are not under way unheard.
@@ -46,12 +46,12 @@ pub(crate) const WHOLE: Scope = 0;
 #[derive(Debug)]
 struct Entry {
     key: String,
-    thing: Thing,
+    resource: Resource,
     node: usize,
     /// Those that it was made with.
     secrets: Option<Arc<Secret>>,
     scope: Scope,
-    /// Calls under way that may make the thing.
+    /// Calls under way that may make the resource.
     claims: usize,
     /// The number of the latest of them.
     latest: u64,
@@ -64,11 +64,11 @@ struct Entry {
     noted: Option<u64>,
 }
 
-/// What is said of a thing that nobody came to undo.
+/// What is said of a resource that nobody came to undo.
 const NOT_TRIED: &str = "the run ended before it was undone";
 
-/// A thing to undo: on which node, with which secrets, and whether it is there.
-type Undo = (Thing, usize, Option<Arc<Secret>>, Exists);
+/// A resource to undo: on which node, with which secrets, and whether it is there.
+type Undo = (Resource, usize, Option<Arc<Secret>>, Exists);
 
 impl Entry {
     /// Whether nobody knows that it is there.
@@ -77,7 +77,7 @@ impl Entry {
     }
 }
 
-/// What came of trying to undo each thing once.
+/// What came of trying to undo each resource once.
 #[derive(Debug, Default)]
 struct Round {
     /// The keys of what could not be undone, and why; nothing is said of what may not be there at all.
@@ -89,7 +89,7 @@ struct Round {
 /// Why nothing is undone any more.
 const GONE: &str = "the driver is not running";
 
-/// Whether the driver is gone, and nobody starts it while things are undone. Once the run has started it, it undoes them again.
+/// Whether the driver is gone, and nobody starts it while resources are undone. Once the run has started it, it undoes them again.
 pub(super) fn driver_is_gone(session: &Session) -> BoxFuture<'_, bool> {
     Box::pin(async move {
         let target = session.target();
@@ -106,23 +106,23 @@ impl Ledger {
         Ledger { logbook, inner: Mutex::new(Inner { around: vec![WHOLE], ..Inner::default() }) }
     }
 
-    /// Enters a thing before the call that makes it is sent. A thing that is in the ledger already keeps its first
+    /// Enters a resource before the call that makes it is sent. A resource that is in the ledger already keeps its first
     /// place, so that what was built on it is undone before it.
-    pub(crate) fn claim(&self, thing: Thing, session: &Session, scope: Scope) -> Claim<'_> {
+    pub(crate) fn claim(&self, resource: Resource, session: &Session, scope: Scope) -> Claim<'_> {
         let (node, secrets) = (session.node(), session.secrets());
-        let key = key(&thing, node);
+        let key = key(&resource, node);
         let mut inner = self.lock();
         inner.claimed += 1;
         let latest = inner.claimed;
         match inner.find(&key) {
             Some(entry) => (entry.claims, entry.latest) = (entry.claims + 1, latest),
             None => {
-                let noted = self.logbook.as_ref().map(|logbook| logbook.begun(&thing, node));
+                let noted = self.logbook.as_ref().map(|logbook| logbook.begun(&resource, node));
                 let exists = Exists::No;
                 let key = key.clone();
                 inner.entries.push(Entry {
                     key,
-                    thing,
+                    resource,
                     node,
                     secrets,
                     scope,
@@ -138,40 +138,40 @@ impl Ledger {
         Claim { ledger: self, key, exists: Exists::Perhaps }
     }
 
-    /// Enters a thing that is there.
-    pub(crate) fn write(&self, thing: Thing, session: &Session, scope: Scope) {
-        self.claim(thing, session, scope).end(Exists::Yes);
+    /// Enters a resource that is there.
+    pub(crate) fn write(&self, resource: Resource, session: &Session, scope: Scope) {
+        self.claim(resource, session, scope).end(Exists::Yes);
     }
 
-    /// Changes what is known of a thing, if it is in the ledger.
-    pub(crate) fn amend(&self, thing: &Thing, node: usize, amend: impl FnOnce(&mut Thing)) {
-        let key = key(thing, node);
+    /// Changes what is known of a resource, if it is in the ledger.
+    pub(crate) fn amend(&self, resource: &Resource, node: usize, amend: impl FnOnce(&mut Resource)) {
+        let key = key(resource, node);
         if let Some(entry) = self.lock().find(&key) {
-            amend(&mut entry.thing);
+            amend(&mut entry.resource);
             if let (Some(logbook), Some(noted)) = (&self.logbook, entry.noted) {
-                logbook.amended(noted, &entry.thing, node);
+                logbook.amended(noted, &entry.resource, node);
             }
         }
     }
 
-    /// Strikes a thing out: it is gone. A call under way may make it anew.
-    pub(crate) fn settle(&self, thing: &Thing, node: usize) {
+    /// Strikes a resource out: it is gone. A call under way may make it anew.
+    pub(crate) fn settle(&self, resource: &Resource, node: usize) {
         let mut inner = self.lock();
-        let key = key(thing, node);
+        let key = key(resource, node);
         if let Some(entry) = inner.find(&key) {
             entry.exists = Exists::No;
         }
         self.sweep(&mut inner, &key);
     }
 
-    /// Notes that a call to undo a thing is about to be sent.
-    pub(crate) fn undoing(&self, thing: &Thing, node: usize) -> Undoing {
-        let key = key(thing, node);
+    /// Notes that a call to undo a resource is about to be sent.
+    pub(crate) fn undoing(&self, resource: &Resource, node: usize) -> Undoing {
+        let key = key(resource, node);
         let latest = self.lock().find(&key).filter(|entry| entry.claims == 0).map(|entry| entry.latest);
         Undoing { key, latest }
     }
 
-    /// Strikes a thing out after it was undone, unless a call to make it was under way at the same time: nobody knows
+    /// Strikes a resource out after it was undone, unless a call to make it was under way at the same time: nobody knows
     /// which of the two came first.
     pub(crate) fn undone(&self, Undoing { key, latest }: Undoing) {
         let mut inner = self.lock();
@@ -202,32 +202,32 @@ impl Ledger {
         }
     }
 
-    /// Tries to undo each thing in a scope once.
+    /// Tries to undo each resource in a scope once.
     fn undo_once<'a>(&'a self, session: &'a Session, scope: Scope) -> BoxFuture<'a, Round> {
         Box::pin(async move {
             let mut round = Round::default();
             let mut is_gone = session.target().driver().is_some_and(Driver::has_ended);
-            while let Some((thing, node, secrets, exists)) = self.youngest(scope, &round.left) {
+            while let Some((resource, node, secrets, exists)) = self.youngest(scope, &round.left) {
                 let session_of_thing = session.at_node(node).with_secrets(secrets);
-                let mut undone = match is_gone && thing.takes_a_call() {
+                let mut undone = match is_gone && resource.takes_a_call() {
                     // Each call would be made again for as long as a driver may need to come back.
                     true => Err(Stays { why: GONE.to_owned(), in_doubt: exists != Exists::Yes }),
-                    false => thing.undo(&session_of_thing, exists).await,
+                    false => resource.undo(&session_of_thing, exists).await,
                 };
-                if undone.is_err() && !is_gone && thing.takes_a_call() {
+                if undone.is_err() && !is_gone && resource.takes_a_call() {
                     is_gone = driver_is_gone(session).await;
                 }
-                if undone.is_err() && !is_gone && self.undo_late(session, &thing).await {
-                    undone = thing.undo(&session_of_thing, exists).await;
+                if undone.is_err() && !is_gone && self.undo_late(session, &resource).await {
+                    undone = resource.undo(&session_of_thing, exists).await;
                 }
                 match undone {
                     Ok(()) => {
-                        self.settle(&thing, node);
+                        self.settle(&resource, node);
                         round.is_progress |= !round.left.is_empty();
                     }
                     Err(stays) => {
-                        let why = (!stays.in_doubt).then(|| format!("{thing}: {}", stays.why));
-                        let key = key(&thing, node);
+                        let why = (!stays.in_doubt).then(|| format!("{resource}: {}", stays.why));
+                        let key = key(&resource, node);
                         if let Some(entry) = self.lock().find(&key) {
                             entry.stays = Some(stays);
                         }
@@ -239,13 +239,13 @@ impl Ledger {
         })
     }
 
-    /// Undoes once more what uses a thing that cannot be undone, if calls without an answer may have made it. Returns whether
+    /// Undoes once more what uses a resource that cannot be undone, if calls without an answer may have made it. Returns whether
     /// there was anything.
-    async fn undo_late(&self, session: &Session, thing: &Thing) -> bool {
-        let late: Vec<(Thing, usize)> =
-            self.lock().late.iter().filter(|(late, _)| late.uses(thing)).cloned().collect();
+    async fn undo_late(&self, session: &Session, resource: &Resource) -> bool {
+        let late: Vec<(Resource, usize)> =
+            self.lock().late.iter().filter(|(late, _)| late.uses(resource)).cloned().collect();
         for (late, node) in &late {
-            // If it is not there, so much the better; if it stays, the thing that it uses tells of it.
+            // If it is not there, so much the better; if it stays, the resource that it uses tells of it.
             let _ = late.undo(&session.at_node(*node), Exists::Perhaps).await;
         }
         !late.is_empty()
@@ -257,7 +257,7 @@ impl Ledger {
         for at in 0..inner.entries.len() {
             let is_within = inner.is_within(inner.entries[at].scope, scope);
             let entry = &mut inner.entries[at];
-            if is_within && entry.exists == Exists::Perhaps && entry.thing.request().is_some() {
+            if is_within && entry.exists == Exists::Perhaps && entry.resource.request().is_some() {
                 entry.is_given_up = true;
                 let why = "the call that may have made it got no answer, and was not made again".to_owned();
                 entry.stays = Some(Stays { why, in_doubt: true });
@@ -272,7 +272,7 @@ impl Ledger {
             .entries
             .iter()
             .filter(|entry| !entry.is_in_doubt())
-            .map(|entry| entry.thing.to_string())
+            .map(|entry| entry.resource.to_string())
             .collect()
     }
 
@@ -280,8 +280,8 @@ impl Ledger {
     pub(crate) fn left_behind(&self, check: &str) -> Vec<LeftBehind> {
         let is_kept = self.logbook.as_ref().is_some_and(|logbook| logbook.outlives_the_run());
         let told = |entry: &Entry| LeftBehind {
-            what: entry.thing.to_string(),
-            id: entry.thing.id(),
+            what: entry.resource.to_string(),
+            id: entry.resource.id(),
             why: entry.stays.as_ref().map_or_else(|| NOT_TRIED.to_owned(), |stays| stays.why.clone()),
             in_doubt: entry.is_in_doubt(),
             check: Some(check.to_owned()),
@@ -290,7 +290,7 @@ impl Ledger {
         self.lock().entries.iter().map(told).collect()
     }
 
-    /// The youngest thing in a scope that may be there, but for those that could not be undone.
+    /// The youngest resource in a scope that may be there, but for those that could not be undone.
     fn youngest(&self, scope: Scope, left: &[(String, Option<String>)]) -> Option<Undo> {
         let inner = self.lock();
         let of_scope = |entry: &&Entry| {
@@ -303,14 +303,14 @@ impl Ledger {
         // A volume made anew under an old id may be younger than what it is attached to, or staged once more after it was
         // published.
         while let Some(user) =
-            inner.entries.iter().rev().find(|user| of_scope(user) && user.thing.uses(&entry.thing))
+            inner.entries.iter().rev().find(|user| of_scope(user) && user.resource.uses(&entry.resource))
         {
             entry = user;
         }
-        Some((entry.thing.clone(), entry.node, entry.secrets.clone(), entry.exists))
+        Some((entry.resource.clone(), entry.node, entry.secrets.clone(), entry.exists))
     }
 
-    /// Removes the entry if nobody says that the thing is there, or may come to be.
+    /// Removes the entry if nobody says that the resource is there, or may come to be.
     fn sweep(&self, inner: &mut Inner, key: &str) {
         let is_gone = |entry: &Entry| entry.claims == 0 && entry.exists == Exists::No;
         let Some(place) = inner.entries.iter().position(|entry| is_gone(entry) && entry.key == key) else {
@@ -327,13 +327,13 @@ impl Ledger {
     }
 }
 
-/// What tells a thing from others: those of one node may look like those of another.
-fn key(thing: &Thing, node: usize) -> String {
-    match thing.request() {
-        _ if thing.is_on_node() && node > 0 => format!("{thing} on node {node}"),
+/// What tells a resource from others: those of one node may look like those of another.
+fn key(resource: &Resource, node: usize) -> String {
+    match resource.request() {
+        _ if resource.is_on_node() && node > 0 => format!("{resource} on node {node}"),
         // Of two requests under one name only one can be answered for what there is.
-        Some(request) => format!("{thing} {request:?}"),
-        None => thing.to_string(),
+        Some(request) => format!("{resource} {request:?}"),
+        None => resource.to_string(),
     }
 }
 
@@ -353,14 +353,14 @@ impl Inner {
     }
 }
 
-/// A call under way that undoes a thing, with the latest call that may have made it before.
+/// A call under way that undoes a resource, with the latest call that may have made it before.
 #[derive(Debug)]
 pub(crate) struct Undoing {
     key: String,
     latest: Option<u64>,
 }
 
-/// A call under way that may make a thing. Dropped without an end, it may have made it.
+/// A call under way that may make a resource. Dropped without an end, it may have made it.
 #[derive(Debug)]
 pub(crate) struct Claim<'a> {
     ledger: &'a Ledger,
@@ -387,8 +387,8 @@ impl Drop for Claim<'_> {
                 logbook.made(noted);
             }
             entry.exists = entry.exists.max(self.exists);
-            if self.exists == Exists::Perhaps && entry.thing.is_use() {
-                let late = (entry.thing.clone(), entry.node);
+            if self.exists == Exists::Perhaps && entry.resource.is_use() {
+                let late = (entry.resource.clone(), entry.node);
                 inner.late.truncate(LATE_MAX - 1);
                 inner.late.push_front(late);
             }

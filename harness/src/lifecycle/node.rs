@@ -14,7 +14,7 @@ use crate::lifecycle::cx::Cx;
 use crate::protocol::capability::Capability;
 use crate::resources::mounts;
 use crate::resources::paths::{Layout, PathKind, PathParts};
-use crate::resources::thing::Thing;
+use crate::resources::resource::Resource;
 use crate::resources::workload;
 use crate::spec::verdict::Stop;
 
@@ -188,15 +188,15 @@ impl Cx {
         request: v1::ControllerPublishVolumeRequest,
     ) -> PendingCall<'_, v1::ControllerPublishVolumeResponse> {
         let (volume_id, node_id) = (request.volume_id.clone(), request.node_id.clone());
-        let thing = Thing::Attachment { volume_id, node_id };
+        let resource = Resource::Attachment { volume_id, node_id };
         PendingCall::new(self, v1::ControllerPublishVolumeRequest::RPC, move || {
-            let (thing, request) = (thing.clone(), request.clone());
+            let (resource, request) = (resource.clone(), request.clone());
             if request.readonly {
                 self.target().read_back.attached_readonly(&request.volume_id);
             }
             async move {
                 self.enter_node().await;
-                self.making(thing, self.call(request).once()).await
+                self.making(resource, self.call(request).once()).await
             }
         })
     }
@@ -213,7 +213,7 @@ impl Cx {
             node_id: node_id.clone(),
             ..Default::default()
         };
-        self.unmake(Thing::Attachment { volume_id, node_id }, request)
+        self.unmake(Resource::Attachment { volume_id, node_id }, request)
     }
 
     /// A NodeStageVolume request for a path from [`Cx::staging_path`].
@@ -235,7 +235,7 @@ impl Cx {
     ) -> PendingCall<'_, v1::NodeStageVolumeResponse> {
         let (volume_id, path) = (request.volume_id.clone(), request.staging_target_path.clone());
         self.paths().renew_staging(Path::new(&path));
-        self.make(Thing::Staging { volume_id, path }, request)
+        self.make(Resource::Staging { volume_id, path }, request)
     }
 
     /// Sends NodeUnstageVolume.
@@ -247,7 +247,7 @@ impl Cx {
         let (volume_id, path) = (volume_id.to_owned(), path.to_owned());
         let request =
             v1::NodeUnstageVolumeRequest { volume_id: volume_id.clone(), staging_target_path: path.clone() };
-        self.taking_away(Thing::Staging { volume_id: volume_id.clone(), path }, volume_id, request)
+        self.taking_away(Resource::Staging { volume_id: volume_id.clone(), path }, volume_id, request)
     }
 
     /// A NodePublishVolume request for a path from [`Cx::target_path`].
@@ -270,21 +270,21 @@ impl Cx {
         request: v1::NodePublishVolumeRequest,
     ) -> PendingCall<'_, v1::NodePublishVolumeResponse> {
         let (volume_id, path) = (request.volume_id.clone(), request.target_path.clone());
-        let thing = Thing::Publication { volume_id, path };
+        let resource = Resource::Publication { volume_id, path };
         PendingCall::new(self, v1::NodePublishVolumeRequest::RPC, move || {
-            self.read_back(thing.clone(), request.clone())
+            self.read_back(resource.clone(), request.clone())
         })
     }
 
     /// Publishes a volume, and looks whether it is published as it was asked for, where the tests see that.
     async fn read_back(
         &self,
-        thing: Thing,
+        resource: Resource,
         request: v1::NodePublishVolumeRequest,
     ) -> Reply<v1::NodePublishVolumeResponse> {
         let target = self.target();
         let under_way = target.read_back.begin(self.node(), &request.volume_id);
-        let reply = self.making(thing, self.call(request.clone()).once()).await;
+        let reply = self.making(resource, self.call(request.clone()).once()).await;
         if matches!(reply.answer(), Answer::Ok(_)) && target.node(self.node()).sees_files().await {
             target.read_back.published(&under_way, &request, self.label());
         }
@@ -295,17 +295,22 @@ impl Cx {
     }
 
     /// A call that takes a volume from a place on this node.
-    fn taking_away<Q>(&self, thing: Thing, volume_id: String, request: Q) -> PendingCall<'_, Q::Response>
+    fn taking_away<Q>(
+        &self,
+        resource: Resource,
+        volume_id: String,
+        request: Q,
+    ) -> PendingCall<'_, Q::Response>
     where
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
         PendingCall::new(self, Q::RPC, move || {
-            let (thing, request, volume_id) = (thing.clone(), request.clone(), volume_id.clone());
+            let (resource, request, volume_id) = (resource.clone(), request.clone(), volume_id.clone());
             async move {
                 let under_way = self.target().read_back.begin(self.node(), &volume_id);
-                let reply = self.undoing(thing.clone(), self.call(request).once()).await;
-                if let (Thing::Publication { path, .. }, Answer::Ok(_)) = (&thing, reply.answer()) {
+                let reply = self.undoing(resource.clone(), self.call(request).once()).await;
+                if let (Resource::Publication { path, .. }, Answer::Ok(_)) = (&resource, reply.answer()) {
                     self.target().read_back.unpublished(self.node(), path);
                 }
                 if !matches!(reply.answer(), Answer::Unknown(_)) {
@@ -325,7 +330,7 @@ impl Cx {
         let (volume_id, path) = (volume_id.to_owned(), path.to_owned());
         let request =
             v1::NodeUnpublishVolumeRequest { volume_id: volume_id.clone(), target_path: path.clone() };
-        self.taking_away(Thing::Publication { volume_id: volume_id.clone(), path }, volume_id, request)
+        self.taking_away(Resource::Publication { volume_id: volume_id.clone(), path }, volume_id, request)
     }
 
     /// A volume attached to this node, as far as the driver attaches. Waits for room on a node that other checks have
@@ -423,7 +428,7 @@ impl Cx {
         Box::pin(async move {
             let path = self.paths().make_staging(&place).await.map_err(Stop::Broken)?;
             self.made(&path.to_string_lossy());
-            self.owns(Thing::StagingDirectory(path.clone()));
+            self.owns(Resource::StagingDirectory(path.clone()));
             text(path)
         })
     }
@@ -477,7 +482,7 @@ impl Cx {
     /// # Errors
     /// Broken if it cannot be written.
     pub async fn write_file(&self, path: &Path, text: &str) -> Result<(), Stop> {
-        self.owns(Thing::File(path.to_owned()));
+        self.owns(Resource::File(path.to_owned()));
         let written = tokio::fs::write(path, text).await;
         written.map_err(|error| Stop::broken(format!("failed to write {}: {error}", path.display())))
     }
@@ -497,7 +502,7 @@ impl Cx {
         Box::pin(async move {
             let path = self.paths().make_target(&place).await.map_err(Stop::Broken)?;
             self.made(&path.to_string_lossy());
-            self.owns(Thing::TargetDirectories(path.clone()));
+            self.owns(Resource::TargetDirectories(path.clone()));
             text(path)
         })
     }

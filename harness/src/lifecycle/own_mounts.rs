@@ -8,7 +8,7 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use crate::lifecycle::cx::Cx;
 use crate::resources::mounts;
-use crate::resources::thing::Thing;
+use crate::resources::resource::Resource;
 
 /// What such a file system has in the mount table as its source, with something behind it.
 pub const SOURCE: &str = "csi-sanity-";
@@ -16,12 +16,12 @@ pub const SOURCE: &str = "csi-sanity-";
 impl Cx {
     /// Notes that a file system of the tests is about to be mounted over a directory.
     pub fn will_mount(&self, directory: &Path) {
-        self.may_own(Thing::Mount(directory.to_owned()));
+        self.may_own(Resource::Mount(directory.to_owned()));
     }
 
     /// Notes that it is there no more.
     pub fn has_unmounted(&self, directory: &Path) {
-        self.disowns(&Thing::Mount(directory.to_owned()));
+        self.disowns(&Resource::Mount(directory.to_owned()));
     }
 }
 

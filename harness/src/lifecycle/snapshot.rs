@@ -3,7 +3,7 @@ use csi_proto::{Call as _, v1};
 use crate::client::patience::Settles;
 use crate::client::retry::PendingCall;
 use crate::lifecycle::cx::Cx;
-use crate::resources::thing::Thing;
+use crate::resources::resource::Resource;
 use crate::spec::verdict::Stop;
 
 impl Cx {
@@ -21,11 +21,11 @@ impl Cx {
     pub fn create_snapshot(&self, request: v1::CreateSnapshotRequest) -> PendingCall<'_, v1::Snapshot> {
         PendingCall::new(self, v1::CreateSnapshotRequest::RPC, move || {
             let call = self.call(request.clone()).once();
-            let pending = Thing::SnapshotNamed(Box::new(request.clone()));
+            let pending = Resource::SnapshotNamed(Box::new(request.clone()));
             async move {
                 let reply = self.learning(pending, call, |response| {
                     let id = &response.snapshot.as_ref()?.snapshot_id;
-                    self.made(id).then(|| Thing::Snapshot(id.clone()))
+                    self.made(id).then(|| Resource::Snapshot(id.clone()))
                 });
                 reply
                     .await
@@ -63,7 +63,7 @@ impl Cx {
     /// Sends DeleteSnapshot.
     pub fn delete_snapshot(&self, id: &str) -> PendingCall<'_, v1::DeleteSnapshotResponse> {
         let request = v1::DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() };
-        self.unmake(Thing::Snapshot(id.to_owned()), request)
+        self.unmake(Resource::Snapshot(id.to_owned()), request)
     }
 
     /// The id of a snapshot that existed until just now: well-formed, and unknown to the driver.

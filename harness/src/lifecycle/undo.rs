@@ -1,4 +1,4 @@
-//! How each thing is undone that a check can make: as an orchestrator would, which asks again while a driver is busy.
+//! How each resource is undone that a check can make: as an orchestrator would, which asks again while a driver is busy.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -14,31 +14,31 @@ use crate::client::patience::{Pauses, Settles};
 use crate::client::session::Session;
 use crate::protocol::effect::{self, Effect};
 use crate::resources::mounts;
-use crate::resources::thing::{Stays, Thing};
+use crate::resources::resource::{Resource, Stays};
 use crate::text::shorten::named;
 
 /// Times that a call to undo something is made.
 const TRIES_MAX: u32 = 6;
 /// The same where the driver fails, and does not say "not now".
 const FAILED_TRIES_MAX: u32 = 5;
-/// Times that a driver has to fail alike in making a thing before it is believed that there is none.
+/// Times that a driver has to fail alike in making a resource before it is believed that there is none.
 const FAILURES_BELIEVED: u32 = 2;
 
-impl Thing {
+impl Resource {
     /// Undoes it; the error says what stands in the way.
     pub(crate) async fn undo(&self, session: &Session, exists: Exists) -> Result<(), Stays> {
         match self {
-            Thing::VolumeNamed(request) => {
+            Resource::VolumeNamed(request) => {
                 let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
                 let id = made.volume.unwrap_or_default().volume_id;
                 Ok(insist(session, delete_volume(&id), Exists::Yes).await?)
             }
-            Thing::SnapshotNamed(request) => {
+            Resource::SnapshotNamed(request) => {
                 let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
                 let id = made.snapshot.unwrap_or_default().snapshot_id;
                 Ok(insist(session, delete_snapshot(&id), Exists::Yes).await?)
             }
-            Thing::GroupSnapshotNamed(request) => {
+            Resource::GroupSnapshotNamed(request) => {
                 let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
                 let request = group::delete_request(&made.group_snapshot.unwrap_or_default());
                 Ok(insist(session, request, Exists::Yes).await?)
@@ -47,13 +47,13 @@ impl Thing {
         }
     }
 
-    /// The same for a thing of which everything is known that undoes it.
+    /// The same for a resource of which everything is known that undoes it.
     async fn undo_known(&self, session: &Session, exists: Exists) -> Result<(), String> {
         match self {
-            Thing::VolumeNamed(_) | Thing::SnapshotNamed(_) | Thing::GroupSnapshotNamed(_) => Ok(()),
-            Thing::Volume(id) => insist(session, delete_volume(id), exists).await,
-            Thing::Snapshot(id) => insist(session, delete_snapshot(id), exists).await,
-            Thing::GroupSnapshot { request, gone } => {
+            Resource::VolumeNamed(_) | Resource::SnapshotNamed(_) | Resource::GroupSnapshotNamed(_) => Ok(()),
+            Resource::Volume(id) => insist(session, delete_volume(id), exists).await,
+            Resource::Snapshot(id) => insist(session, delete_snapshot(id), exists).await,
+            Resource::GroupSnapshot { request, gone } => {
                 let deleted = insist(session, (**request).clone(), exists).await;
                 if deleted.is_ok() || gone.is_empty() {
                     return deleted;
@@ -62,7 +62,7 @@ impl Thing {
                 request.snapshot_ids.extend(gone.iter().cloned());
                 insist(session, request, exists).await
             }
-            Thing::Attachment { volume_id, node_id } => {
+            Resource::Attachment { volume_id, node_id } => {
                 let request = v1::ControllerUnpublishVolumeRequest {
                     volume_id: volume_id.clone(),
                     node_id: node_id.clone(),
@@ -70,26 +70,26 @@ impl Thing {
                 };
                 insist(session, request, exists).await
             }
-            Thing::Staging { volume_id, path } => {
+            Resource::Staging { volume_id, path } => {
                 let (volume_id, staging_target_path) = (volume_id.clone(), path.clone());
                 let request = v1::NodeUnstageVolumeRequest { volume_id, staging_target_path };
                 unstacked(session, path, || insist(session, request.clone(), exists)).await
             }
-            Thing::Publication { volume_id, path } => {
+            Resource::Publication { volume_id, path } => {
                 let (volume_id, target_path) = (volume_id.clone(), path.clone());
                 let request = v1::NodeUnpublishVolumeRequest { volume_id, target_path };
                 unstacked(session, path, || insist(session, request.clone(), exists)).await
             }
-            Thing::StagingDirectory(path) => session.paths().remove_staging(path).await,
-            Thing::TargetDirectories(path) => session.paths().remove_target(path).await,
-            Thing::File(path) => match tokio::fs::remove_file(path).await {
+            Resource::StagingDirectory(path) => session.paths().remove_staging(path).await,
+            Resource::TargetDirectories(path) => session.paths().remove_target(path).await,
+            Resource::File(path) => match tokio::fs::remove_file(path).await {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
                     Err(format!("failed to remove {}: {error}", path.display()))
                 }
                 _ => Ok(()),
             },
-            Thing::Mount(path) => own_mounts::take_away(path).map_err(|error| error.to_string()),
-            Thing::Broken { hook, what } => hooks::heal(session.config(), hook, what).await,
+            Resource::Mount(path) => own_mounts::take_away(path).map_err(|error| error.to_string()),
+            Resource::Broken { hook, what } => hooks::heal(session.config(), hook, what).await,
         }
     }
 }
@@ -141,7 +141,7 @@ where
     }
 }
 
-/// Sends a request to make a thing again, since that is the way to learn what it has made: `None` if that is nothing.
+/// Sends a request to make a resource again, since that is the way to learn what it has made: `None` if that is nothing.
 async fn ask_for<Q>(session: &Session, request: Q) -> Result<Option<Q::Response>, Stays>
 where
     Q: UnaryCall + Send + Sync,
@@ -154,7 +154,7 @@ where
                 session.patience().was_made_again(Q::RPC, true);
                 return Ok(tries.done(Ok(Some(response)))?);
             }
-            // Something has the name, and nobody else makes things under names of this run.
+            // Something has the name, and nobody else makes resources under names of this run.
             Answer::Refused(refused @ Refused { code: Code::AlreadyExists, .. }) => {
                 let why = format!("{}, made again to learn the id, answered {refused}", Q::RPC);
                 return Err(Stays { why, in_doubt: true });

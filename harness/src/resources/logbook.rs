@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::Config;
 use crate::driver::{ChildProcess, Notebook};
-use crate::resources::thing::Thing;
+use crate::resources::resource::Resource;
 
 const PREFIX: &str = "csi-sanity-run-";
 const SUFFIX: &str = ".jsonl";
@@ -35,9 +35,9 @@ pub(crate) struct Logbook {
 #[derive(Debug)]
 struct Open {
     file: File,
-    /// Things made and not yet undone.
-    things: usize,
-    /// Things noted so far.
+    /// Resources made and not yet undone.
+    resources: usize,
+    /// Resources noted so far.
     noted: u64,
 }
 
@@ -69,11 +69,17 @@ impl RunOf {
 enum News {
     /// The first one.
     Run(RunOf),
-    /// A call is about to be sent that may make the thing; or something else is known of it.
-    Begun { number: u64, thing: Thing, node: usize },
-    /// The thing is there.
+    /// A call is about to be sent that may make the resource; or something else is known of it.
+    Begun {
+        number: u64,
+        /// Named `thing` in the files of runs before this version.
+        #[serde(alias = "thing")]
+        resource: Resource,
+        node: usize,
+    },
+    /// The resource is there.
     Made(u64),
-    /// The thing is not there any more, or was never made.
+    /// The resource is not there any more, or was never made.
     Gone(u64),
     /// A directory was made.
     Directory(PathBuf),
@@ -88,36 +94,37 @@ impl Logbook {
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
         let (file, path) = file.keep().map_err(|kept| kept.error)?;
         let driver_ends_too = run.driver_ends_too;
-        let logbook = Logbook { path, driver_ends_too, open: Mutex::new(Open { file, things: 0, noted: 0 }) };
+        let logbook =
+            Logbook { path, driver_ends_too, open: Mutex::new(Open { file, resources: 0, noted: 0 }) };
         logbook.write(&News::Run(run));
         Ok(logbook)
     }
 
-    /// Notes a thing before the call that may make it. Returns the number under which it is known.
-    pub(crate) fn begun(&self, thing: &Thing, node: usize) -> u64 {
+    /// Notes a resource before the call that may make it. Returns the number under which it is known.
+    pub(crate) fn begun(&self, resource: &Resource, node: usize) -> u64 {
         let number = {
             let mut open = self.lock();
-            open.things += 1;
+            open.resources += 1;
             open.noted += 1;
             open.noted
         };
-        self.amended(number, thing, node);
+        self.amended(number, resource, node);
         number
     }
 
-    /// Notes that something else is known of a thing.
-    pub(crate) fn amended(&self, number: u64, thing: &Thing, node: usize) {
-        self.write(&News::Begun { number, thing: thing.clone(), node });
+    /// Notes that something else is known of a resource.
+    pub(crate) fn amended(&self, number: u64, resource: &Resource, node: usize) {
+        self.write(&News::Begun { number, resource: resource.clone(), node });
     }
 
-    /// Notes that a thing is there.
+    /// Notes that a resource is there.
     pub(crate) fn made(&self, number: u64) {
         self.write(&News::Made(number));
     }
 
-    /// Notes that a thing is gone.
+    /// Notes that a resource is gone.
     pub(crate) fn gone(&self, number: u64) {
-        self.lock().things -= 1;
+        self.lock().resources -= 1;
         self.write(&News::Gone(number));
     }
 
@@ -150,7 +157,7 @@ impl Notebook for Logbook {
 
 impl Drop for Logbook {
     fn drop(&mut self) {
-        if self.driver_ends_too || self.lock().things == 0 {
+        if self.driver_ends_too || self.lock().resources == 0 {
             // There is nothing that anybody could undo.
             let _ = std::fs::remove_file(&self.path);
         }
@@ -163,8 +170,8 @@ pub struct Remains {
     /// Whose they are.
     pub run: RunOf,
     pub(crate) path: PathBuf,
-    /// The things in the order in which they were made, each with its node and whether it is known to be there.
-    pub(crate) things: Vec<(Thing, usize, bool)>,
+    /// The resources in the order in which they were made, each with its node and whether it is known to be there.
+    pub(crate) resources: Vec<(Resource, usize, bool)>,
     pub(crate) directories: Vec<PathBuf>,
     pub(crate) drivers: Vec<ChildProcess>,
     /// Keeps others from undoing the same.
@@ -225,7 +232,7 @@ fn read(path: &Path) -> Result<Option<Remains>, String> {
 
 fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
     let mut run = None;
-    let mut things: BTreeMap<u64, (Thing, usize, bool)> = BTreeMap::new();
+    let mut resources: BTreeMap<u64, (Resource, usize, bool)> = BTreeMap::new();
     let (mut directories, mut drivers) = (Vec::new(), Vec::new());
     // A last line without its end was cut off by the kill.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -233,25 +240,25 @@ fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
         let news = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
         match news {
             News::Run(told) => run = Some(told),
-            News::Begun { number, thing, node } => {
-                let is_known = things.get(&number).is_some_and(|(.., is_known)| *is_known);
-                things.insert(number, (thing, node, is_known));
+            News::Begun { number, resource, node } => {
+                let is_known = resources.get(&number).is_some_and(|(.., is_known)| *is_known);
+                resources.insert(number, (resource, node, is_known));
             }
             News::Made(number) => {
-                if let Some((.., is_known)) = things.get_mut(&number) {
+                if let Some((.., is_known)) = resources.get_mut(&number) {
                     *is_known = true;
                 }
             }
             News::Gone(number) => {
-                things.remove(&number);
+                resources.remove(&number);
             }
             News::Directory(path) => directories.push(path),
             News::Driver(process) => drivers.push(process),
         }
     }
     let run = run.ok_or("its first line is missing")?;
-    let things = things.into_values().collect();
-    Ok(Remains { run, path: path.to_owned(), things, directories, drivers, _file: file })
+    let resources = resources.into_values().collect();
+    Ok(Remains { run, path: path.to_owned(), resources, directories, drivers, _file: file })
 }
 
 /// Removes the files in which the driver that is built in has told what it has, where the directory is its own.
@@ -269,8 +276,8 @@ fn remove_what_it_told(directory: &Path) {
 
 impl Remains {
     /// What there is to undo, in words.
-    pub fn things(&self) -> Vec<String> {
-        self.things.iter().map(|(thing, ..)| thing.to_string()).collect()
+    pub fn resources(&self) -> Vec<String> {
+        self.resources.iter().map(|(resource, ..)| resource.to_string()).collect()
     }
 
     /// Kills what still runs of a driver that the run had started.

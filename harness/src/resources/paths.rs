@@ -21,7 +21,7 @@ use crate::config::{Config, PathCommands, PathLayout};
 use crate::driver::Notebook;
 use crate::resources::logbook::Logbook;
 use crate::resources::mounts;
-use crate::resources::thing::Thing;
+use crate::resources::resource::Resource;
 pub(crate) use layout::{Layout, PathParts};
 
 /// Time limit of a path command, where the user sets none.
@@ -172,10 +172,10 @@ impl Paths {
     }
 
     /// Takes over what a command has made for an earlier run: all that is known of that is the lowest directory.
-    pub(crate) fn adopt(&self, thing: &Thing) {
-        let lowest = match thing {
-            Thing::StagingDirectory(path) => Some((path, path.as_path())),
-            Thing::TargetDirectories(target) => target.parent().map(|parent| (target, parent)),
+    pub(crate) fn adopt(&self, resource: &Resource) {
+        let lowest = match resource {
+            Resource::StagingDirectory(path) => Some((path, path.as_path())),
+            Resource::TargetDirectories(target) => target.parent().map(|parent| (target, parent)),
             _ => None,
         };
         if let Some((path, lowest)) = lowest.filter(|_| self.commands.any()) {

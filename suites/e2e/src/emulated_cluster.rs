@@ -49,7 +49,7 @@ use std::time::Duration;
 use csi_driver_definitions::Objects as Installed;
 use csi_harness::config::PathLayout;
 use csi_harness::prelude::{Capability, Cx, PathKind, Stop, Violation};
-use csi_harness::resources::removal::Remove;
+use csi_harness::resources::cleanup::Cleanup;
 use csi_proto::lock::Mutex;
 use csi_proto::{Service, v1};
 use futures_util::future::BoxFuture;
@@ -211,7 +211,7 @@ struct Components {
 }
 
 #[async_trait]
-impl Remove for Components {
+impl Cleanup for Components {
     fn name(&self) -> String {
         "what kubelet and the sidecars do".to_owned()
     }

@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use csi_harness::prelude::{Capability, Stop, Violation};
-use csi_harness::resources::removal::Remove;
+use csi_harness::resources::cleanup::Cleanup;
 use csi_proto::lock::Mutex;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
@@ -338,7 +338,7 @@ fn rest(content: &Value) -> Option<String> {
 }
 
 #[async_trait]
-impl Remove for KubeCluster {
+impl Cleanup for KubeCluster {
     fn name(&self) -> String {
         format!("namespace {}", self.names.namespace)
     }

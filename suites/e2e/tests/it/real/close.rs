@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use csi_harness::prelude::Stop;
-use csi_harness::resources::removal::Remove as _;
+use csi_harness::resources::cleanup::Cleanup as _;
 use csi_suite_e2e::cluster::{
     Cluster as _, Container, PersistentVolume, PodSpec, PvcSpec, ReclaimPolicy, SnapshotClass,
     SnapshotOrigin, SnapshotSpec, StorageClass,

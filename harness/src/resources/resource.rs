@@ -12,7 +12,7 @@ use crate::text::shorten::named;
 /// Something to be undone. Its text names it, and two of one text are the same.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Thing {
+pub(crate) enum Resource {
     Volume(String),
     /// A volume whose id nobody knows yet.
     VolumeNamed(#[serde(with = "encoded")] Box<v1::CreateVolumeRequest>),
@@ -53,7 +53,7 @@ pub(crate) enum Thing {
     Mount(PathBuf),
 }
 
-/// Why a thing is not undone.
+/// Why a resource is not undone.
 #[derive(Clone, Debug)]
 pub(crate) struct Stays {
     pub(crate) why: String,
@@ -99,45 +99,45 @@ mod encoded {
     }
 }
 
-impl fmt::Display for Thing {
+impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Thing::Volume(id) => write!(f, "volume {}", named(id)),
-            Thing::VolumeNamed(request) => write!(f, "volume named {:?}", request.name),
-            Thing::Snapshot(id) => write!(f, "snapshot {}", named(id)),
-            Thing::SnapshotNamed(request) => write!(f, "snapshot named {:?}", request.name),
-            Thing::GroupSnapshot { request, .. } => {
+            Resource::Volume(id) => write!(f, "volume {}", named(id)),
+            Resource::VolumeNamed(request) => write!(f, "volume named {:?}", request.name),
+            Resource::Snapshot(id) => write!(f, "snapshot {}", named(id)),
+            Resource::SnapshotNamed(request) => write!(f, "snapshot named {:?}", request.name),
+            Resource::GroupSnapshot { request, .. } => {
                 write!(f, "group snapshot {}", named(&request.group_snapshot_id))
             }
-            Thing::GroupSnapshotNamed(request) => write!(f, "group snapshot named {:?}", request.name),
-            Thing::Attachment { volume_id, node_id } => {
+            Resource::GroupSnapshotNamed(request) => write!(f, "group snapshot named {:?}", request.name),
+            Resource::Attachment { volume_id, node_id } => {
                 write!(f, "attachment of volume {} to node {}", named(volume_id), named(node_id))
             }
-            Thing::Staging { volume_id, path } => {
+            Resource::Staging { volume_id, path } => {
                 write!(f, "volume {} staged at {}", named(volume_id), named(path))
             }
-            Thing::Publication { volume_id, path } => {
+            Resource::Publication { volume_id, path } => {
                 write!(f, "volume {} published at {}", named(volume_id), named(path))
             }
-            Thing::StagingDirectory(path) => write!(f, "directory {}", named(&path.to_string_lossy())),
-            Thing::TargetDirectories(path) => {
+            Resource::StagingDirectory(path) => write!(f, "directory {}", named(&path.to_string_lossy())),
+            Resource::TargetDirectories(path) => {
                 write!(f, "directories above {}", named(&path.to_string_lossy()))
             }
-            Thing::File(path) => write!(f, "file {}", named(&path.to_string_lossy())),
-            Thing::Mount(path) => {
+            Resource::File(path) => write!(f, "file {}", named(&path.to_string_lossy())),
+            Resource::Mount(path) => {
                 write!(f, "file system of the tests over {}", named(&path.to_string_lossy()))
             }
-            Thing::Broken { hook, what } => write!(f, "{}, broken by the commands of {hook}", named(what)),
+            Resource::Broken { hook, what } => write!(f, "{}, broken by the commands of {hook}", named(what)),
         }
     }
 }
 
-impl Thing {
+impl Resource {
     /// Whether this may be a use of that, and has to be undone before it: a volume is unpublished, then unstaged, then detached,
     /// then deleted.
-    pub(crate) fn uses(&self, that: &Thing) -> bool {
+    pub(crate) fn uses(&self, that: &Resource) -> bool {
         // The id of such a volume nobody knows yet.
-        let of_any = matches!(that, Thing::VolumeNamed(_));
+        let of_any = matches!(that, Resource::VolumeNamed(_));
         match (self.use_of(), that.use_of()) {
             (Some((by, _)), Some(_)) if of_any => by > 0,
             (Some((by, volume)), Some((of, other))) => by > of && volume == other,
@@ -153,18 +153,18 @@ impl Thing {
     /// How far a volume is on its way to a workload, and which one.
     fn use_of(&self) -> Option<(u8, &str)> {
         Some(match self {
-            Thing::VolumeNamed(_) => (0, ""),
-            Thing::Volume(id) => (0, id),
-            Thing::Attachment { volume_id, .. } => (1, volume_id),
-            Thing::Staging { volume_id, .. } => (2, volume_id),
-            Thing::Publication { volume_id, .. } => (3, volume_id),
+            Resource::VolumeNamed(_) => (0, ""),
+            Resource::Volume(id) => (0, id),
+            Resource::Attachment { volume_id, .. } => (1, volume_id),
+            Resource::Staging { volume_id, .. } => (2, volume_id),
+            Resource::Publication { volume_id, .. } => (3, volume_id),
             _ => return None,
         })
     }
 
     /// Notes that a member of this group snapshot was deleted alone, or perhaps was.
     pub(crate) fn part_with(&mut self, member: &str) {
-        if let Thing::GroupSnapshot { request, gone } = self
+        if let Resource::GroupSnapshot { request, gone } = self
             && let Some(at) = request.snapshot_ids.iter().position(|id| id == member)
         {
             gone.push(request.snapshot_ids.remove(at));
@@ -174,9 +174,9 @@ impl Thing {
     /// The request that is to make it, encoded, where nobody knows its id yet.
     pub(crate) fn request(&self) -> Option<Vec<u8>> {
         match self {
-            Thing::VolumeNamed(request) => Some(request.encode_to_vec()),
-            Thing::SnapshotNamed(request) => Some(request.encode_to_vec()),
-            Thing::GroupSnapshotNamed(request) => Some(request.encode_to_vec()),
+            Resource::VolumeNamed(request) => Some(request.encode_to_vec()),
+            Resource::SnapshotNamed(request) => Some(request.encode_to_vec()),
+            Resource::GroupSnapshotNamed(request) => Some(request.encode_to_vec()),
             _ => None,
         }
     }
@@ -184,8 +184,8 @@ impl Thing {
     /// Its id or path, where that is known, as lists of what there is have it.
     pub(crate) fn id(&self) -> Option<String> {
         match self {
-            Thing::Volume(id) | Thing::Snapshot(id) => Some(id.clone()),
-            Thing::Staging { path, .. } | Thing::Publication { path, .. } => Some(path.clone()),
+            Resource::Volume(id) | Resource::Snapshot(id) => Some(id.clone()),
+            Resource::Staging { path, .. } | Resource::Publication { path, .. } => Some(path.clone()),
             _ => None,
         }
     }
@@ -194,11 +194,11 @@ impl Thing {
     pub(crate) fn is_on_node(&self) -> bool {
         matches!(
             self,
-            Thing::Staging { .. }
-                | Thing::Publication { .. }
-                | Thing::StagingDirectory(_)
-                | Thing::TargetDirectories(_)
-                | Thing::File(_)
+            Resource::Staging { .. }
+                | Resource::Publication { .. }
+                | Resource::StagingDirectory(_)
+                | Resource::TargetDirectories(_)
+                | Resource::File(_)
         )
     }
 
@@ -206,11 +206,11 @@ impl Thing {
     pub(crate) fn takes_a_call(&self) -> bool {
         !matches!(
             self,
-            Thing::StagingDirectory(_)
-                | Thing::TargetDirectories(_)
-                | Thing::File(_)
-                | Thing::Broken { .. }
-                | Thing::Mount(_)
+            Resource::StagingDirectory(_)
+                | Resource::TargetDirectories(_)
+                | Resource::File(_)
+                | Resource::Broken { .. }
+                | Resource::Mount(_)
         )
     }
 }

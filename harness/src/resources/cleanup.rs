@@ -8,7 +8,7 @@ use tonic::async_trait;
 
 /// Something that is removed at the end of a check, whatever happens: failure, timeout, Ctrl-C.
 #[async_trait]
-pub trait Remove: fmt::Debug + Send + Sync {
+pub trait Cleanup: fmt::Debug + Send + Sync {
     /// What it is called where it is left behind.
     fn name(&self) -> String;
 
@@ -21,10 +21,10 @@ pub trait Remove: fmt::Debug + Send + Sync {
 
 /// What one check has to remove.
 #[derive(Debug, Default)]
-pub(crate) struct Removals(Mutex<Vec<Arc<dyn Remove>>>);
+pub(crate) struct Cleanups(Mutex<Vec<Arc<dyn Cleanup>>>);
 
-impl Removals {
-    pub(crate) fn add(&self, one: Arc<dyn Remove>) {
+impl Cleanups {
+    pub(crate) fn add(&self, one: Arc<dyn Cleanup>) {
         self.0.lock().push(one);
     }
 
@@ -58,20 +58,20 @@ mod tests {
 
     /// It goes at the try with this number.
     #[derive(Debug)]
-    struct Thing {
+    struct Resource {
         name: &'static str,
         goes_at: usize,
         tries: AtomicUsize,
     }
 
-    impl Thing {
-        fn new(name: &'static str, goes_at: usize) -> Arc<Thing> {
-            Arc::new(Thing { name, goes_at, tries: AtomicUsize::new(0) })
+    impl Resource {
+        fn new(name: &'static str, goes_at: usize) -> Arc<Resource> {
+            Arc::new(Resource { name, goes_at, tries: AtomicUsize::new(0) })
         }
     }
 
     #[async_trait]
-    impl Remove for Thing {
+    impl Cleanup for Resource {
         fn name(&self) -> String {
             self.name.to_owned()
         }
@@ -84,15 +84,15 @@ mod tests {
 
     #[tokio::test]
     async fn what_does_not_go_is_told_and_tried_again() {
-        let removals = Removals::default();
-        let (easy, hard) = (Thing::new("easy", 1), Thing::new("hard", 2));
-        removals.add(hard.clone());
-        removals.add(easy.clone());
-        assert_eq!(removals.open(), ["hard", "easy"]);
-        assert_eq!(removals.run().await, ["hard: it is held"]);
-        assert_eq!(removals.open(), ["hard"]);
-        assert_eq!(removals.run().await, [""; 0]);
-        let tries = [&easy, &hard].map(|thing| thing.tries.load(Ordering::SeqCst));
+        let cleanups = Cleanups::default();
+        let (easy, hard) = (Resource::new("easy", 1), Resource::new("hard", 2));
+        cleanups.add(hard.clone());
+        cleanups.add(easy.clone());
+        assert_eq!(cleanups.open(), ["hard", "easy"]);
+        assert_eq!(cleanups.run().await, ["hard: it is held"]);
+        assert_eq!(cleanups.open(), ["hard"]);
+        assert_eq!(cleanups.run().await, [""; 0]);
+        let tries = [&easy, &hard].map(|resource| resource.tries.load(Ordering::SeqCst));
         assert_eq!(tries, [1, 2], "what is gone is not tried again");
     }
 }
