@@ -44,7 +44,7 @@ fn find(config: &Config) -> Result<Vec<Remains>, Error> {
             Ok(remains) if remains.run.driver_ends_too || remains.run == this => found.push(remains),
             Ok(remains) => note(format!(
                 "left alone: {} things of a run against {}; name its endpoints to undo them",
-                remains.things().len(),
+                remains.resources().len(),
                 remains.run.endpoints.join(", ")
             )),
             Err(unreadable) => note(unreadable),
@@ -77,12 +77,12 @@ async fn undo(found: Vec<Remains>, config: Config, driver: Option<Driver>) -> Re
         }
         let target = connect(config, driver.clone()).await?;
         for remains in there {
-            let things = remains.things();
+            let resources = remains.resources();
             let ended = standing.during("undoing what a run has left", remains.undo(&target)).await;
             standing.clear();
-            let is_left = |thing: &str| ended.iter().any(|left| left.starts_with(&format!("{thing}: ")));
-            for thing in things.iter().filter(|thing| !is_left(thing)) {
-                writeln!(out, "undone: {thing}")?;
+            let is_left = |resource: &str| ended.iter().any(|left| left.starts_with(&format!("{resource}: ")));
+            for resource in resources.iter().filter(|resource| !is_left(resource)) {
+                writeln!(out, "undone: {resource}")?;
             }
             left.extend(ended);
         }

@@ -1,11 +1,11 @@
 //! Sends the calls of one check.
 
-use futures_util::future::BoxFuture;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_proto::{Call, Rpc, Service, StreamingCall, UnaryCall, reflect};
+use futures_util::future::BoxFuture;
 use tonic::async_trait;
 use tonic::transport::Channel;
 

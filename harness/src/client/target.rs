@@ -2,7 +2,6 @@
 
 mod interview;
 
-use futures_util::future::BoxFuture;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitStatus;
@@ -12,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use csi_proto::lock::Mutex;
 use csi_proto::{Breaker, DialError, Endpoint, Rpc, Service, v1};
+use futures_util::future::BoxFuture;
 use tonic::transport::Channel;
 
 use crate::client::answer::{Answer, NoAnswer};

@@ -1,11 +1,11 @@
 //! Commands of the user, each called with one argument.
 
-use futures_util::future::BoxFuture;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 

@@ -1,12 +1,12 @@
 //! What the body of a check works with.
 
-use futures_util::future::BoxFuture;
 use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use csi_proto::{UnaryCall, v1};
+use futures_util::future::BoxFuture;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::client::answer::{Answer, Exists};

@@ -1,11 +1,11 @@
 //! What a check has made and not yet undone. An entry is written before the call that makes the resource is sent, so
 //! that it is undone whatever happens: failure, timeout, panic, Ctrl-C.
 
-use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use csi_proto::lock::Mutex;
+use futures_util::future::BoxFuture;
 
 use crate::client::answer::Exists;
 use crate::client::session::Session;

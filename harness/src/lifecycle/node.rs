@@ -1,10 +1,10 @@
 //! The way of a volume to a workload on a node.
 
-use futures_util::future::BoxFuture;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use csi_proto::{Call as _, Service, UnaryCall, v1};
+use futures_util::future::BoxFuture;
 
 use crate::client::answer::Answer;
 use crate::client::reply::Reply;

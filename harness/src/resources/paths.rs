@@ -5,7 +5,6 @@
 
 mod layout;
 
-use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::DirBuilder;
@@ -16,6 +15,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use csi_proto::lock::Mutex;
+use futures_util::future::BoxFuture;
 
 use crate::config::{Config, PathCommands, PathLayout};
 use crate::driver::Notebook;
@@ -288,8 +288,14 @@ impl Paths {
     /// Unmounts what is left at a path that was made for this run, and removes what was made for it: whether nothing is
     /// mounted there any more. A path that leads elsewhere by now is left alone.
     pub(crate) async fn clear(&self, point: &Path) -> bool {
-        let is_over = |path: &&PathBuf| point.starts_with(path);
-        let Some(path) = lock(&self.made).keys().find(is_over).cloned() else { return false };
+        // A check may have had another name than that of the target, in the directory that was made for it.
+        let of_the_run = |made: &BTreeMap<PathBuf, Vec<PathBuf>>| {
+            let is_over = |path: &PathBuf| point.starts_with(path);
+            let place = made.iter().find(|(path, levels)| is_over(path) || levels.iter().any(is_over));
+            place.map(|(path, levels)| (path.clone(), levels.iter().rfind(|level| is_over(level)).cloned()))
+        };
+        let Some((place, level)) = of_the_run(&lock(&self.made)) else { return false };
+        let path = level.unwrap_or_else(|| place.clone());
         let is_ours = |root: &Path| is_below(&path, root).unwrap_or(false);
         if self.commands().is_some()
             || !self.roots().into_iter().any(is_ours)
@@ -298,7 +304,8 @@ impl Paths {
             return false;
         }
         // What is left of a directory harms nobody.
-        let _ = self.remove_target(&path).await;
+        let _ = std::fs::remove_dir(point);
+        let _ = self.remove_target(&place).await;
         true
     }
 

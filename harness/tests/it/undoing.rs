@@ -1,6 +1,7 @@
 //! What a check has made is gone afterwards, however the check ends.
 
 use std::future::poll_fn;
+use std::path::Path;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -276,9 +277,12 @@ check! {
     async |cx| {
         let volume = cx.new_volume().await?;
         let published = cx.published(cx.staged(cx.attached(volume.into()).await?).await?).await?;
-        let elsewhere = cx.kubelet_dir().join("elsewhere");
-        std::fs::create_dir(&elsewhere).expect("a directory");
-        for path in [published.target_path.as_ref(), elsewhere.as_path()] {
+        let target = Path::new(&published.target_path);
+        let (elsewhere, beside) = (cx.kubelet_dir().join("elsewhere"), target.with_file_name("a b;\n"));
+        for path in [&elsewhere, &beside] {
+            std::fs::create_dir(path).expect("a directory");
+        }
+        for path in [target, elsewhere.as_path(), beside.as_path()] {
             rustix::mount::mount_bind(path, path).expect("root can mount");
         }
         Ok(())
@@ -301,6 +305,6 @@ async fn mounts_at_paths_of_the_run_are_unmounted_and_others_left() {
     rustix::mount::unmount(&elsewhere, rustix::mount::UnmountFlags::empty()).unwrap();
     std::fs::remove_dir(&elsewhere).unwrap();
     let told = ran.remarks.iter().filter(|remark| remark.starts_with("unmounted "));
-    assert_eq!(told.count(), 1, "{:?}", ran.remarks);
+    assert_eq!(told.count(), 2, "{:?}", ran.remarks);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left of the target path");
 }

@@ -1,12 +1,12 @@
 //! A volume while a workload uses it.
 
-use futures_util::future::BoxFuture;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::{Found, Stamp};
 use csi_harness::resources::workload::{self, WriteLocation, play};
+use futures_util::future::BoxFuture;
 
 /// The place that most checks write to.
 pub(crate) const PLACE: WriteLocation = WriteLocation::of_one_block(0);

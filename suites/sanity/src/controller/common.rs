@@ -233,8 +233,9 @@ pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str)
 
 /// Checks that two reports of one snapshot agree in what cannot change.
 pub(super) fn same_snapshot(first: &v1::Snapshot, again: &v1::Snapshot) -> CheckResult {
-    // The size may become known only once the snapshot is ready.
-    let settled = first.ready_to_use && again.ready_to_use && first.size_bytes > 0;
+    // The size may become known only once the snapshot is ready, and zero means that it is not told.
+    let is_told = first.size_bytes > 0 && again.size_bytes > 0;
+    let settled = first.ready_to_use && again.ready_to_use && is_told;
     let differs = if first.snapshot_id != again.snapshot_id {
         "one snapshot is reported with two ids"
     } else if first.source_volume_id != again.source_volume_id {

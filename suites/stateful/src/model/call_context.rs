@@ -83,6 +83,8 @@ pub struct CallContext {
     pub source: Presence,
     /// Whether the volume that it copies may be in use.
     pub source_in_use: bool,
+    /// Whether a source of that id was deleted before, so that it may be another one than a volume was copied from.
+    pub source_came_again: bool,
     /// Snapshots or copies of what it is about.
     pub dependants: Presence,
     /// The other object that has the id which the driver gave.
@@ -102,6 +104,7 @@ impl CallContext {
             returned,
             source: Presence::Maybe,
             source_in_use: true,
+            source_came_again: false,
             dependants: Presence::Maybe,
             owner: Presence::Maybe,
             pending_elsewhere: false,
@@ -111,8 +114,10 @@ impl CallContext {
 
     /// Whether the same is known, but for the time.
     pub(super) fn is_like(&self, other: &CallContext) -> bool {
-        let known =
-            |around: &CallContext| (around.source, around.source_in_use, around.dependants, around.owner);
+        let known = |around: &CallContext| {
+            let source = (around.source, around.source_in_use, around.source_came_again);
+            (source, around.dependants, around.owner)
+        };
         known(self) == known(other) && self.bytes == other.bytes
     }
 

@@ -30,6 +30,7 @@ impl Model {
                 if let Some(source) = wanted.source {
                     around.source = self.presence(source, span.invoked);
                     around.source_in_use = self.may_be_in_use(source);
+                    around.source_came_again = self.came_again(source);
                     around.bytes.insert(source, self.bytes(source));
                 }
                 around.owner = self.owner(Volume::id_given(answer), span);
@@ -92,6 +93,19 @@ impl Model {
             ObjectKind::Snapshot => presence(&self.snapshot(name), id, now, |life| life.ready),
             ObjectKind::Group => presence(&self.group(name), id, now, |life| life.ready),
             ObjectKind::Member => member_presence(&self.group(name), id, now),
+        }
+    }
+
+    /// Whether a volume or a snapshot has the id of one that was deleted.
+    fn came_again(&self, id: Id) -> bool {
+        fn is_again<T>(states: &[Named<T>], id: Id) -> bool {
+            let was = |state: &Named<T>| state.fading.is_some_and(|fading| fading.id == Some(id));
+            states.iter().any(|state| state.life.is_some() && was(state))
+        }
+        match id.name.kind {
+            ObjectKind::Volume => is_again(&self.volume(id.name), id),
+            ObjectKind::Snapshot => is_again(&self.snapshot(id.name), id),
+            ObjectKind::Group | ObjectKind::Member => false,
         }
     }
 

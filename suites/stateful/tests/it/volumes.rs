@@ -161,6 +161,22 @@ fn a_volume_of_another_source_is_a_conflict() {
 }
 
 #[test]
+fn a_source_whose_id_came_again_may_be_another_one() {
+    let mut story = Story::of_a_volume();
+    let copy = Wanted { source: Some(v(1)), ..wanted() };
+    story.right(
+        create(v(2), copy.clone()),
+        made(VolumeFacts { source: SourceTold::Known(v(1)), ..facts(v(2)) }),
+    );
+    story.judges(create(v(2), copy.clone()), [(no(Code::InvalidArgument), "CTRL-CREATEVOL-002")]);
+    story.done([delete(v(1))]);
+    story.wait();
+    story.right(create(v(1), wanted()), made(facts(v(1))));
+    let again = made(VolumeFacts { source: SourceTold::Known(v(1)), ..facts(v(2)) });
+    story.judges(create(v(2), copy), [(again, "fits"), (no(Code::InvalidArgument), "fits")]);
+}
+
+#[test]
 fn what_was_changed_may_conflict_with_what_it_was_made_as() {
     let mut story = Story::of_a_volume();
     story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));

@@ -187,9 +187,10 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
         moment_text(life.creation_time),
         moment_text(facts.creation_time),
     );
-    // The size may become known only once the snapshot is ready.
+    // The size may become known only once the snapshot is ready, and zero means that it is not told.
+    let is_told = life.size_bytes != 0 && facts.size_bytes != 0;
     let size = says(
-        life.size_bytes == 0 || !facts.ready || facts.size_bytes == life.size_bytes,
+        !is_told || !facts.ready || facts.size_bytes == life.size_bytes,
         &req::CTRL_CREATESNAP_002,
         "the size of a snapshot that is ready has changed",
         life.size_bytes,

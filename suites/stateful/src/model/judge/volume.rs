@@ -245,7 +245,9 @@ fn create_again(life: &VolumeLife, wanted: &Wanted, around: &CallContext) -> Exp
     if wanted.source.is_some() && around.source != Presence::Yes {
         expectation = expectation.or(Code::NotFound, "the source may be looked for first");
     }
-    if differences(made, wanted) > 1 || !around.profile.usages.contains(&wanted.usage) {
+    // What is asked for by that id may be a copy of another source.
+    let is_another = wanted.source.is_some() && around.source_came_again;
+    if is_another || differences(made, wanted) > 1 || !around.profile.usages.contains(&wanted.usage) {
         expectation = expectation.or_any_refusal();
     }
     expectation
