@@ -10,7 +10,7 @@ use crate::lifecycle::cx::Cx;
 use crate::resources::mounts;
 use crate::resources::resource::Resource;
 
-/// What such a file system has in the mount table as its source, with something behind it.
+/// What such a file system has in the mount table as the name of its source, with something behind it.
 pub const SOURCE: &str = "csi-sanity-";
 
 impl Cx {
@@ -29,7 +29,10 @@ impl Cx {
 pub(crate) fn take_away(directory: &Path) -> io::Result<()> {
     // Its server may be gone, so that nothing of the directory can be read.
     let mounts = mounts::table().into_iter().filter(|mount| mount.point == directory);
-    for _ in mounts.filter(|mount| mount.source.starts_with(SOURCE)) {
+    let is_ours = |source: &Path| {
+        source.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(SOURCE.as_bytes()))
+    };
+    for _ in mounts.filter(|mount| is_ours(Path::new(&mount.source))) {
         unmount(directory, UnmountFlags::DETACH)?;
     }
     Ok(())

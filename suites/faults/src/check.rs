@@ -18,7 +18,7 @@ use crate::lever::backend_network::{self, BackendNetwork};
 use crate::lever::commands::{self, Commands};
 use crate::lever::crash_points::{self, CrashPoints};
 use crate::lever::hooks::{self, Hooks};
-use crate::lever::power::{self, Power};
+use crate::lever::power::{self, FILE_SYSTEMS, FileSystem, Machine, OnDevice, Power};
 use crate::lever::resources::{self, Resources};
 use crate::lever::system_calls::{self, SystemCalls};
 use crate::life::{Life, Plan, Step};
@@ -47,6 +47,8 @@ static RULES: &[&Requirement] = &[
 const CHECK_LIMIT: Duration = Duration::from_secs(6);
 /// Part of the time of a check that is left for undoing.
 const SPARE: f64 = 0.2;
+/// Part of that for each file system of the kernel's of which the power is lost besides.
+const DEVICE_SHARE: f64 = 0.15;
 /// Checks that `--budget` is divided among.
 const SHARES: u32 = 5;
 /// Commands of the user that break things.
@@ -201,18 +203,94 @@ check! {
     async |cx| {
         power::try_it()?;
         cx.target().driver().map_or(Ok(()), needs_memory)?;
-        let mut seen = CrashPoints::begin(cx).await?;
-        let (_, places) = match plain_life(cx, &mut seen).await {
-            Ok(lived) => lived,
-            Err(stop) => {
-                seen.end().await?;
-                return Err(stop);
-            }
+        let search = Search::new(cx, power::NAME)?;
+        let devices = devices_for(&search).await?;
+        let mut points = CrashPoints::begin(cx).await?;
+        let lived = plain_life(cx, &mut points).await;
+        let seen = points.into_seen();
+        let ended = match lived {
+            Ok((plan, places)) => match Machine::of(&seen, &places) {
+                Ok(machine) => lose_power(search, &devices, &machine, (plan, places)).await,
+                Err(stop) => Err(stop),
+            },
+            Err(stop) => Err(stop),
         };
-        let mut power = Power::begin(seen.into_seen(), &places).await?;
-        let ended = try_all(cx, power::NAME, &mut power, Power::nothing).await;
-        ended.and(power.end().await)
+        seen.end().await?;
+        ended
     }
+}
+
+/// Loses the power of one disk after another.
+async fn lose_power(
+    mut search: Search<'_>,
+    devices: &[&'static FileSystem],
+    machine: &Machine<'_>,
+    lived: (Plan, Places),
+) -> CheckResult {
+    let mut ended = Ok(());
+    if search.is_for(Power::is_of) {
+        let mut power = Power::begin(machine).await?;
+        if !search.is_named() {
+            search.share = devices.iter().fold(1.0, |rest, _| rest - DEVICE_SHARE);
+        }
+        ended = search.try_all(&mut power, Power::nothing).await;
+        power.end().await?;
+    } else {
+        search.learnt = Some(without_leftovers(search.cx, lived).await?);
+    }
+    if !search.is_named() {
+        search.share = DEVICE_SHARE;
+    }
+    for file_system in devices {
+        if ended.is_ok() {
+            ended = match lose_power_of(&mut search, machine, file_system).await {
+                // The driver may need what this file system lacks.
+                Err(Stop::Skip(why) | Stop::Broken(why)) if !search.is_named() => {
+                    search.cx.note(why);
+                    Ok(())
+                }
+                tried => tried,
+            };
+        }
+    }
+    search.end();
+    ended
+}
+
+/// The file systems of which the power can be lost besides, and is to be.
+async fn devices_for(search: &Search<'_>) -> CheckResult<Vec<&'static FileSystem>> {
+    let (mut devices, mut lacks) = (Vec::new(), Vec::new());
+    for file_system in FILE_SYSTEMS {
+        if search.is_for(|fault| OnDevice::is_of(fault, file_system)) {
+            match OnDevice::try_it(file_system).await {
+                Ok(()) => devices.push(file_system),
+                Err(why) => lacks.push(why),
+            }
+        }
+    }
+    lacks.dedup();
+    let told = |why: String| {
+        format!(
+            "no power is lost of file systems of the kernel's, which takes device-mapper and dmsetup: {why}"
+        )
+    };
+    match lacks.is_empty() {
+        true => {}
+        false if search.is_named() => return Err(Stop::skip(told(lacks.join("; ")))),
+        false => search.cx.note(told(lacks.join("; "))),
+    }
+    Ok(devices)
+}
+
+async fn lose_power_of(
+    search: &mut Search<'_>,
+    machine: &Machine<'_>,
+    file_system: &'static FileSystem,
+) -> CheckResult {
+    let mut device = OnDevice::begin(machine, file_system).await?;
+    let ended = search.try_all(&mut device, Power::nothing).await;
+    device.end().await?;
+    ended
 }
 
 check! {
@@ -243,45 +321,99 @@ pub(crate) const CHECKS: &[&Check] =
 
 /// Leads a volume through its life without any fault, and then once for each fault that there is time for.
 async fn try_all(cx: &Cx, name: &str, lever: &mut dyn Lever, nothing: fn() -> Stop) -> CheckResult {
-    let wanted: Vec<Fault> = cx
-        .config()
-        .effort
-        .only_faults
-        .iter()
-        .map(|text| text.parse())
-        .collect::<Result<_, _>>()
-        .map_err(Stop::broken)?;
-    if !wanted.is_empty() && wanted.iter().all(|fault| fault.lever != name) {
-        return Err(Stop::skip("--fault names others"));
-    }
-    let is_named = !wanted.is_empty();
-    let stored = case::of_check(cx)?;
-    let (plan, places) = plain_lives(cx, lever).await?;
-    let mut faults = match wanted.is_empty() {
-        _ if cx.config().effort.replay.is_some() => Vec::new(),
-        true => lever.faults(),
-        false => wanted.into_iter().filter(|fault| fault.lever == name).collect(),
-    };
-    faults.retain(|fault| !stored.iter().any(|(_, case)| case.fault == *fault));
-    in_order_of_time(cx, lever, &mut faults);
-    let mut tries: Vec<Try> = stored.into_iter().map(Try::from).collect();
-    tries.extend(faults.into_iter().map(|fault| Try { fault, stored_in: None }));
-    let (tries, left_out): (Vec<Try>, _) =
-        tries.into_iter().partition(|one| plan.steps.contains(&one.fault.step));
-    note_untried(cx, &left_out, "the driver does not do this step plainly");
-    if tries.is_empty() {
-        return Err(match left_out.is_empty() {
-            true => nothing(),
-            false => Stop::skip("the driver does not do the step of the fault"),
-        });
-    }
-    let mut bench = Bench { cx, neighbour: Neighbour::begin(cx, plan.sees).await?, plan, places };
-    let met = try_each(&mut bench, lever, &tries).await?;
-    match is_named && met == 0 {
-        true => {
-            Err(Stop::broken("no fault of --fault was met: the driver did not come to any of these places"))
+    let mut search = Search::new(cx, name)?;
+    let ended = search.try_all(lever, nothing).await;
+    search.end();
+    ended
+}
+
+/// What a check tries of a driver, by one lever or by several, one after another.
+struct Search<'a> {
+    cx: &'a Cx,
+    /// The faults that --fault names, of this check; `None` if it names none.
+    wanted: Option<Vec<Fault>>,
+    stored: Vec<(PathBuf, Case)>,
+    /// The part of the time of the check in which the lever may begin new faults.
+    share: f64,
+    /// What the first lever has learnt.
+    learnt: Option<(Plan, Places)>,
+    told: Told,
+}
+
+impl<'a> Search<'a> {
+    /// # Errors
+    /// Skip if others are wanted; broken if what is wanted cannot be read.
+    fn new(cx: &'a Cx, name: &str) -> CheckResult<Search<'a>> {
+        let texts = &cx.config().effort.only_faults;
+        let wanted: Vec<Fault> =
+            texts.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(Stop::broken)?;
+        let is_named = !wanted.is_empty();
+        let wanted: Vec<Fault> = wanted.into_iter().filter(|fault| fault.lever == name).collect();
+        if is_named && wanted.is_empty() {
+            return Err(Stop::skip("--fault names others"));
         }
-        false => Ok(()),
+        let stored = case::of_check(cx)?;
+        let wanted = is_named.then_some(wanted);
+        Ok(Search { cx, wanted, stored, share: 1.0, learnt: None, told: Told::default() })
+    }
+
+    /// Whether --fault, or the case that is replayed, says what is tried.
+    fn is_named(&self) -> bool {
+        self.wanted.is_some() || self.cx.config().effort.replay.is_some()
+    }
+
+    /// Whether there may be something to try for a lever that knows such faults.
+    fn is_for(&self, knows: impl Fn(&Fault) -> bool) -> bool {
+        let stored = self.stored.iter().map(|(_, case)| &case.fault);
+        !self.is_named() || self.wanted.iter().flatten().chain(stored).any(knows)
+    }
+
+    /// # Errors
+    /// It cannot be judged, or there is nothing to break.
+    async fn try_all(&mut self, lever: &mut dyn Lever, nothing: fn() -> Stop) -> CheckResult {
+        let cx = self.cx;
+        let (plan, places) = match &self.learnt {
+            Some(learnt) => learnt.clone(),
+            None => self.learnt.insert(plain_lives(cx, lever).await?).clone(),
+        };
+        let stored: Vec<_> =
+            self.stored.iter().filter(|(_, case)| lever.knows(&case.fault)).cloned().collect();
+        let mut faults = match &self.wanted {
+            _ if cx.config().effort.replay.is_some() => Vec::new(),
+            None => lever.faults(),
+            Some(wanted) => wanted.iter().filter(|fault| lever.knows(fault)).cloned().collect(),
+        };
+        faults.retain(|fault| !stored.iter().any(|(_, case)| case.fault == *fault));
+        in_order_of_time(cx, lever, &mut faults);
+        let mut tries: Vec<Try> = stored.into_iter().map(Try::from).collect();
+        tries.extend(faults.into_iter().map(|fault| Try { fault, stored_in: None }));
+        let (tries, left_out): (Vec<Try>, _) =
+            tries.into_iter().partition(|one| plan.steps.contains(&one.fault.step));
+        note_untried(cx, &left_out, "the driver does not do this step plainly");
+        if tries.is_empty() {
+            return Err(match left_out.is_empty() {
+                true => nothing(),
+                false => Stop::skip("the driver does not do the step of the fault"),
+            });
+        }
+        let scope = cx.scope();
+        let neighbour = Neighbour::begin(&scope, plan.sees).await?;
+        let mut bench = Bench { cx: &scope, neighbour, plan, places };
+        let limit = limit(cx).mul_f64(self.share);
+        let met = try_each(&mut bench, lever, &tries, limit, &mut self.told).await;
+        // What cannot be undone now is tried once more at the end of the check.
+        let _ = scope.undo().await;
+        let met = met?;
+        match self.wanted.is_some() && met == 0 {
+            true => Err(Stop::broken(
+                "no fault of --fault was met: the driver did not come to any of these places",
+            )),
+            false => Ok(()),
+        }
+    }
+
+    fn end(self) {
+        self.told.end(self.cx);
     }
 }
 
@@ -315,10 +447,16 @@ fn in_order_of_time(cx: &Cx, lever: &dyn Lever, faults: &mut [Fault]) {
 }
 
 /// Tries one after another. Returns how many the driver has met.
-async fn try_each(bench: &mut Bench<'_>, lever: &dyn Lever, tries: &[Try]) -> CheckResult<usize> {
+async fn try_each(
+    bench: &mut Bench<'_>,
+    lever: &dyn Lever,
+    tries: &[Try],
+    limit: Duration,
+    told: &mut Told,
+) -> CheckResult<usize> {
     let cx = bench.cx;
-    let until = Instant::now() + limit(cx);
-    let (mut told, mut tried, mut unmet, mut longest) = (Told::default(), 0_usize, 0_usize, Duration::ZERO);
+    let until = Instant::now() + limit;
+    let (mut tried, mut unmet, mut longest) = (0_usize, 0_usize, Duration::ZERO);
     let mut ended = None;
     for Try { fault, stored_in } in tries {
         if Instant::now() >= until {
@@ -331,7 +469,7 @@ async fn try_each(bench: &mut Bench<'_>, lever: &dyn Lever, tries: &[Try]) -> Ch
         }
         cx.stage(fault.step.told(), tried as u64 + 1, Some(tries.len() as u64));
         let told_before = told.times();
-        let went = bench.try_one(lever, fault, &mut told).await?;
+        let went = bench.try_one(lever, fault, told).await?;
         if let Some(path) = stored_in {
             cx.note(format!("{}: {}", path.display(), came_of(went, told.times() > told_before)));
         }
@@ -341,13 +479,12 @@ async fn try_each(bench: &mut Bench<'_>, lever: &dyn Lever, tries: &[Try]) -> Ch
             Went::Wrong => {}
         }
         tried += 1;
-        if !bench.is_up_again(fault).await? {
+        if !bench.is_up_again(lever, fault).await? {
             ended = Some("the driver does not start any more");
             break;
         }
     }
     note_untried(cx, &tries[tried..], ended.unwrap_or_default());
-    told.end(cx);
     let why = ended.filter(|_| tried < tries.len()).map(|why| format!(", since {why}")).unwrap_or_default();
     cx.note(format!(
         "{tried} of {} faults tried{why}; healed, the same call was done after {} ms at the latest",
@@ -404,7 +541,7 @@ async fn plain_lives(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Place
     if let Some(why) = obstacle.0.lock().clone() {
         return Err(Stop::broken(why));
     }
-    let (plan, mut places) = match plain_life(cx, lever).await {
+    let lived = match plain_life(cx, lever).await {
         Err(Stop::Broken(why)) if !geteuid().is_root() => {
             let why = format!(
                 "{why}; csi-sanity is not root, nor is the driver that it starts, and mounting takes root"
@@ -414,6 +551,11 @@ async fn plain_lives(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Place
         }
         lived => lived?,
     };
+    without_leftovers(cx, lived).await
+}
+
+/// Looks away from where a life leaves something without any fault.
+async fn without_leftovers(cx: &Cx, (plan, mut places): (Plan, Places)) -> CheckResult<(Plan, Places)> {
     places.forget(&left_of_a_plain_life(cx, &plan, &places).await?);
     Ok((plan, places))
 }

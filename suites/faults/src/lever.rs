@@ -21,6 +21,11 @@ use crate::life::Step;
 /// A lever at hand.
 #[async_trait]
 pub(crate) trait Lever: Send + Sync {
+    /// Whether a fault that has its name is one of its own: several levers may share a name.
+    fn knows(&self, _fault: &Fault) -> bool {
+        true
+    }
+
     /// What a driver does from now on is part of the next step.
     ///
     /// # Errors
@@ -50,6 +55,14 @@ pub(crate) trait Lever: Send + Sync {
     /// # Errors
     /// It cannot be, or there is no such fault.
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>>;
+
+    /// Has a driver that does not start any more begin again with what it had before all faults: whether it could.
+    ///
+    /// # Errors
+    /// Nothing can be tried any more.
+    async fn start_over(&self) -> CheckResult<bool> {
+        Ok(false)
+    }
 }
 
 /// What a fault does to a driver, whatever the lever.

@@ -122,8 +122,12 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// The volume that is in use meanwhile cannot be had.
-    pub(crate) async fn is_up_again(&mut self, fault: &Fault) -> CheckResult<bool> {
+    pub(crate) async fn is_up_again(&mut self, lever: &dyn Lever, fault: &Fault) -> CheckResult<bool> {
         if self.cx.target().driver().is_none_or(|driver| driver.end_of_process().is_none()) {
+            return Ok(true);
+        }
+        if lever.start_over().await? {
+            self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
             return Ok(true);
         }
         match self.cx.target().start_afresh().await {

@@ -1,33 +1,35 @@
 //! The power is lost: what a driver has written into its directory and not made durable (fsync) is lost, all of it or some, renames survive
 //! their contents, and the last write is torn. Mounts and loop devices are gone, as after any reboot, and the driver is started again.
 //!
-//! The directory is one that the driver was seen to keep files in; a file system of ours lies over it meanwhile.
+//! The directory is one that the driver was seen to keep files in; a file system of ours lies over it meanwhile, and after that, where there
+//! is device-mapper, file systems of the kernel's.
 
+mod device;
 mod disk;
+mod helper;
 mod journal;
+mod machine;
+mod on_device;
 mod serve;
 mod store;
 mod tree;
 mod way;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
 use csi_harness::prelude::*;
-use csi_harness::resources::mounts;
 use csi_proto::lock::Mutex;
-use tokio::process::Command;
 use tonic::async_trait;
 
-use super::supervised::Supervised;
 use super::{Injected, Lever, Traits};
 use crate::fault::Fault;
-use crate::left::Places;
 use crate::life::Step;
-use crate::rules::FAULT_HEAL_001;
+pub(crate) use device::{FILE_SYSTEMS, FileSystem};
 use disk::{Disk, Loss};
 use journal::Kind;
+pub(crate) use machine::Machine;
+pub(crate) use on_device::OnDevice;
 use store::Point;
 use way::Way;
 
@@ -39,15 +41,11 @@ const ANSWER: &str = "answer";
 const CHANGE: &str = "change";
 /// What it costs not to have it.
 const COSTS: &str = "what a driver has not made durable (fsync) when the power is lost";
-/// How long loop devices may take to go.
-const DETACHED_IN: Duration = Duration::from_secs(5);
-const PAUSE: Duration = Duration::from_millis(20);
+/// The disk, in words.
+const OURS: &str = "file system of our own (FUSE)";
 
 pub(crate) struct Power<'a> {
-    seen: Supervised<'a>,
-    /// Where the tests have volumes mounted.
-    mounts: Vec<PathBuf>,
-    directory: PathBuf,
+    machine: &'a Machine<'a>,
     disk: Mutex<Disk>,
     points: BTreeMap<Step, Vec<Point>>,
     /// What is not durable when a step is answered.
@@ -66,74 +64,25 @@ pub(crate) fn try_it() -> CheckResult {
     })
 }
 
-/// The directory that the driver keeps its files in.
-fn directory_of(seen: &Supervised<'_>, places: &Places, mounts: &[PathBuf]) -> CheckResult<PathBuf> {
-    let named = seen.cx.config().state_dir.as_ref().and_then(|dir| dir.canonicalize().ok());
-    let directory = named.or_else(|| places.own_directory(seen.written())).ok_or_else(|| {
-        let unseen =
-            "the driver was seen to write no file into a directory of its own, and --state-dir names none";
-        lacks(unseen.to_owned())
-    })?;
-    let told = directory.display();
-    if mounts.iter().any(|own| own.starts_with(&directory)) {
-        return Err(lacks(format!("the tests have their paths in {told}, where the driver keeps its files")));
-    }
-    let is_below = |path: &Path| path != directory && path.starts_with(&directory);
-    let is_in_use = mounts::points().iter().any(|point| is_below(point))
-        || mounts::loops().values().any(|file| is_below(Path::new(file)));
-    match is_in_use {
-        true => Err(lacks(format!("volumes in {told}, where the driver keeps its files, are in use"))),
-        false => Ok(directory),
-    }
-}
-
-/// Lays a disk over a directory, and starts the driver on it.
-async fn lay_over(seen: &Supervised<'_>, directory: &Path) -> CheckResult<Disk> {
-    let (cx, told) = (seen.cx, directory.display());
-    let killed = seen.driver().kill().await;
-    killed.map_err(|error| Stop::broken(format!("failed to end the driver: {error}")))?;
-    cx.will_mount(directory);
-    let failed = |why: String| {
-        cx.has_unmounted(directory);
-        lacks(why)
-    };
-    let disk = Disk::over(directory).map_err(|error| {
-        failed(format!("no file system of our own (FUSE) can be mounted over {told}: {error}"))
-    })?;
-    match cx.target().bring_back().await {
-        Ok(_) => Ok(disk),
-        Err(away) => {
-            drop(disk);
-            Err(failed(format!("the driver does not start with a file system of ours over {told}: {away}")))
-        }
-    }
-}
-
 fn lacks(why: String) -> Stop {
     Stop::skip(format!("{why}. Without it, nothing is known of {COSTS}"))
 }
 
 impl<'a> Power<'a> {
+    /// Whether a fault is one of this disk, and not of a file system of the kernel's.
+    pub(crate) fn is_of(fault: &Fault) -> bool {
+        !FILE_SYSTEMS.iter().any(|file_system| OnDevice::is_of(fault, file_system))
+    }
+
     /// Lays a disk over the directory in which the driver was seen to keep files.
     ///
     /// # Errors
     /// Skip where it cannot be had, with the reason.
-    pub(crate) async fn begin(seen: Supervised<'a>, places: &Places) -> CheckResult<Power<'a>> {
-        let mounts: Vec<PathBuf> = places.mounts().map(Path::to_owned).collect();
-        let laid = match directory_of(&seen, places, &mounts) {
-            Ok(directory) => lay_over(&seen, &directory).await.map(|disk| (directory, disk)),
-            Err(stop) => Err(stop),
-        };
-        let (directory, disk) = match laid {
-            Ok(laid) => laid,
-            Err(stop) => {
-                seen.end().await?;
-                return Err(stop);
-            }
-        };
-        seen.cx.note(format!("the directory whose writes are lost with the power: {}", directory.display()));
+    pub(crate) async fn begin(machine: &'a Machine<'a>) -> CheckResult<Power<'a>> {
+        let laid = machine.lay(OURS, async { Disk::over(&machine.directory) }).await;
+        let disk = laid.map_err(|stop| if let Stop::Skip(why) = stop { lacks(why) } else { stop })?;
         let (points, at_answer) = (BTreeMap::new(), BTreeMap::new());
-        let power = Power { seen, mounts, directory, disk: Mutex::new(disk), points, at_answer };
+        let power = Power { machine, disk: Mutex::new(disk), points, at_answer };
         power.look_for_sync();
         Ok(power)
     }
@@ -143,17 +92,7 @@ impl<'a> Power<'a> {
     /// # Errors
     /// It stays, or the driver does not come back.
     pub(crate) async fn end(&self) -> CheckResult {
-        self.kill().await?;
-        self.take_mounts_away().await?;
-        let removed = self.disk.lock().remove();
-        removed.map_err(|error| {
-            Stop::broken(format!(
-                "failed to take the file system of ours away from {}: {error}",
-                self.directory.display()
-            ))
-        })?;
-        self.seen.cx.has_unmounted(&self.directory);
-        self.seen.end().await
+        self.machine.clear(OURS, async { self.disk.lock().remove() }).await
     }
 
     /// Says why there is nothing to break.
@@ -161,98 +100,45 @@ impl<'a> Power<'a> {
         Stop::skip("the driver was seen to have nothing that is not durable at any time")
     }
 
-    async fn kill(&self) -> CheckResult {
-        let killed = self.seen.driver().kill().await;
-        killed.map(drop).map_err(|error| Stop::broken(format!("failed to end the driver: {error}")))
-    }
-
-    /// No mount and no loop device outlives a loss of power.
-    async fn take_mounts_away(&self) -> CheckResult {
-        let is_theirs = |point: &PathBuf| {
-            self.mounts.iter().any(|own| point != own && point.starts_with(own))
-                || *point != self.directory && point.starts_with(&self.directory)
-        };
-        for point in mounts::points().into_iter().rev().filter(is_theirs) {
-            // It may have gone with one that it was in.
-            let _ = mounts::unmount_below(&point);
-        }
-        let begun = Instant::now();
-        loop {
-            let loops = mounts::loops();
-            let devices: Vec<&String> = loops
-                .iter()
-                .filter(|(_, file)| Path::new(file).starts_with(&self.directory))
-                .map(|(device, _)| device)
-                .collect();
-            if devices.is_empty() {
-                return Ok(());
-            }
-            if begun.elapsed() > DETACHED_IN {
-                return Err(Stop::broken(format!("loop devices cannot be detached: {devices:?}")));
-            }
-            for device in devices {
-                let detached = Command::new("losetup").args(["--detach", device]).output().await;
-                detached.map_err(|error| Stop::broken(format!("losetup: {error}")))?;
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-    }
-
     async fn lose(&self, way: &Way) -> CheckResult {
-        let cx = self.seen.cx;
-        self.kill().await?;
+        self.machine.kill().await?;
         self.disk.lock().store().lose_power();
-        self.take_mounts_away().await?;
+        self.machine.take_mounts_away().await?;
         let failed = |error: std::io::Error| {
-            Stop::broken(format!(
-                "failed to lose what is not durable in {}: {error}",
-                self.directory.display()
-            ))
+            Stop::broken(format!("failed to lose what is not durable in {}: {error}", self.directory()))
         };
         let loss = self.disk.lock().lose(way).map_err(failed)?;
         self.look_for_sync();
-        cx.answers_for_silence();
-        let Err(away) = cx.target().bring_back().await else { return Ok(()) };
-        if !away.is_fault() {
-            return Err(Stop::broken(format!("after the power was lost: {away}")));
+        match self.machine.start().await? {
+            None => Ok(()),
+            Some(violation) => {
+                self.restore(loss).await?;
+                Err(violation.into())
+            }
         }
-        let driver = self.seen.driver();
-        let (printed, ended) = (driver.last_lines(), driver.end_of_process());
-        self.restore(loss).await?;
-        let refuses = ended.is_some() && !printed.is_empty();
-        let rule = if refuses { &FAULT_HEAL_001 } else { &req::GEN_ERR_001 };
-        let message = match refuses {
-            true => "the driver refuses to start after the power was lost",
-            false => "the driver does not answer after the power was lost",
-        };
-        Err(Violation::new(message)
-            .of(rule)
-            .expected("a driver that starts from any state that it has not made durable (fsync) itself")
-            .actual(away)
-            .printed(printed)
-            .into())
+    }
+
+    fn directory(&self) -> std::path::Display<'_> {
+        self.machine.directory.display()
     }
 
     /// A driver that does not start any more gets back what it has lost, so that others can be tried.
     async fn restore(&self, loss: Loss) -> CheckResult {
-        self.kill().await?;
+        self.machine.kill().await?;
         let restored = self.disk.lock().restore(loss);
         restored.map_err(|error| {
-            Stop::broken(format!(
-                "failed to have back what was lost in {}: {error}",
-                self.directory.display()
-            ))
+            Stop::broken(format!("failed to have back what was lost in {}: {error}", self.directory()))
         })?;
         self.look_for_sync();
         // Whoever tries the next fault sees whether it is there.
-        let _ = self.seen.cx.target().bring_back().await;
+        let _ = self.machine.cx().target().bring_back().await;
         Ok(())
     }
 
     /// sync(2) makes everything durable, and no file system is told of it.
     fn look_for_sync(&self) {
         let store = self.disk.lock().shared();
-        self.seen.calls.when_synced(move || store.lock().sync_all());
+        self.machine.seen.calls.when_synced(move || store.lock().sync_all());
     }
 
     fn pending(&self, fault: &Fault) -> Option<(String, usize)> {
@@ -269,6 +155,10 @@ impl<'a> Power<'a> {
 
 #[async_trait]
 impl Lever for Power<'_> {
+    fn knows(&self, fault: &Fault) -> bool {
+        Power::is_of(fault)
+    }
+
     fn begin_step(&self) -> CheckResult {
         self.disk.lock().store().take_points();
         Ok(())
@@ -299,7 +189,7 @@ impl Lever for Power<'_> {
     }
 
     fn paths(&self) -> Vec<PathBuf> {
-        self.seen.paths()
+        self.machine.seen.paths()
     }
 
     fn tell(&self, fault: &Fault) -> String {

@@ -26,6 +26,8 @@ const DRIVER: &str = "SERVE_FAULTS_AS";
 /// Names the address at which the plain driver has its list of volumes.
 const STORAGE: &str = "SERVE_FAULTS_STORAGE";
 
+/// How long a call may take, unless what was healed may take longer.
+const CALL_MS: u64 = 10_000;
 /// Large enough for any file system.
 const VOLUME_BYTES: i64 = 64 << 20;
 
@@ -98,7 +100,8 @@ fn proxy() -> std::io::Result<BackendProxy> {
 
 fn config(root: &Path, tries: &Tries, proxy: BackendProxy) -> Config {
     let settle_ms = Some(tries.settle_ms);
-    let limits = TimeLimits { call_ms: 10_000, check_ms: 600_000, settle_ms, ..TimeLimits::default() };
+    let call_ms = tries.settle_ms.max(CALL_MS);
+    let limits = TimeLimits { call_ms, check_ms: 600_000, settle_ms, ..TimeLimits::default() };
     let effort = Effort {
         only_faults: tries.only.clone(),
         budget_ms: Some(tries.budget_ms.max(1)),

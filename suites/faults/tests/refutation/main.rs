@@ -7,6 +7,7 @@
 
 mod bench;
 mod matrix;
+mod power_device;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         .collect();
     trials.push(libtest_mimic::Trial::test("what-is-forgotten-is-told-once", what_is_forgotten_is_told_once));
     trials.extend(matrix::trials());
+    trials.extend(power_device::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

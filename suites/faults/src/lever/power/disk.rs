@@ -1,14 +1,10 @@
 //! A directory under a file system of ours, which hands everything on to what is below, and can lose what was not made durable.
-//!
-//! It goes when this process does: a helper waits for that, and takes the mount away.
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use csi_harness::lifecycle::own_mounts::SOURCE;
@@ -16,6 +12,7 @@ use csi_proto::lock::Mutex;
 use fuser::{BackgroundSession, Config, Session, SessionACL};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
+use super::helper::Helper;
 use super::journal::Lost;
 use super::serve::Served;
 use super::store::Store;
@@ -23,18 +20,13 @@ use super::way::Way;
 
 /// Through which the kernel asks.
 const DEVICE: &str = "/dev/fuse";
-/// What the helper is told when there is nothing left to do for it.
-const DONE: &[u8] = b"done\n";
-/// Waits for the end of the input, as it comes with that of this process, whatever signals a terminal sends to both.
-const HELPER: &str = r#"trap '' INT TERM HUP; read -r word; [ "$word" = done ] && exit
-grep -qF "$1 " /proc/self/mounts && umount -l "$0""#;
 
 pub(super) struct Disk {
     directory: PathBuf,
     source: String,
     store: Arc<Mutex<Store>>,
     session: Option<BackgroundSession>,
-    helper: Child,
+    helper: Helper,
 }
 
 /// What was lost, with what it takes to have it back.
@@ -58,10 +50,8 @@ impl Disk {
     /// It cannot be mounted.
     pub(super) fn over(directory: &Path) -> io::Result<Disk> {
         let source = format!("{SOURCE}power-{}", std::process::id());
-        let mut helper = Command::new("sh");
-        helper.args(["-c", HELPER]).arg(directory).arg(&source).stdin(Stdio::piped()).process_group(0);
         let store = Arc::new(Mutex::new(Store::open(directory)?));
-        let helper = helper.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let helper = Helper::start(directory, &source)?;
         let mut disk = Disk { directory: directory.to_owned(), source, store, session: None, helper };
         disk.mount()?;
         Ok(disk)
@@ -135,10 +125,7 @@ impl Disk {
     pub(super) fn remove(&mut self) -> io::Result<()> {
         self.store().sync_all();
         self.unmount()?;
-        if let Some(mut helper) = self.helper.stdin.take() {
-            helper.write_all(DONE)?;
-        }
-        self.helper.wait().map(drop)
+        self.helper.done()
     }
 }
 

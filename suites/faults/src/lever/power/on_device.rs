@@ -1,0 +1,181 @@
+//! The power is lost of a file system of the kernel's, which decides itself what is left: before each change that the driver was seen to make
+//! in its directory, and right after its answers.
+
+use std::path::PathBuf;
+
+use csi_harness::driver::{CallFault, Meant, SystemCall};
+use csi_harness::prelude::*;
+use tonic::async_trait;
+
+use super::device::{Device, FileSystem};
+use super::machine::Machine;
+use super::{ANSWER, NAME};
+use crate::fault::Fault;
+use crate::lever::{Injected, Lever, Traits};
+use crate::life::Step;
+
+/// The place before a system call, with its number, as that of a crash point.
+const CALL: &str = "call";
+
+pub(crate) struct OnDevice<'a> {
+    machine: &'a Machine<'a>,
+    file_system: &'static FileSystem,
+    device: Device,
+}
+
+impl<'a> OnDevice<'a> {
+    /// Whether a fault is one of this file system.
+    pub(crate) fn is_of(fault: &Fault, file_system: &FileSystem) -> bool {
+        fault.way == file_system.id
+    }
+
+    /// Whether there can be such a device here.
+    ///
+    /// # Errors
+    /// There cannot, with the reason.
+    pub(crate) async fn try_it(file_system: &FileSystem) -> Result<(), String> {
+        Device::try_it(file_system).await.map_err(|error| error.to_string())
+    }
+
+    /// Lays a device over the directory of the driver.
+    ///
+    /// # Errors
+    /// Skip where it cannot be had, with the reason.
+    pub(crate) async fn begin(
+        machine: &'a Machine<'a>,
+        file_system: &'static FileSystem,
+    ) -> CheckResult<OnDevice<'a>> {
+        let over = Device::over(&machine.directory, file_system);
+        let device = machine.lay(&what(file_system), over).await?;
+        machine.cx().note(format!("the power is lost of {}", what(file_system)));
+        Ok(OnDevice { machine, file_system, device })
+    }
+
+    /// Takes the device away, with all that has come to be there.
+    ///
+    /// # Errors
+    /// It stays, or the driver does not come back.
+    pub(crate) async fn end(&mut self) -> CheckResult {
+        self.machine.clear(&what(self.file_system), self.device.remove()).await
+    }
+
+    async fn lose(&self) -> CheckResult {
+        let failed = |error| {
+            let what = what(self.file_system);
+            Stop::broken(format!("failed to lose the power of {what}: {error}"))
+        };
+        self.machine.kill().await?;
+        self.device.cut().await.map_err(failed)?;
+        self.machine.take_mounts_away().await?;
+        self.device.turn_on().await.map_err(failed)?;
+        match self.machine.start().await? {
+            None => Ok(()),
+            Some(violation) => {
+                self.machine.kill().await?;
+                Err(violation.into())
+            }
+        }
+    }
+
+    fn calls(&self, step: Step) -> &[SystemCall] {
+        self.machine.seen.seen.get(&step).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+fn what(file_system: &FileSystem) -> String {
+    format!("{} on a device of the device-mapper (dm-flakey)", file_system.id)
+}
+
+#[async_trait]
+impl Lever for OnDevice<'_> {
+    fn knows(&self, fault: &Fault) -> bool {
+        Self::is_of(fault, self.file_system)
+    }
+
+    fn begin_step(&self) -> CheckResult {
+        Ok(())
+    }
+
+    fn end_step(&mut self, _step: Step) -> CheckResult {
+        Ok(())
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        let is_there = |call: &SystemCall| call.path.starts_with(&self.machine.directory);
+        let at = |step: Step, place: String| Fault::new(NAME, step, place, self.file_system.id);
+        let mut faults = Vec::new();
+        for (step, calls) in &self.machine.seen.seen {
+            let before = calls.iter().zip(1..).filter(|(call, _)| is_there(call));
+            faults.extend(before.map(|(_, nth): (_, u32)| at(*step, format!("{CALL}:{nth}"))));
+            faults.push(at(*step, ANSWER.to_owned()));
+        }
+        faults
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        self.machine.seen.paths()
+    }
+
+    fn tell(&self, fault: &Fault) -> String {
+        let place = match fault.counted_place() {
+            Some((CALL, nth)) => {
+                let call = self.calls(fault.step).get((nth as usize).saturating_sub(1));
+                let known = call.map_or_else(String::new, |call| {
+                    format!(", which was {} of {} in a life without faults", call.name, call.path.display())
+                });
+                format!("before change {nth}{known}")
+            }
+            _ => "right after the answer".to_owned(),
+        };
+        format!(
+            "the power is lost {place}, and {} on a device has kept what it has written",
+            self.file_system.id
+        )
+    }
+
+    fn traits(&self, _fault: &Fault) -> Traits {
+        Traits { kills: true, loses_power: true, ..Traits::default() }
+    }
+
+    async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
+        // What others flush meanwhile would make it durable now and then.
+        self.machine.sync().map_err(|error| Stop::broken(format!("syncfs: {error}")))?;
+        let after_answer = match fault.counted_place() {
+            Some((CALL, nth)) if nth > 0 => {
+                let meant = Meant { names: Vec::new(), nth, lasts: false };
+                self.machine.seen.calls.arm(meant, CallFault::Kills);
+                false
+            }
+            None if fault.place == ANSWER => true,
+            _ => return Err(Stop::broken(format!("there is no fault {fault}"))),
+        };
+        Ok(Box::new(Lost { lever: self, after_answer }))
+    }
+
+    async fn start_over(&self) -> CheckResult<bool> {
+        self.machine.kill().await?;
+        self.machine.take_mounts_away().await?;
+        let made = self.device.make_anew().await;
+        made.map_err(|error| Stop::broken(format!("{}: {error}", what(self.file_system))))?;
+        Ok(self.machine.cx().target().bring_back().await.is_ok())
+    }
+}
+
+/// A power that is about to be lost.
+struct Lost<'a> {
+    lever: &'a OnDevice<'a>,
+    after_answer: bool,
+}
+
+#[async_trait]
+impl Injected for Lost<'_> {
+    fn was_met(&self) -> bool {
+        self.after_answer || self.lever.machine.seen.calls.met().is_some()
+    }
+
+    async fn heal(self: Box<Self>) -> CheckResult {
+        let met = self.was_met();
+        self.lever.machine.seen.calls.heal();
+        if met { self.lever.lose().await } else { Ok(()) }
+    }
+}
