@@ -80,7 +80,8 @@ async fn undo(found: Vec<Remains>, config: Config, driver: Option<Driver>) -> Re
             let resources = remains.resources();
             let ended = standing.during("undoing what a run has left", remains.undo(&target)).await;
             standing.clear();
-            let is_left = |resource: &str| ended.iter().any(|left| left.starts_with(&format!("{resource}: ")));
+            let is_left =
+                |resource: &str| ended.iter().any(|left| left.starts_with(&format!("{resource}: ")));
             for resource in resources.iter().filter(|resource| !is_left(resource)) {
                 writeln!(out, "undone: {resource}")?;
             }
