@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use csi_harness::checks::shard::Shard;
 use csi_harness::config::Config;
 use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::{Delay, Quirk};
@@ -10,11 +11,21 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::bench::{self, JOBS, everything_on, everything_set};
 
+/// Parts of the suite on the driver whose calls take long; checks that want it for themselves wait for each other.
+const SLOW_PARTS: u32 = 4;
+
 pub(crate) fn trials() -> Vec<Trial> {
-    let mut trials: Vec<Trial> = Quirk::ALL
-        .iter()
-        .map(|quirk| Trial::test(format!("quirk/{quirk}"), move || is_not_accused(*quirk)))
-        .collect();
+    let mut trials: Vec<Trial> = Vec::new();
+    // What takes longest comes first, in parts.
+    for index in 1..=SLOW_PARTS {
+        let shard = Shard::new(index, SLOW_PARTS);
+        let name = format!("quirk/{}/{index}", Quirk::SlowCalls);
+        trials.push(Trial::test(name, move || is_not_accused(Quirk::SlowCalls, shard)));
+    }
+    let others = Quirk::ALL.iter().filter(|quirk| **quirk != Quirk::SlowCalls);
+    trials.extend(
+        others.map(|quirk| Trial::test(format!("quirk/{quirk}"), move || is_not_accused(*quirk, None))),
+    );
     for (what, parameters) in [("without-parameters", &[][..]), ("another-parameter", &[("tier", "silver")])]
     {
         let name = format!("quirk/{}/{what}", Quirk::ParametersDemanded);
@@ -59,7 +70,8 @@ fn is_not_blamed_for_the_user(parameters: &[(&str, &str)]) -> Result<(), Failed>
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-fn is_not_accused(quirk: Quirk) -> Result<(), Failed> {
+/// The checks of a part, or all.
+fn is_not_accused(quirk: Quirk, part: Option<Shard>) -> Result<(), Failed> {
     let mut mock = everything_on();
     mock.quirks = vec![quirk];
     if quirk == Quirk::ListsLag {
@@ -71,7 +83,7 @@ fn is_not_accused(quirk: Quirk) -> Result<(), Failed> {
     }
     let mut config = everything_set();
     adapt(quirk, &mut config);
-    let played = bench::play(JOBS, mock, config)?;
+    let played = bench::play_those(JOBS, mock, config, |check| part.is_none_or(|part| part.has(&check.id)))?;
     let accusations = played.accusations();
     let judged =
         played.reports.iter().filter(|report| !matches!(report.outcome, Outcome::Skipped(_))).count();
