@@ -435,6 +435,7 @@ named! {
     ListSnapshotsAcceptsAnyToken, "list-snapshots-accepts-any-token", "a token that is not valid starts from the top";
     ListSnapshotsAcceptsNegativeMax, "list-snapshots-accepts-negative-max", "a negative max_entries means no limit";
     ListSnapshotsCutsLettersOfTokens, "list-snapshots-cuts-letters-of-tokens", "a token with a letter of two bytes in its middle panics";
+    ListSnapshotsHalvesSize, "list-snapshots-halves-size", "entries have half of size_bytes";
     ListSnapshotsDropsSize, "list-snapshots-drops-size", "entries lack size_bytes";
     ListSnapshotsEntryWithoutSnapshot, "list-snapshots-entry-without-snapshot", "entries have no snapshot";
     ListSnapshotsFailsAfterPathNames, "list-snapshots-fails-after-path-names", "once a snapshot with a slash in its name is deleted every list is UNKNOWN, until the driver is started anew";

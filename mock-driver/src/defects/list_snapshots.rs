@@ -127,6 +127,9 @@ fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
         if driver.has(Defect::ListSnapshotsOmitsTopology) {
             snapshot.accessible_topology.clear();
         }
+        if driver.has(Defect::ListSnapshotsHalvesSize) {
+            snapshot.size_bytes /= 2;
+        }
         if driver.has(Defect::ListSnapshotsDropsSize) {
             snapshot.size_bytes = 0;
         }

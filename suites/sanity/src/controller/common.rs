@@ -231,22 +231,11 @@ pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str)
     Ok(())
 }
 
-/// Checks that two reports of one snapshot agree in what cannot change.
-pub(super) fn same_snapshot(first: &v1::Snapshot, again: &v1::Snapshot) -> CheckResult {
-    // The size may become known only once the snapshot is ready, and zero means that it is not told.
-    let is_told = first.size_bytes > 0 && again.size_bytes > 0;
-    let settled = first.ready_to_use && again.ready_to_use && is_told;
-    let differs = if first.snapshot_id != again.snapshot_id {
-        "one snapshot is reported with two ids"
-    } else if first.source_volume_id != again.source_volume_id {
-        "the source_volume_id of a snapshot has changed"
-    } else if !same_moment(first.creation_time.as_ref(), again.creation_time.as_ref()) {
-        "the creation_time of a snapshot has changed"
-    } else if settled && first.size_bytes != again.size_bytes {
-        "the size of a snapshot that is ready has changed"
-    } else {
-        return Ok(());
-    };
+/// Checks that two reports of one snapshot agree in what cannot change. Remarks on a size that is told no more: zero stands for one that is
+/// not told, and a caller who restores would have to guess.
+pub(super) fn same_snapshot(cx: &Cx, first: &v1::Snapshot, again: &v1::Snapshot) -> CheckResult {
+    // The size may become known only once the snapshot is ready.
+    let settled = first.ready_to_use && again.ready_to_use && first.size_bytes > 0;
     let told = |s: &v1::Snapshot| {
         format!(
             "snapshot_id {:?}, source_volume_id {:?}, creation_time {}, size_bytes {}",
@@ -256,5 +245,20 @@ pub(super) fn same_snapshot(first: &v1::Snapshot, again: &v1::Snapshot) -> Check
             s.size_bytes
         )
     };
-    Err(Violation::new(differs).expected(told(first)).actual(told(again)).into())
+    let violation = |differs: &str| Violation::new(differs).expected(told(first)).actual(told(again));
+    if settled && again.size_bytes == 0 {
+        cx.warn(violation("the size of a snapshot is left out that was told before"));
+    }
+    let differs = if first.snapshot_id != again.snapshot_id {
+        "one snapshot is reported with two ids"
+    } else if first.source_volume_id != again.source_volume_id {
+        "the source_volume_id of a snapshot has changed"
+    } else if !same_moment(first.creation_time.as_ref(), again.creation_time.as_ref()) {
+        "the creation_time of a snapshot has changed"
+    } else if settled && again.size_bytes != 0 && first.size_bytes != again.size_bytes {
+        "the size of a snapshot that is ready has changed"
+    } else {
+        return Ok(());
+    };
+    Err(violation(differs).into())
 }

@@ -151,10 +151,10 @@ check! {
             expected: format!("snapshot_id {:?}", first.snapshot_id),
             actual: format!("snapshot_id {:?}", again.snapshot_id)
         );
-        same_snapshot(&first, &again)?;
+        same_snapshot(cx, &first, &again)?;
         if another_moment(cx, first.creation_time.as_ref(), again.creation_time.as_ref()).await {
             let later = cx.create_snapshot(request).await.must("answer a later call with its snapshot")?;
-            same_snapshot(&first, &later)?;
+            same_snapshot(cx, &first, &later)?;
         }
         Ok(())
     }

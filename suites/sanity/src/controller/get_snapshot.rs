@@ -82,7 +82,7 @@ check! {
         let volume = cx.node_volume().await?;
         let made = cut_snapshot(cx, &volume.id).await?;
         let response = cx.call(request(&made.snapshot_id)).setup("the snapshot as it is").await?;
-        same_snapshot(&made, &response.snapshot.unwrap_or_default())
+        same_snapshot(cx, &made, &response.snapshot.unwrap_or_default())
     }
 }
 

@@ -252,7 +252,8 @@ check! {
             ("without access_mode", &req::MSG_VOLCAP_013, without_mode),
             ("without access_type", &req::MSG_VOLCAP_012, without_type),
         ] {
-            if confirmed(cx, &volume, vec![capability]).await?.is_some() {
+            let verdict = confirmed(cx, &volume, vec![capability]).await.map_err(|stop| stop.of(rule))?;
+            if verdict.is_some() {
                 // The text is plain only for the RPCs that use the capability.
                 cx.warn(
                     Violation::new(format!("a capability {what} is confirmed"))
