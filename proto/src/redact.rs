@@ -26,11 +26,16 @@ pub fn json<M: prost::Name>(message: &M) -> serde_json::Value {
 }
 
 /// The same for a message whose type is known by its descriptor alone.
-pub fn dynamic(mut message: DynamicMessage) -> serde_json::Value {
-    strip(&mut message);
-    let mut json = shown(&message);
+pub fn dynamic(message: DynamicMessage) -> serde_json::Value {
+    let mut json = shown(&stripped(message));
     strip_hidden(&mut json);
     json
+}
+
+/// The message with [`STRIPPED`] in place of each secret value.
+pub fn stripped(mut message: DynamicMessage) -> DynamicMessage {
+    strip(&mut message);
+    message
 }
 
 /// A reply may say again, in any field, what the caller gave in one that is marked.

@@ -136,6 +136,9 @@ pub struct Streamed<M> {
     pub is_whole: bool,
 }
 
+/// What came with OK, as it came over the wire; the answer that is one message is a stream of one.
+pub(crate) type Received = Streamed<Vec<u8>>;
+
 /// Whether a thing is there, as far as the calls say that have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Exists {

@@ -4,10 +4,10 @@ use std::error::Error;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use csi_proto::{Call, MESSAGE_BYTES_MAX, Rpc, StreamingCall, UnaryCall, hidden};
+use csi_proto::{MESSAGE_BYTES_MAX, Rpc, hidden};
 use http::uri::PathAndQuery;
-use prost::Message;
 use prost::bytes::{Buf as _, BufMut as _};
+use prost::{DecodeError, Message};
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
@@ -16,7 +16,7 @@ use tonic::{Code, Request, Status};
 use tower::ServiceExt as _;
 use tower::util::MapResponse;
 
-use crate::client::answer::{Answer, NoAnswer, Refused, Streamed};
+use crate::client::answer::{Answer, NoAnswer, Received, Refused};
 use crate::client::patience::Patience;
 use crate::client::response_rules::{Heard, ResponseRules};
 use crate::text::error::error_chain;
@@ -26,10 +26,29 @@ const STREAM_MESSAGES_MAX: usize = 100_000;
 /// Messages of one stream that are looked at for rules that hold for every reply.
 const WATCHED_MAX: usize = 100;
 
-/// One call: where it goes, and who watches.
-pub(crate) struct Exchange<'a, Q> {
+/// Whether bytes are a message of some type, or why not.
+pub(crate) type Form = fn(&[u8]) -> Result<(), DecodeError>;
+
+/// The form of the messages of a type.
+pub(crate) fn form<M: Message + Default>(bytes: &[u8]) -> Result<(), DecodeError> {
+    M::decode(bytes).map(drop)
+}
+
+/// The one message that was received, which has had this form.
+pub(crate) fn message<M: Message + Default>(received: &Received) -> M {
+    messages(received).into_iter().next().unwrap_or_default()
+}
+
+/// All messages that were received, which have had this form.
+pub(crate) fn messages<M: Message + Default>(received: &Received) -> Vec<M> {
+    received.messages.iter().filter_map(|bytes| M::decode(bytes.as_slice()).ok()).collect()
+}
+
+/// One call: where it goes, and who watches. It knows no message but by its bytes, so that one code serves all RPCs.
+pub(crate) struct Exchange<'a> {
     pub(crate) channel: Channel,
-    pub(crate) request: Q,
+    pub(crate) rpc: Rpc,
+    pub(crate) request: Vec<u8>,
     /// Also travels to the driver, as kubelet's deadlines do.
     pub(crate) limit: Duration,
     pub(crate) patience: &'a Patience,
@@ -38,100 +57,72 @@ pub(crate) struct Exchange<'a, Q> {
     pub(crate) check: Option<&'a str>,
 }
 
-impl<Q: Call + Send + Sync> Exchange<'_, Q>
-where
-    Q::Response: Send + Sync,
-{
+impl Exchange<'_> {
     /// Sends the request and waits for the one message that answers it.
-    pub(crate) async fn unary(self) -> Answer<Q::Response>
-    where
-        Q: UnaryCall,
-    {
+    pub(crate) async fn unary(self, form: Form) -> Answer<Received> {
         let wire = self.wire();
-        let ended = self.patience.wait(Q::RPC, self.limit, wire.unary()).await;
-        let ended = ended.map(|ended| ended.and_then(|bytes| decoded(&bytes)));
-        self.judge(&wire.code, ended, |heard, message| heard.message(message))
+        let ended = self.patience.wait(self.rpc, self.limit, wire.unary()).await;
+        let whole = |bytes| Received { messages: vec![bytes], is_whole: true };
+        self.judge(&wire.code, ended.map(|ended| formed(ended.map(whole), form)))
     }
 
     /// Sends the request and reads so many messages of the stream that answers it. What comes after them is cut off.
-    pub(crate) async fn streaming(self, messages_max: usize) -> Answer<Streamed<Q::Response>>
-    where
-        Q: StreamingCall,
-    {
+    pub(crate) async fn streaming(self, form: Form, messages_max: usize) -> Answer<Received> {
         let wire = self.wire();
-        let mut read = Streamed { messages: Vec::new(), is_whole: false };
-        let ended = self.patience.wait(Q::RPC, self.limit, wire.streaming(messages_max, &mut read)).await;
-        let mut messages = Vec::with_capacity(read.messages.len());
-        let all_decoded = read.messages.iter().try_for_each(|bytes| {
-            messages.push(decoded(bytes)?);
-            Ok(())
-        });
-        let after_messages = messages.len();
-        let ended = ended
-            .map(|ended| all_decoded.and(ended).map(|()| Streamed { messages, is_whole: read.is_whole }));
-        let answer = self.judge(&wire.code, ended, |heard, streamed: &Streamed<Q::Response>| {
-            streamed.messages.iter().take(WATCHED_MAX).for_each(|message| heard.message(message));
-        });
-        match answer {
+        let mut read = Received { messages: Vec::new(), is_whole: false };
+        let ended = self.patience.wait(self.rpc, self.limit, wire.streaming(messages_max, &mut read)).await;
+        let after_messages = read.messages.len();
+        let ended = ended.map(|ended| formed(Ok(read), form).and_then(|read| ended.map(|()| read)));
+        match self.judge(&wire.code, ended) {
             Answer::Refused(refused) => Answer::Refused(Refused { after_messages, ..refused }),
             other => other,
         }
     }
 
+    /// Sends the request, whether or not it is one, and hands on the response, or the first of several, unread; it is empty where there is
+    /// none. What such a call is answered says nothing of the rules that hold for every reply.
+    pub(crate) async fn unread(self) -> Answer<Received> {
+        match self.patience.wait(self.rpc, self.limit, self.wire().first()).await {
+            Ok(Ok(first)) => Answer::Ok(Received { messages: vec![first], is_whole: true }),
+            Ok(Err(status)) => no_answer(&status, self.limit).unwrap_or_else(|| refused(&status)),
+            Err(waited) => Answer::Unknown(NoAnswer::Timeout(waited)),
+        }
+    }
+
     fn wire(&self) -> Wire {
-        let (channel, bytes) = (self.channel.clone(), self.request.encode_to_vec());
-        Wire { channel, rpc: Q::RPC, bytes, limit: self.limit, code: OddCode::default() }
+        let (channel, bytes) = (self.channel.clone(), self.request.clone());
+        Wire { channel, rpc: self.rpc, bytes, limit: self.limit, code: OddCode::default() }
     }
 
     /// Tells the three ends of a call apart, and shows what came to those who watch every reply.
-    fn judge<T>(
-        &self,
-        code: &OddCode,
-        ended: Result<Result<T, Status>, Duration>,
-        look_at: impl FnOnce(&Heard<'_, Q>, &T),
-    ) -> Answer<T> {
-        let heard = self.response_rules.heard(&self.request, self.check);
+    fn judge(&self, code: &OddCode, ended: Result<Result<Received, Status>, Duration>) -> Answer<Received> {
+        let heard = self.response_rules.heard(self.rpc, &self.request, self.check);
         if let Some(code) = code.0.get() {
             heard.odd_code(code);
         }
-        let answer = match ended {
-            Ok(Ok(response)) => {
-                look_at(&heard, &response);
-                Answer::Ok(response)
+        match ended {
+            Ok(Ok(received)) => {
+                received.messages.iter().take(WATCHED_MAX).for_each(|message| heard.message(message));
+                self.patience.done(self.rpc);
+                Answer::Ok(received)
             }
             Ok(Err(status)) => no(&heard, &status, self.limit),
             Err(waited) => Answer::Unknown(NoAnswer::Timeout(waited)),
-        };
-        if matches!(answer, Answer::Ok(_)) {
-            self.patience.done(Q::RPC);
         }
-        answer
     }
 }
 
-/// A call with a request that is sent byte for byte, whether or not it is one, and a response, or the first of several, that is
-/// handed on unread; it is empty where there is none. What such a call is answered says nothing of the rules that hold for every reply.
-pub(crate) async fn raw(
-    channel: Channel,
-    rpc: Rpc,
-    bytes: Vec<u8>,
-    limit: Duration,
-    patience: &Patience,
-) -> Answer<Vec<u8>> {
-    let wire = Wire { channel, rpc, bytes, limit, code: OddCode::default() };
-    match patience.wait(rpc, limit, wire.first()).await {
-        Ok(Ok(first)) => Answer::Ok(first),
-        Ok(Err(status)) => no_answer(&status, limit).unwrap_or_else(|| refused(&status)),
-        Err(waited) => Answer::Unknown(NoAnswer::Timeout(waited)),
+/// What was received, if all of it has this form.
+fn formed(received: Result<Received, Status>, form: Form) -> Result<Received, Status> {
+    let received = received?;
+    match received.messages.iter().try_for_each(|bytes| form(bytes)) {
+        Ok(()) => Ok(received),
+        // As gRPC's libraries say it.
+        Err(error) => Err(Status::internal(error.to_string())),
     }
 }
 
-fn decoded<M: Message + Default>(bytes: &[u8]) -> Result<M, Status> {
-    // As gRPC's libraries say it.
-    M::decode(bytes).map_err(|error| Status::internal(error.to_string()))
-}
-
-/// A call as it goes over the wire. It knows no message, so that one code serves all RPCs.
+/// A call as it goes over the wire.
 struct Wire {
     channel: Channel,
     rpc: Rpc,
@@ -149,7 +140,7 @@ impl Wire {
     }
 
     /// Reads so many messages.
-    async fn streaming(&self, messages_max: usize, read: &mut Streamed<Vec<u8>>) -> Result<(), Status> {
+    async fn streaming(&self, messages_max: usize, read: &mut Received) -> Result<(), Status> {
         let mut grpc = self.grpc().await?;
         let mut stream = grpc.server_streaming(self.request(), self.path(), RawCodec).await?.into_inner();
         while let Some(message) = stream.message().await? {
@@ -260,7 +251,7 @@ impl OddCode {
 }
 
 /// A status that the driver sent is a no, which is looked at.
-fn no<Q: Call, T>(heard: &Heard<'_, Q>, status: &Status, limit: Duration) -> Answer<T> {
+fn no<T>(heard: &Heard<'_>, status: &Status, limit: Duration) -> Answer<T> {
     no_answer(status, limit).unwrap_or_else(|| {
         heard.status(status);
         refused(status)

@@ -1,7 +1,6 @@
 //! What was said on the wire while a check ran. Messages are kept as they are and turned into text, without their
 //! secrets, only when somebody asks.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -9,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use csi_proto::lock::Mutex;
 use csi_proto::reflect::prost_reflect::{DynamicMessage, MessageDescriptor};
-use csi_proto::{Rpc, redact};
+use csi_proto::{Rpc, redact, reflect};
 use serde_json::Value;
 
-use crate::client::answer::{Answer, NoAnswer, Streamed};
+use crate::client::answer::{Answer, NoAnswer, Received};
 use crate::client::spent::{Clock, Spent};
 use crate::spec::verdict::Violation;
 
@@ -26,115 +25,85 @@ const CALL_BYTES: usize = 256;
 /// Longest response kept, encoded: lists of a large back end would fill the memory.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
 
-/// A message of any type, or the messages of a stream.
+/// A message, or those of a stream, as they went over the wire.
 #[derive(Clone)]
-pub struct Message(Arc<dyn Body>);
+pub struct Message(Arc<Kept>);
 
-trait Body: Any + Send + Sync {
-    fn json(&self) -> Value;
-    fn bytes(&self) -> usize;
+struct Kept {
+    rpc: Rpc,
+    body: Body,
 }
 
-impl<M: prost::Name + Send + Sync + 'static> Body for M {
-    fn json(&self) -> Value {
-        redact::json(self)
-    }
-
-    fn bytes(&self) -> usize {
-        self.encoded_len()
-    }
+enum Body {
+    Request(Vec<u8>),
+    Response(Arc<Received>),
+    /// What a stream was answered with.
+    Stream(Arc<Received>),
+    /// Stands for messages of so many bytes.
+    TooLong(usize),
 }
 
 /// What stands behind the last message that was read of a stream that had more.
 const CUT_OFF: &str = "cut off from here";
 
-/// What was read of a stream.
-impl<M: prost::Name + Send + Sync + 'static> Body for Streamed<M> {
-    fn json(&self) -> Value {
-        let end = (!self.is_whole).then(|| Value::from(CUT_OFF));
-        self.messages.iter().map(redact::json).chain(end).collect()
-    }
-
-    fn bytes(&self) -> usize {
-        encoded_len(&self.messages)
-    }
-}
-
-fn encoded_len<M: prost::Message>(messages: &[M]) -> usize {
-    messages.iter().map(M::encoded_len).sum()
-}
-
-/// A message as it goes over the wire, whether or not it has the form that it should have.
-struct Raw {
-    form: Option<MessageDescriptor>,
-    bytes: Vec<u8>,
-}
-
-impl Body for Raw {
-    fn json(&self) -> Value {
-        let form = self.form.clone();
-        let read = form.and_then(|form| DynamicMessage::decode(form, self.bytes.as_slice()).ok());
-        // What cannot be read may hold secrets anywhere.
-        let unread = || Value::from(format!("{} bytes that cannot be read", self.bytes.len()));
-        read.map_or_else(unread, redact::dynamic)
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes.len()
-    }
-}
-
-/// Stands for messages of so many bytes.
-struct TooLong(usize);
-
-impl Body for TooLong {
-    fn json(&self) -> Value {
-        Value::from(format!("{} bytes, too long to keep", self.0))
-    }
-
-    fn bytes(&self) -> usize {
-        0
-    }
-}
-
 impl Message {
     /// Keeps a request.
-    pub(crate) fn request<M: prost::Name + Send + Sync + 'static>(message: M) -> Message {
-        Message(Arc::new(message))
+    pub(crate) fn request(rpc: Rpc, bytes: Vec<u8>) -> Message {
+        Message::kept(rpc, Body::Request(bytes))
     }
 
-    /// Keeps a message as it goes over the wire, unless it is too long for that.
-    pub(crate) fn raw(form: Option<MessageDescriptor>, bytes: &[u8]) -> Message {
-        Message::unless_too_long(bytes.len(), || Arc::new(Raw { form, bytes: bytes.to_vec() }))
+    /// Keeps a request that may be none, unless it is too long for that.
+    pub(crate) fn odd_request(rpc: Rpc, bytes: &[u8]) -> Message {
+        Message::unless_too_long(rpc, bytes.len(), || Body::Request(bytes.to_vec()))
     }
 
-    /// Keeps a response, unless it is too long for that.
-    pub(crate) fn response<M: prost::Name + Clone + Send + Sync + 'static>(message: &M) -> Message {
-        Message::unless_too_long(message.encoded_len(), || Arc::new(message.clone()))
+    /// Keeps what came with OK, unless it is too long for that.
+    pub(crate) fn response(rpc: Rpc, received: &Arc<Received>, streams: bool) -> Message {
+        let bytes = received.messages.iter().map(Vec::len).sum();
+        Message::unless_too_long(rpc, bytes, || {
+            let received = received.clone();
+            if streams { Body::Stream(received) } else { Body::Response(received) }
+        })
     }
 
-    /// Keeps what was read of a stream, unless that is too long.
-    pub(crate) fn stream<M>(streamed: &Streamed<M>) -> Message
-    where
-        M: prost::Name + Clone + Send + Sync + 'static,
-    {
-        Message::unless_too_long(encoded_len(&streamed.messages), || Arc::new(streamed.clone()))
+    fn unless_too_long(rpc: Rpc, bytes: usize, keep: impl FnOnce() -> Body) -> Message {
+        Message::kept(rpc, if bytes > RESPONSE_BYTES_MAX { Body::TooLong(bytes) } else { keep() })
     }
 
-    fn unless_too_long(bytes: usize, keep: impl FnOnce() -> Arc<dyn Body>) -> Message {
-        Message(if bytes > RESPONSE_BYTES_MAX { Arc::new(TooLong(bytes)) } else { keep() })
+    fn kept(rpc: Rpc, body: Body) -> Message {
+        Message(Arc::new(Kept { rpc, body }))
     }
 
     /// The message as JSON, without secrets.
     pub fn json(&self) -> Value {
-        self.0.json()
+        let Kept { rpc, body } = &*self.0;
+        let response = |bytes: &Vec<u8>| json(reflect::response_of(*rpc), bytes);
+        match body {
+            Body::Request(bytes) => json(reflect::request_of(*rpc), bytes),
+            Body::Response(received) => received.messages.first().map_or(Value::Null, response),
+            Body::Stream(received) => {
+                let end = (!received.is_whole).then(|| Value::from(CUT_OFF));
+                received.messages.iter().map(response).chain(end).collect()
+            }
+            Body::TooLong(bytes) => Value::from(format!("{bytes} bytes, too long to keep")),
+        }
     }
 
-    /// The message itself, if it is of this type and was not too long to keep.
-    pub fn downcast<M: 'static>(&self) -> Option<&M> {
-        let body: &dyn Any = &*self.0;
-        body.downcast_ref()
+    fn bytes(&self) -> usize {
+        match &self.0.body {
+            Body::Request(bytes) => bytes.len(),
+            Body::Response(received) | Body::Stream(received) => received.messages.iter().map(Vec::len).sum(),
+            Body::TooLong(_) => 0,
+        }
     }
+}
+
+/// A message as JSON, whether or not it has the form that it should have.
+fn json(form: Option<MessageDescriptor>, bytes: &[u8]) -> Value {
+    let read = form.and_then(|form| DynamicMessage::decode(form, bytes).ok());
+    // What cannot be read may hold secrets anywhere.
+    let unread = || Value::from(format!("{} bytes that cannot be read", bytes.len()));
+    read.map_or_else(unread, redact::dynamic)
 }
 
 impl fmt::Debug for Message {
@@ -177,10 +146,10 @@ impl CallRecord {
 
     fn bytes(&self) -> usize {
         let response = match &self.outcome {
-            Answer::Ok(response) => response.0.bytes(),
+            Answer::Ok(response) => response.bytes(),
             Answer::Refused(_) | Answer::Unknown(_) => 0,
         };
-        CALL_BYTES + self.request.0.bytes() + response
+        CALL_BYTES + self.request.bytes() + response
     }
 }
 
@@ -413,16 +382,18 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use csi_proto::{Call as _, v1};
+    use prost::Message as _;
 
     use super::*;
 
     fn send(log: &CallLog, name: &str) -> Ticket {
         let request = v1::CreateVolumeRequest { name: name.to_owned(), ..Default::default() };
-        log.sent(v1::CreateVolumeRequest::RPC, 0, 0, false, Message::request(request))
+        let rpc = v1::CreateVolumeRequest::RPC;
+        log.sent(rpc, 0, 0, false, Message::request(rpc, request.encode_to_vec()))
     }
 
-    fn name(call: &CallRecord) -> &str {
-        &call.request.downcast::<v1::CreateVolumeRequest>().unwrap().name
+    fn name(call: &CallRecord) -> String {
+        call.request()["name"].as_str().unwrap().to_owned()
     }
 
     #[test]
@@ -464,7 +435,8 @@ mod tests {
         };
         log.ended(ticket, Answer::Refused(refused));
         let recorded = log.take();
-        assert_eq!((name(&recorded.calls[0]), name(&recorded.calls[CALLS_FIRST - 1])), ("0", "99"));
+        let firsts = [0, CALLS_FIRST - 1].map(|at| name(&recorded.calls[at]));
+        assert_eq!(firsts, ["0", "99"]);
         let last = recorded.calls.last().unwrap();
         assert!(name(last) == "last" && matches!(last.outcome, Answer::Refused(_)));
         assert!(recorded.calls_dropped >= 4, "{}", recorded.calls_dropped);

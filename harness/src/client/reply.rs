@@ -158,14 +158,7 @@ impl<T> Reply<T> {
     /// # Errors
     /// A violation if it refused; broken if there is no answer, which proves nothing.
     pub fn must(self, what: &str) -> Result<T, Stop> {
-        let rpc = self.rpc;
-        self.decide(|refused| {
-            Violation::new(format!("{rpc} must {what}, but failed"))
-                .expected("OK")
-                .actual(refused)
-                .refused(rpc, refused.code)
-                .into()
-        })
+        self.done().map_err(|failure| failure.of_what_must_be_done(what))
     }
 
     /// The check builds on it, but does not judge it: another check does. `what` names what is missing without it.
@@ -173,13 +166,11 @@ impl<T> Reply<T> {
     /// # Errors
     /// Broken, so that one fault of the driver is one failure.
     pub fn setup(self, what: &str) -> Result<T, Stop> {
-        let rpc = self.rpc;
-        let lacking = |how: String| Stop::broken(format!("needs {what}, but {rpc} {how}"));
-        match (self.answer, self.lacks) {
-            (Answer::Ok(response), None) => Ok(response),
-            (Answer::Ok(_), Some(field)) => Err(lacking(format!("answered without {field}"))),
-            (Answer::Refused(refused), _) => Err(lacking(format!("was rejected: {refused}"))),
-            (Answer::Unknown(no_answer), _) => Err(lacking(format!("got no answer: {no_answer}"))),
+        let (rpc, lacks) = (self.rpc, self.lacks);
+        let response = self.done().map_err(|failure| failure.of_setup(what))?;
+        match lacks {
+            None => Ok(response),
+            Some(field) => Err(lacking(what, rpc, &format!("answered without {field}"))),
         }
     }
 
@@ -202,27 +193,9 @@ impl<T> Reply<T> {
     /// A violation for OK and for any code outside the list.
     pub fn must_be_refused(self, what: &str, refusal: Refusal) -> Result<Refused, Stop> {
         let rpc = self.rpc;
-        let wrong = |message: String| Violation::new(message).expected(&refusal);
-        match self.answer {
-            Answer::Ok(_) => {
-                Err(wrong(format!("{rpc} {what} must be rejected, but succeeded")).actual("OK").into())
-            }
-            Answer::Unknown(no_answer) => Err(unanswered(rpc, &no_answer)),
-            Answer::Refused(refused) if refusal.accepts(refused.code) => Ok(refused),
-            Answer::Refused(refused) => {
-                let mut wrong = wrong(format!("{rpc} {what} is rejected with the wrong code"))
-                    .actual(&refused)
-                    .refused(rpc, refused.code);
-                wrong.requirement = refusal.named_by;
-                match refusal.tolerated.iter().find(|(code, _)| *code == refused.code) {
-                    Some((_, because)) => {
-                        self.log
-                            .warn(Violation { message: format!("{} ({because})", wrong.message), ..wrong });
-                        Ok(refused)
-                    }
-                    None => Err(wrong.into()),
-                }
-            }
+        match self.done() {
+            Ok(_) => Err(succeeded(rpc, what, &refusal)),
+            Err(failure) => failure.judged_by(what, &refusal),
         }
     }
 
@@ -231,9 +204,9 @@ impl<T> Reply<T> {
     /// # Errors
     /// A violation for any code outside the list.
     pub fn may_be_refused(self, what: &str, refusal: Refusal) -> Result<Option<T>, Stop> {
-        match self.answer {
-            Answer::Ok(response) => Ok(Some(response)),
-            _ => self.must_be_refused(what, refusal).map(|_| None),
+        match self.done() {
+            Ok(response) => Ok(Some(response)),
+            Err(failure) => failure.judged_by(what, &refusal).map(|_| None),
         }
     }
 
@@ -242,12 +215,15 @@ impl<T> Reply<T> {
     /// # Errors
     /// A violation for any code outside the list.
     pub fn should_be_refused(self, what: &str, refusal: Refusal) -> Result<(), Stop> {
-        let log = self.log.clone();
-        let done = Violation::new(format!("{} {what} was done", self.rpc)).expected(&refusal).actual("OK");
-        if self.may_be_refused(what, refusal)?.is_some() {
-            log.warn(done);
+        let (rpc, log) = (self.rpc, self.log.clone());
+        match self.done() {
+            Ok(_) => {
+                let done = Violation::new(format!("{rpc} {what} was done"));
+                log.warn(done.expected(&refusal).actual("OK"));
+                Ok(())
+            }
+            Err(failure) => failure.judged_by(what, &refusal).map(drop),
         }
-        Ok(())
     }
 
     /// Any definite answer will do: what is looked for is a crash or a hang.
@@ -255,20 +231,85 @@ impl<T> Reply<T> {
     /// # Errors
     /// Broken if there is no answer; the runner then looks whether the driver is still alive.
     pub fn any_answer(self) -> Result<Result<T, Refused>, Stop> {
-        match self.answer {
-            Answer::Ok(response) => Ok(Ok(response)),
-            Answer::Refused(refused) => Ok(Err(refused)),
-            Answer::Unknown(no_answer) => Err(unanswered(self.rpc, &no_answer)),
+        match self.done() {
+            Ok(response) => Ok(Ok(response)),
+            Err(failure) => failure.refused().map(Err),
         }
     }
 
-    fn decide(self, refused: impl FnOnce(&Refused) -> Stop) -> Result<T, Stop> {
-        match self.answer {
-            Answer::Ok(response) => Ok(response),
-            Answer::Refused(no) => Err(refused(&no)),
-            Answer::Unknown(no_answer) => Err(unanswered(self.rpc, &no_answer)),
+    /// The response, or what is known of the end of the call without one: from there on it does not matter of which type it would have
+    /// been, and one code serves all RPCs.
+    fn done(self) -> Result<T, Failure> {
+        let Reply { rpc, answer, log, .. } = self;
+        let how = match answer {
+            Answer::Ok(response) => return Ok(response),
+            Answer::Refused(refused) => Ok(refused),
+            Answer::Unknown(no_answer) => Err(no_answer),
+        };
+        Err(Failure { rpc, how, log })
+    }
+}
+
+/// A call that was not done, as far as anybody knows.
+struct Failure {
+    rpc: Rpc,
+    how: Result<Refused, NoAnswer>,
+    log: Arc<CallLog>,
+}
+
+impl Failure {
+    fn refused(self) -> Result<Refused, Stop> {
+        self.how.map_err(|no_answer| unanswered(self.rpc, &no_answer))
+    }
+
+    fn of_what_must_be_done(self, what: &str) -> Stop {
+        let rpc = self.rpc;
+        match self.refused() {
+            Ok(refused) => Violation::new(format!("{rpc} must {what}, but failed"))
+                .expected("OK")
+                .actual(&refused)
+                .refused(rpc, refused.code)
+                .into(),
+            Err(stop) => stop,
         }
     }
+
+    fn of_setup(self, what: &str) -> Stop {
+        let how = match self.how {
+            Ok(refused) => format!("was rejected: {refused}"),
+            Err(no_answer) => format!("got no answer: {no_answer}"),
+        };
+        lacking(what, self.rpc, &how)
+    }
+
+    fn judged_by(self, what: &str, refusal: &Refusal) -> Result<Refused, Stop> {
+        let (rpc, log) = (self.rpc, self.log.clone());
+        let refused = self.refused()?;
+        if refusal.accepts(refused.code) {
+            return Ok(refused);
+        }
+        let mut wrong = Violation::new(format!("{rpc} {what} is rejected with the wrong code"))
+            .expected(refusal)
+            .actual(&refused)
+            .refused(rpc, refused.code);
+        wrong.requirement = refusal.named_by;
+        match refusal.tolerated.iter().find(|(code, _)| *code == refused.code) {
+            Some((_, because)) => {
+                log.warn(Violation { message: format!("{} ({because})", wrong.message), ..wrong });
+                Ok(refused)
+            }
+            None => Err(wrong.into()),
+        }
+    }
+}
+
+fn succeeded(rpc: Rpc, what: &str, refusal: &Refusal) -> Stop {
+    let message = format!("{rpc} {what} must be rejected, but succeeded");
+    Violation::new(message).expected(refusal).actual("OK").into()
+}
+
+fn lacking(what: &str, rpc: Rpc, how: &str) -> Stop {
+    Stop::broken(format!("needs {what}, but {rpc} {how}"))
 }
 
 fn unanswered(rpc: Rpc, no_answer: &NoAnswer) -> Stop {

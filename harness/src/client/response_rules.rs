@@ -8,7 +8,7 @@ use std::sync::MutexGuard;
 
 use csi_proto::lock::Mutex;
 use csi_proto::reflect::prost_reflect::{
-    DynamicMessage, FieldDescriptor, MapKey, ReflectMessage as _, Value,
+    DynamicMessage, FieldDescriptor, MapKey, MessageDescriptor, ReflectMessage as _, Value,
 };
 use csi_proto::reflect::{self, MAP_BYTES_MAX, TEXT_BYTES_MAX};
 use csi_proto::{Call, Rpc, code_name, hidden, redact, v1};
@@ -110,32 +110,33 @@ impl ResponseRules {
     }
 
     /// Whoever looks at the reply to this request.
-    pub(crate) fn heard<'a, Q: Call>(&'a self, request: &'a Q, check: Option<&'a str>) -> Heard<'a, Q> {
-        Heard { response_rules: self, request, check }
+    pub(crate) fn heard<'a>(&'a self, rpc: Rpc, request: &'a [u8], check: Option<&'a str>) -> Heard<'a> {
+        Heard { response_rules: self, rpc, request, check }
     }
 }
 
 /// The reply to one request, as it is looked at.
-pub(crate) struct Heard<'a, Q> {
+pub(crate) struct Heard<'a> {
     response_rules: &'a ResponseRules,
-    request: &'a Q,
+    rpc: Rpc,
+    request: &'a [u8],
     check: Option<&'a str>,
 }
 
-impl<Q: Call> Heard<'_, Q> {
+impl Heard<'_> {
     /// Looks at a message that came with OK. A field that only says again what the request says, or lacks, is the
     /// caller's: that such a request was accepted is for another check to judge.
-    pub(crate) fn message<M: prost::Name>(&self, message: &M) {
+    pub(crate) fn message(&self, message: &[u8]) {
         // The filters of lists may be empty, and what is found is the plugin's all the same.
-        let request = reflect::message(self.request);
+        let request = self.request();
         let legal = request.as_ref().is_none_or(|request| self.is_within_limits(request));
-        let lists = Facts::of(Q::RPC).is_some_and(Facts::lists);
+        let lists = Facts::of(self.rpc).is_some_and(Facts::lists);
         let asked = request.filter(|_| !lists);
-        if let Some(reflected) = reflect::message(message) {
-            let answer = || format!("OK {}", redact::json(message));
+        if let Some(reflected) = reflected(reflect::response_of(self.rpc), message) {
+            let answer = || format!("OK {}", redact::dynamic(reflected.clone()));
             // What is in publish_context is only recommended to be free of secrets: CTRL-PUBLISH-019.
-            let is_context = Q::RPC == v1::ControllerPublishVolumeRequest::RPC;
-            if !is_context && self.shows_secret(|| message.encode_to_vec()) {
+            let is_context = self.rpc == v1::ControllerPublishVolumeRequest::RPC;
+            if !is_context && self.shows_secret(message) {
                 self.note(&req::GEN_SECRET_001, "the response", "the value of a secret".to_owned(), &answer);
             }
             if !legal {
@@ -150,10 +151,14 @@ impl<Q: Call> Heard<'_, Q> {
         }
     }
 
+    fn request(&self) -> Option<DynamicMessage> {
+        reflected(reflect::request_of(self.rpc), self.request)
+    }
+
     /// Looks at an error that the driver sent.
     pub(crate) fn status(&self, status: &Status) {
         let told = || format!("{} {:?}", code_name(status.code()), hidden::strip(status.message()));
-        if self.shows_secret(|| status.message().as_bytes().to_vec()) {
+        if self.shows_secret(status.message().as_bytes()) {
             self.note(
                 &req::GEN_SECRET_001,
                 "the message of the status",
@@ -181,19 +186,17 @@ impl<Q: Call> Heard<'_, Q> {
     }
 
     /// Whether a secret of the configuration stands in a reply, and not because the caller said it in another field as well.
-    fn shows_secret(&self, reply: impl Fn() -> Vec<u8>) -> bool {
+    fn shows_secret(&self, reply: &[u8]) -> bool {
         // Most runs have none, and every reply comes by here.
         if !self.response_rules.knows_secrets() {
             return false;
         }
-        let reply = reply();
         let whole = self.response_rules.secrets.iter().map(String::as_bytes);
-        let whole = whole.filter(|secret| contains(&reply, secret));
-        let mut shown = whole.chain(self.response_rules.parts.found_in(&reply)).peekable();
+        let whole = whole.filter(|secret| contains(reply, secret));
+        let mut shown = whole.chain(self.response_rules.parts.found_in(reply)).peekable();
         shown.peek().is_some() && {
-            let mut open = self.request.clone();
-            open.secrets_mut().map(BTreeMap::clear);
-            let open = open.encode_to_vec();
+            let open =
+                self.request().map(|request| redact::stripped(request).encode_to_vec()).unwrap_or_default();
             shown.any(|secret| !contains(&open, secret))
         }
     }
@@ -229,7 +232,7 @@ impl<Q: Call> Heard<'_, Q> {
             _ => return,
         };
         let mut signs = self.response_rules.signs.lock();
-        signs.entry(version).or_insert_with(|| format!("{} has had {field}", Q::RPC));
+        signs.entry(version).or_insert_with(|| format!("{} has had {field}", self.rpc));
     }
 
     fn value(&self, asked: &Asked<'_>, field: &FieldDescriptor, value: &Value) {
@@ -293,19 +296,24 @@ impl<Q: Call> Heard<'_, Q> {
     ) {
         let mut breaches = self.response_rules.breaches.lock();
         if breaches.len() < BREACHES_MAX {
-            breaches.entry((requirement.id, Q::RPC.method, place.to_owned())).or_insert_with(|| {
+            breaches.entry((requirement.id, self.rpc.method, place.to_owned())).or_insert_with(|| {
                 ResponseBreach {
                     requirement,
-                    rpc: Q::RPC,
+                    rpc: self.rpc,
                     place: place.to_owned(),
                     actual,
                     check: self.check.map(str::to_owned),
-                    request: redact::json(self.request),
+                    request: self.request().map_or(serde_json::Value::Null, redact::dynamic),
                     answer: shortened(&answer()),
                 }
             });
         }
     }
+}
+
+/// A message with its descriptor.
+fn reflected(form: Option<MessageDescriptor>, bytes: &[u8]) -> Option<DynamicMessage> {
+    DynamicMessage::decode(form?, bytes).ok()
 }
 
 /// Bytes of the shortest secret that is looked for in replies.
@@ -404,10 +412,20 @@ fn has_details(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
+    /// Shows the rules an answer with OK.
+    fn show<Q: Call>(rules: &ResponseRules, request: &Q, check: Option<&str>, response: &Q::Response) {
+        rules.heard(Q::RPC, &request.encode_to_vec(), check).message(&response.encode_to_vec());
+    }
+
+    /// Shows them an error.
+    fn show_error<Q: Call>(rules: &ResponseRules, request: &Q, check: Option<&str>, status: &Status) {
+        rules.heard(Q::RPC, &request.encode_to_vec(), check).status(status);
+    }
+
     fn look(response: &v1::GetPluginInfoResponse, requirement: &Requirement) -> Vec<String> {
         let response_rules = ResponseRules::default();
         for _ in 0..2 {
-            response_rules.heard(&v1::GetPluginInfoRequest {}, Some("a/check")).message(response);
+            show(&response_rules, &v1::GetPluginInfoRequest {}, Some("a/check"), response);
         }
         response_rules.breaches(requirement).into_iter().map(|breach| breach.place).collect()
     }
@@ -445,7 +463,7 @@ mod tests {
         for (asked, answered, breaches) in [("", "", 0), ("v", "", 1), (&long, &long, 0), ("v", &long, 1)] {
             let response_rules = ResponseRules::default();
             let request = v1::ControllerGetVolumeRequest { volume_id: asked.to_owned() };
-            response_rules.heard(&request, None).message(&volume(answered));
+            show(&response_rules, &request, None, &volume(answered));
             let found = response_rules.breaches.lock().len();
             assert_eq!(found, breaches, "asked for {asked:?}");
         }
@@ -457,7 +475,7 @@ mod tests {
             let request = v1::CreateVolumeRequest { name: "n".repeat(name_bytes), ..Default::default() };
             let volume = v1::Volume { volume_id: "v".repeat(133), ..Default::default() };
             let response_rules = ResponseRules::default();
-            response_rules.heard(&request, None).message(&v1::CreateVolumeResponse { volume: Some(volume) });
+            show(&response_rules, &request, None, &v1::CreateVolumeResponse { volume: Some(volume) });
             assert_eq!(
                 response_rules.breaches(&req::GEN_SIZE_001).len(),
                 breaches,
@@ -470,10 +488,10 @@ mod tests {
     fn wrong_sizes(response_rules: &ResponseRules, request: &v1::CreateVolumeRequest) -> usize {
         let volume = v1::Volume { volume_id: "v".repeat(133), ..Default::default() };
         let made = v1::CreateVolumeResponse { volume: Some(volume.clone()) };
-        response_rules.heard(request, None).message(&made);
+        show(response_rules, request, None, &made);
         let entries = vec![v1::list_volumes_response::Entry { volume: Some(volume), ..Default::default() }];
         let listed = v1::ListVolumesResponse { entries, ..Default::default() };
-        response_rules.heard(&v1::ListVolumesRequest::default(), None).message(&listed);
+        show(response_rules, &v1::ListVolumesRequest::default(), None, &listed);
         response_rules.breaches(&req::GEN_SIZE_001).len()
     }
 
@@ -513,8 +531,8 @@ mod tests {
         let response_rules = ResponseRules::default();
         let secrets = [("password".to_owned(), "hunter2".to_owned())].into();
         let request = v1::CreateVolumeRequest { name: "v".to_owned(), secrets, ..Default::default() };
-        response_rules.heard(&request, Some("a/check")).status(&Status::unknown("why?"));
-        response_rules.heard(&request, Some("another")).status(&Status::unknown("why again?"));
+        show_error(&response_rules, &request, Some("a/check"), &Status::unknown("why?"));
+        show_error(&response_rules, &request, Some("another"), &Status::unknown("why again?"));
         let [breach] = &response_rules.breaches(&req::GEN_ERR_002)[..] else { panic!("told once") };
         assert_eq!(breach.check.as_deref(), Some("a/check"));
         assert_eq!(breach.answer, "UNKNOWN \"why?\"");
@@ -540,8 +558,8 @@ mod tests {
             let request = v1::CreateVolumeRequest { parameters, ..Default::default() };
             let volume_context = [("a".to_owned(), text.clone())].into();
             let volume = v1::Volume { volume_id: "v".to_owned(), volume_context, ..Default::default() };
-            response_rules.heard(&request, None).message(&v1::CreateVolumeResponse { volume: Some(volume) });
-            response_rules.heard(&request, None).status(&Status::invalid_argument(text.clone()));
+            show(&response_rules, &request, None, &v1::CreateVolumeResponse { volume: Some(volume) });
+            show_error(&response_rules, &request, None, &Status::invalid_argument(text.clone()));
             assert_eq!(
                 response_rules.breaches(&req::GEN_SECRET_001).len(),
                 2 * breaches,

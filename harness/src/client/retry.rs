@@ -1,10 +1,10 @@
 //! A call about to be made, as often as its sender needs.
 
 use std::future::{Future, IntoFuture};
-use std::pin::Pin;
 use std::time::Instant;
 
 use csi_proto::Rpc;
+use futures_util::future::BoxFuture;
 use tonic::Code;
 
 use crate::client::answer::{Answer, NoAnswer};
@@ -22,7 +22,7 @@ const EXHAUSTED_TRIES_MAX: u32 = 3;
 const UNANSWERED_TRIES_MAX: u32 = 3;
 
 /// A call under way.
-pub(crate) type Sending<'a, T> = Pin<Box<dyn Future<Output = Reply<T>> + Send + 'a>>;
+pub(crate) type Sending<'a, T> = BoxFuture<'a, Reply<T>>;
 
 /// A call that nobody has sent yet.
 ///
@@ -67,34 +67,12 @@ impl<'a, T: Send + 'a> PendingCall<'a, T> {
     /// # Errors
     /// Broken, so that one fault of the driver is one failure.
     pub async fn setup(mut self, what: &str) -> Result<T, Stop> {
-        let patience = self.session.patience();
-        let settled = Instant::now() + self.session.settle_limit();
-        let mut pauses = Pauses::default();
-        let mut unanswered = 0;
+        let mut tries = Tries::of(&self);
         loop {
             let reply = (self.send)().await;
-            let again = match reply.answer() {
-                Answer::Ok(_) => false,
-                Answer::Refused(refused) if effect::is_not_now(self.rpc.method, refused.code) => {
-                    let late = Instant::now() + pauses.next > settled;
-                    let known = patience.is_unwilling(self.rpc) && pauses.taken >= EXHAUSTED_TRIES_MAX;
-                    !late && !known
-                }
-                Answer::Refused(_) => false,
-                Answer::Unknown(NoAnswer::CutOff | NoAnswer::Withheld(_)) => false,
-                Answer::Unknown(_) => {
-                    unanswered += 1;
-                    unanswered < UNANSWERED_TRIES_MAX && !patience.is_silent(self.rpc)
-                }
-            };
-            if again && self.session.remaining() > pauses.next {
-                self.session.wait_to_repeat(Settles::Willing(self.rpc.method), &mut pauses, settled).await;
-                continue;
+            if !tries.go_on(reply.answer().as_ref().map(drop)).await {
+                return reply.setup(what);
             }
-            if pauses.taken > 0 {
-                patience.was_willing(self.rpc, matches!(reply.answer(), Answer::Ok(_)));
-            }
-            return reply.setup(what);
         }
     }
 
@@ -106,28 +84,87 @@ impl<'a, T: Send + 'a> PendingCall<'a, T> {
     }
 
     async fn judged(mut self, most: u32) -> Reply<T> {
-        let mut pauses = Pauses::default();
+        let mut tries = Tries::of(&self);
         loop {
             let reply = (self.send)().await;
-            let tries_max = match reply.answer() {
+            if !tries.go_on_judging(reply.answer().as_ref().map(drop), most).await {
+                return reply;
+            }
+        }
+    }
+}
+
+/// How often a call was sent, and whether it is sent again.
+struct Tries<'a> {
+    session: &'a Session,
+    rpc: Rpc,
+    /// When the driver has had the time to settle.
+    settled: Instant,
+    pauses: Pauses,
+    unanswered: u32,
+}
+
+impl<'a> Tries<'a> {
+    fn of<T>(call: &PendingCall<'a, T>) -> Tries<'a> {
+        let (session, rpc) = (call.session, call.rpc);
+        let settled = Instant::now() + session.settle_limit();
+        Tries { session, rpc, settled, pauses: Pauses::default(), unanswered: 0 }
+    }
+
+    /// Whether a call that prepares is sent again; then the time for that has come.
+    fn go_on(&mut self, ended: Answer<()>) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let patience = self.session.patience();
+            let again = match &ended {
+                Answer::Ok(()) => false,
+                Answer::Refused(refused) if effect::is_not_now(self.rpc.method, refused.code) => {
+                    let late = Instant::now() + self.pauses.next > self.settled;
+                    let known = patience.is_unwilling(self.rpc) && self.pauses.taken >= EXHAUSTED_TRIES_MAX;
+                    !late && !known
+                }
+                Answer::Refused(_) => false,
+                Answer::Unknown(NoAnswer::CutOff | NoAnswer::Withheld(_)) => false,
+                Answer::Unknown(_) => {
+                    self.unanswered += 1;
+                    self.unanswered < UNANSWERED_TRIES_MAX && !patience.is_silent(self.rpc)
+                }
+            };
+            if again && self.session.remaining() > self.pauses.next {
+                self.wait(self.settled).await;
+                return true;
+            }
+            if self.pauses.taken > 0 {
+                patience.was_willing(self.rpc, matches!(ended, Answer::Ok(())));
+            }
+            false
+        })
+    }
+
+    /// The same for a call that is judged.
+    fn go_on_judging(&mut self, ended: Answer<()>, most: u32) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let tries_max = match &ended {
                 Answer::Refused(refused) if refused.code == Code::ResourceExhausted => EXHAUSTED_TRIES_MAX,
                 Answer::Refused(refused) if !effect::is_not_now(self.rpc.method, refused.code) => 0,
                 // What is still going on then must not be: that takes all the tries to know.
                 Answer::Refused(refused) if refused.code == Code::Aborted => JUDGED_TRIES_MAX,
                 Answer::Refused(_) => most,
-                Answer::Ok(_) | Answer::Unknown(_) => 0,
+                Answer::Ok(()) | Answer::Unknown(_) => 0,
             };
-            if pauses.taken + 1 >= tries_max || self.session.remaining() < pauses.next {
-                if pauses.taken > 0 {
+            if self.pauses.taken + 1 >= tries_max || self.session.remaining() < self.pauses.next {
+                if self.pauses.taken > 0 {
                     self.session.patience().was_judged(self.rpc, tries_max == 0);
                 }
-                return reply;
+                return false;
             }
-            let pause = pauses.next;
-            self.session
-                .wait_to_repeat(Settles::Willing(self.rpc.method), &mut pauses, Instant::now() + pause)
-                .await;
-        }
+            self.wait(Instant::now() + self.pauses.next).await;
+            true
+        })
+    }
+
+    async fn wait(&mut self, until: Instant) {
+        let what = Settles::Willing(self.rpc.method);
+        self.session.wait_to_repeat(what, &mut self.pauses, until).await;
     }
 }
 

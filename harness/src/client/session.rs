@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use csi_proto::{Call, Rpc, Service, StreamingCall, UnaryCall, reflect};
+use csi_proto::{Call, Rpc, Service, StreamingCall, UnaryCall};
 use futures_util::future::BoxFuture;
 use tonic::async_trait;
 use tonic::transport::Channel;
 
-use crate::client::answer::{Answer, NoAnswer, Streamed};
-use crate::client::call::{self, Exchange};
+use crate::client::answer::{Answer, NoAnswer, Received, Streamed};
+use crate::client::call::{self, Exchange, Form};
 use crate::client::patience::{Patience, Pauses, Settles, Waiting};
 use crate::client::record::{CallLog, Message, Ticket};
 use crate::client::reply::Reply;
@@ -51,6 +51,17 @@ pub struct Session {
     /// In place of those that are configured.
     secrets: Option<Arc<Secret>>,
     probe: Option<Arc<dyn AfterCall>>,
+}
+
+/// How the response to a request is read.
+#[derive(Clone, Copy)]
+enum Reading {
+    /// One message.
+    One(Form),
+    /// A stream, of which so many messages are read.
+    Stream(Form, usize),
+    /// As bytes, whatever they are.
+    Unread,
 }
 
 /// A request that was sent.
@@ -196,8 +207,9 @@ impl Session {
         Q: UnaryCall + Send + Sync,
         Q::Response: Send + Sync,
     {
-        PendingCall::new(self, Q::RPC, move || {
-            self.recorded(service, request.clone(), Message::response, Exchange::unary)
+        let reading = Reading::One(call::form::<Q::Response>);
+        self.pending(service, Q::RPC, request.encode_to_vec(), reading, |received| {
+            Answer::Ok(call::message(received))
         })
     }
 
@@ -208,13 +220,11 @@ impl Session {
         Q::Response: Send + Sync,
     {
         self.fill_secrets(&mut request);
-        PendingCall::new(self, Q::RPC, move || {
-            let streamed = self.streamed(request.clone(), STREAM_MESSAGES_MAX);
-            async move {
-                streamed.await.and_then(|streamed| match streamed.is_whole {
-                    true => Answer::Ok(streamed.messages),
-                    false => Answer::Unknown(NoAnswer::TooLong(streamed.messages.len())),
-                })
+        let reading = Reading::Stream(call::form::<Q::Response>, STREAM_MESSAGES_MAX);
+        self.pending(Q::RPC.service, Q::RPC, request.encode_to_vec(), reading, |received| {
+            match received.is_whole {
+                true => Answer::Ok(call::messages(received)),
+                false => Answer::Unknown(NoAnswer::TooLong(received.messages.len())),
             }
         })
     }
@@ -231,37 +241,32 @@ impl Session {
         Q::Response: Send + Sync,
     {
         self.fill_secrets(&mut request);
-        PendingCall::new(self, Q::RPC, move || self.streamed(request.clone(), messages_max))
+        let reading = Reading::Stream(call::form::<Q::Response>, messages_max);
+        self.pending(Q::RPC.service, Q::RPC, request.encode_to_vec(), reading, |received| {
+            Answer::Ok(Streamed { messages: call::messages(received), is_whole: received.is_whole })
+        })
     }
 
-    fn streamed<Q>(
+    /// A call that is sent so, and whose response is understood so.
+    fn pending<T: Send + 'static>(
         &self,
-        request: Q,
-        messages_max: usize,
-    ) -> impl Future<Output = Reply<Streamed<Q::Response>>> + Send + '_
-    where
-        Q: StreamingCall + Send + Sync,
-        Q::Response: Send + Sync,
-    {
-        self.recorded(Q::RPC.service, request, Message::stream, move |exchange| {
-            exchange.streaming(messages_max)
+        service: Service,
+        rpc: Rpc,
+        request: Vec<u8>,
+        reading: Reading,
+        understood: fn(&Received) -> Answer<T>,
+    ) -> PendingCall<'_, T> {
+        PendingCall::new(self, rpc, move || {
+            let sent = self.recorded(service, rpc, request.clone(), reading);
+            async move { sent.await.and_then(|received| understood(&received)) }
         })
     }
 
     /// A call with a request that is sent byte for byte, whether or not it is one; the response is not read either. It is
     /// sent a single time. What it makes nobody undoes.
     pub async fn call_bytes(&self, rpc: Rpc, bytes: Vec<u8>) -> Reply<Vec<u8>> {
-        let request = Message::raw(reflect::request_of(rpc), &bytes);
-        self.noted(
-            rpc,
-            request,
-            |bytes: &Vec<u8>| Message::raw(reflect::response_of(rpc), bytes),
-            |limit| {
-                let channel = self.target.channel(self.node, rpc.service);
-                call::raw(channel, rpc, bytes, limit, self.patience())
-            },
-        )
-        .await
+        let received = self.recorded(rpc.service, rpc, bytes, Reading::Unread).await;
+        received.map(|received| received.messages.first().cloned().unwrap_or_default())
     }
 
     /// Takes calls that went unanswered so far on the check's own account: it tells of them itself, whether or not the driver
@@ -368,44 +373,58 @@ impl Session {
         self.log.clock.begin(part)
     }
 
-    /// Sends a request once, and notes that before and after.
-    async fn recorded<'a, Q, T, F>(
-        &'a self,
+    /// Sends a request once, within the limits of time, and notes that before and after.
+    fn recorded(
+        &self,
         service: Service,
-        request: Q,
-        keep: impl FnOnce(&T) -> Message,
-        send: impl FnOnce(Exchange<'a, Q>) -> F,
-    ) -> Reply<T>
-    where
-        Q: Call + Send + Sync,
-        F: Future<Output = Answer<T>>,
-    {
-        let message = Message::request(request.clone());
-        self.noted(Q::RPC, message, keep, |limit| send(self.exchange(service, request, limit))).await
+        rpc: Rpc,
+        request: Vec<u8>,
+        reading: Reading,
+    ) -> BoxFuture<'_, Reply<Arc<Received>>> {
+        Box::pin(async move {
+            let message = match reading {
+                Reading::Unread => Message::odd_request(rpc, &request),
+                Reading::One(_) | Reading::Stream(..) => Message::request(rpc, request.clone()),
+            };
+            let sent = match self.sent(rpc, message).await {
+                Ok(sent) => sent,
+                Err(why) => return Reply::new(rpc, Answer::Unknown(why), self.log.clone()),
+            };
+            let answer = match sent.limit.is_zero() {
+                true => Answer::Unknown(NoAnswer::CutOff),
+                false => self.exchanged(service, rpc, request, reading, sent.limit).await.map(Arc::new),
+            };
+            let answer = match answer {
+                Answer::Unknown(NoAnswer::Broken(_)) if self.target.has_broken_since(sent.breaks) => {
+                    Answer::Unknown(NoAnswer::Severed)
+                }
+                other => other,
+            };
+            let streams = matches!(reading, Reading::Stream(..));
+            let kept = answer.as_ref().map(|received| Message::response(rpc, received, streams));
+            self.ended(&sent, kept).await;
+            Reply::new(rpc, answer, self.log.clone())
+        })
     }
 
-    /// Sends something once, within the limits of time, and notes that before and after.
-    async fn noted<T, F: Future<Output = Answer<T>>>(
+    async fn exchanged(
         &self,
+        service: Service,
         rpc: Rpc,
-        request: Message,
-        keep: impl FnOnce(&T) -> Message,
-        send: impl FnOnce(Duration) -> F,
-    ) -> Reply<T> {
-        let sent = match self.sent(rpc, request).await {
-            Ok(sent) => sent,
-            Err(why) => return Reply::new(rpc, Answer::Unknown(why), self.log.clone()),
-        };
-        let answer =
-            if sent.limit.is_zero() { Answer::Unknown(NoAnswer::CutOff) } else { send(sent.limit).await };
-        let answer = match answer {
-            Answer::Unknown(NoAnswer::Broken(_)) if self.target.has_broken_since(sent.breaks) => {
-                Answer::Unknown(NoAnswer::Severed)
-            }
-            other => other,
-        };
-        self.ended(&sent, answer.as_ref().map(keep)).await;
-        Reply::new(rpc, answer, self.log.clone())
+        request: Vec<u8>,
+        reading: Reading,
+        limit: Duration,
+    ) -> Answer<Received> {
+        let target = &self.target;
+        let channel: Channel = target.channel(self.node, service);
+        let (patience, response_rules) = (&target.patience, &target.response_rules);
+        let check = Some(&*self.check);
+        let exchange = Exchange { channel, rpc, request, limit, patience, response_rules, check };
+        match reading {
+            Reading::One(form) => exchange.unary(form).await,
+            Reading::Stream(form, messages_max) => exchange.streaming(form, messages_max).await,
+            Reading::Unread => exchange.unread().await,
+        }
     }
 
     /// Notes that a request is sent now.
@@ -448,13 +467,6 @@ impl Session {
         if let Some(probe) = &self.probe {
             probe.after(&self.log, sent.ticket).await;
         }
-    }
-
-    fn exchange<Q>(&self, service: Service, request: Q, limit: Duration) -> Exchange<'_, Q> {
-        let target = &self.target;
-        let channel: Channel = target.channel(self.node, service);
-        let (patience, response_rules) = (&target.patience, &target.response_rules);
-        Exchange { channel, request, limit, patience, response_rules, check: Some(&self.check) }
     }
 
     fn fill_secrets<Q: Call>(&self, request: &mut Q) {

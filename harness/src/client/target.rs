@@ -10,12 +10,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use csi_proto::lock::Mutex;
-use csi_proto::{Breaker, DialError, Endpoint, Rpc, Service, v1};
+use csi_proto::{Breaker, Call as _, DialError, Endpoint, Rpc, Service, v1};
 use futures_util::future::BoxFuture;
 use tonic::transport::Channel;
 
 use crate::client::answer::{Answer, NoAnswer};
-use crate::client::call::Exchange;
+use crate::client::call::{self, Exchange};
 use crate::client::learnt::Learnt;
 use crate::client::patience::Patience;
 use crate::client::response_rules::{ResponseBreach, ResponseRules};
@@ -557,13 +557,15 @@ impl Target {
             let answers = |channel: Channel| async {
                 let ask = Exchange {
                     channel,
-                    request: v1::GetPluginInfoRequest {},
+                    rpc: v1::GetPluginInfoRequest::RPC,
+                    request: Vec::new(),
                     limit: Duration::from_millis(self.config.time_limits.alive_ms),
                     patience: &self.patience,
                     response_rules: &self.response_rules,
                     check: None,
                 };
-                !matches!(ask.unary().await, Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)))
+                let answer = ask.unary(call::form::<v1::GetPluginInfoResponse>).await;
+                !matches!(answer, Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)))
             };
             for peer in self.nodes.iter().map(|node| &node.peer).chain(&self.controller) {
                 if !answers(peer.channel.clone()).await {

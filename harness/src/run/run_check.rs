@@ -365,6 +365,7 @@ fn cut_off(message: String) -> Violation {
 #[cfg(test)]
 mod tests {
     use csi_proto::{Call as _, v1};
+    use prost::Message as _;
 
     use super::*;
     use crate::client::record::Message;
@@ -377,7 +378,7 @@ mod tests {
             cleanup: false,
             node: 0,
             worker: 0,
-            request: Message::request(v1::ProbeRequest {}),
+            request: Message::request(v1::ProbeRequest::RPC, Vec::new()),
             outcome,
         }
     }
@@ -399,10 +400,11 @@ mod tests {
         };
         let named = |rpc, method: &str, sent_ms, outcome| CallRecord {
             rpc,
-            request: Message::request(v1::NodeUnpublishVolumeRequest {
-                volume_id: method.to_owned(),
-                ..Default::default()
-            }),
+            request: Message::request(
+                v1::NodeUnpublishVolumeRequest::RPC,
+                v1::NodeUnpublishVolumeRequest { volume_id: method.to_owned(), ..Default::default() }
+                    .encode_to_vec(),
+            ),
             ..call(sent_ms, 1, outcome)
         };
         let let_go = || Answer::Unknown(NoAnswer::LetGo(Duration::from_millis(1)));

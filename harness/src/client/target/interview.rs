@@ -7,7 +7,7 @@ use tonic::Code;
 
 use super::{Peer, TargetError};
 use crate::client::answer::{Answer, Refused};
-use crate::client::call::Exchange;
+use crate::client::call::{self, Exchange};
 use crate::client::patience::Patience;
 use crate::client::patience::Pauses;
 use crate::client::response_rules::ResponseRules;
@@ -195,13 +195,14 @@ impl<'a> Interview<'a> {
         let answer = loop {
             let ask = Exchange {
                 channel: peer.channel.clone(),
-                request: request.clone(),
+                rpc,
+                request: request.encode_to_vec(),
                 limit: self.config.time_limits.call(rpc.method),
                 patience: &self.patience,
                 response_rules: &self.response_rules,
                 check: None,
             };
-            match ask.unary().await {
+            match ask.unary(call::form::<Q::Response>).await {
                 Answer::Refused(refused)
                     if effect::is_not_now(rpc.method, refused.code) && pauses.taken < TRIES_MAX =>
                 {
@@ -211,7 +212,7 @@ impl<'a> Interview<'a> {
             }
         };
         let problem = match answer {
-            Answer::Ok(response) => return Ok(Ok(response)),
+            Answer::Ok(received) => return Ok(Ok(call::message(&received))),
             // Internal and Unknown are what tonic makes of an answer that is not gRPC.
             Answer::Refused(refused) if refused.code == Code::Unknown && rpc.service == Service::Identity => {
                 format!("{} {}", code_name(refused.code), refused.message)

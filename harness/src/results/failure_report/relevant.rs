@@ -131,13 +131,15 @@ fn collect(message: &Value, names: &mut BTreeSet<String>) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use csi_proto::{Call, v1};
+    use prost::Message as _;
     use tonic::Code;
 
     use super::*;
-    use crate::client::answer::Refused;
+    use crate::client::answer::{Received, Refused};
     use crate::client::record::Message;
 
     fn call<Q: Call + prost::Name>(request: Q, outcome: Answer<Message>) -> CallRecord {
@@ -148,9 +150,14 @@ mod tests {
             cleanup: false,
             node: 0,
             worker: 0,
-            request: Message::request(request),
+            request: Message::request(Q::RPC, request.encode_to_vec()),
             outcome,
         }
+    }
+
+    fn done<Q: Call>(response: &Q::Response) -> Answer<Message> {
+        let received = Received { messages: vec![response.encode_to_vec()], is_whole: true };
+        Answer::Ok(Message::response(Q::RPC, &Arc::new(received), false))
     }
 
     fn created(id: &str, source: Option<&str>) -> CallRecord {
@@ -165,7 +172,7 @@ mod tests {
             ..Default::default()
         };
         let volume = Some(v1::Volume { volume_id: id.to_owned(), ..Default::default() });
-        call(request, Answer::Ok(Message::response(&v1::CreateVolumeResponse { volume })))
+        call(request, done::<v1::CreateVolumeRequest>(&v1::CreateVolumeResponse { volume }))
     }
 
     fn unstaged(id: &str, outcome: Answer<Message>) -> CallRecord {
@@ -174,10 +181,6 @@ mod tests {
             staging_target_path: format!("/staging/{id}"),
         };
         call(request, outcome)
-    }
-
-    fn done() -> Answer<Message> {
-        Answer::Ok(Message::response(&v1::NodeUnstageVolumeResponse {}))
     }
 
     fn internal() -> Answer<Message> {
@@ -205,7 +208,7 @@ mod tests {
             unstaged("one", internal()),
             // The plain form of the call, tried afterwards on a volume of its own.
             created("plain", None),
-            unstaged("plain", done()),
+            unstaged("plain", done::<v1::NodeUnstageVolumeRequest>(&v1::NodeUnstageVolumeResponse {})),
         ];
         assert_eq!(found(&calls, "NodeUnstageVolume", &refusal()), (2, vec![0, 2]));
     }
@@ -231,7 +234,7 @@ mod tests {
             };
             let entries = ["one", "of-another"].map(entry).into();
             let listed = v1::ListVolumesResponse { entries, next_token: String::new() };
-            call(v1::ListVolumesRequest::default(), Answer::Ok(Message::response(&listed)))
+            call(v1::ListVolumesRequest::default(), done::<v1::ListVolumesRequest>(&listed))
         };
         let calls = [created("volume-1", None), created("volume-2", None), list()];
         let lacks = Violation::new("ListVolumes does not list volume-2");

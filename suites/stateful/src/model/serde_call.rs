@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use serde::de::value::{EnumAccessDeserializer, StrDeserializer};
-use serde::de::{DeserializeSeed, Deserializer, EnumAccess, Error as _, IntoDeserializer as _, Visitor};
+use serde::de::{Deserializer, EnumAccess, Error as _, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::Value;
 
 use super::call::{Call, GroupCall, List, SnapshotCall, VolumeCall};
 
@@ -40,30 +40,17 @@ impl<'de> Visitor<'de> for Calls {
             serde::de::VariantAccess::unit_variant(variant)?;
             return Ok(Call::List(list));
         }
-        let named = EnumAccessDeserializer::new(Named { name: &name, variant });
-        match &name[..] {
+        // Read by way of a value, one code for all formats serves each of the many calls.
+        let contents: Value = serde::de::VariantAccess::newtype_variant(variant)?;
+        let named = Value::Object([(name.clone(), contents)].into_iter().collect());
+        let call = match &name[..] {
             name if VolumeCall::NAMES.contains(&name) => VolumeCall::deserialize(named).map(Call::Volume),
             name if SnapshotCall::NAMES.contains(&name) => {
                 SnapshotCall::deserialize(named).map(Call::Snapshot)
             }
             name if GroupCall::NAMES.contains(&name) => GroupCall::deserialize(named).map(Call::Group),
-            name => Err(A::Error::custom(format!("{name:?} is not a call; one is DeleteVolume"))),
-        }
-    }
-}
-
-/// A variant of which the name has been read already.
-struct Named<'a, V> {
-    name: &'a str,
-    variant: V,
-}
-
-impl<'de, V: serde::de::VariantAccess<'de>> EnumAccess<'de> for Named<'_, V> {
-    type Error = V::Error;
-    type Variant = V;
-
-    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, V), V::Error> {
-        let name: StrDeserializer<'_, V::Error> = self.name.into_deserializer();
-        Ok((seed.deserialize(name)?, self.variant))
+            name => return Err(A::Error::custom(format!("{name:?} is not a call; one is DeleteVolume"))),
+        };
+        call.map_err(A::Error::custom)
     }
 }
