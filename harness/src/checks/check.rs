@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::future::Future;
 use std::ops::Deref;
-use std::pin::Pin;
 use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
 
 use crate::config::AccessType;
 use crate::lifecycle::cx::Cx;
@@ -14,7 +14,7 @@ use crate::spec::requirements::Requirement;
 use crate::spec::verdict::CheckResult;
 
 /// The body of a check at work.
-pub type CheckFuture<'a> = Pin<Box<dyn Future<Output = CheckResult> + Send + 'a>>;
+pub type CheckFuture<'a> = BoxFuture<'a, CheckResult>;
 
 /// The body of a check.
 pub enum Body {

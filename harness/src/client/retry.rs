@@ -21,9 +21,6 @@ const EXHAUSTED_TRIES_MAX: u32 = 3;
 /// Times that a call to build on is made although no answer came.
 const UNANSWERED_TRIES_MAX: u32 = 3;
 
-/// A call under way.
-pub(crate) type Sending<'a, T> = BoxFuture<'a, Reply<T>>;
-
 /// A call that nobody has sent yet.
 ///
 /// Awaited, it is sent to be judged, and sent again a few times while the driver only says "not now" (`ABORTED`,
@@ -33,7 +30,7 @@ pub(crate) type Sending<'a, T> = BoxFuture<'a, Reply<T>>;
 pub struct PendingCall<'a, T> {
     session: &'a Session,
     rpc: Rpc,
-    send: Box<dyn FnMut() -> Sending<'a, T> + Send + 'a>,
+    send: Box<dyn FnMut() -> BoxFuture<'a, Reply<T>> + Send + 'a>,
 }
 
 impl<T> std::fmt::Debug for PendingCall<'_, T> {
@@ -55,7 +52,7 @@ impl<'a, T: Send + 'a> PendingCall<'a, T> {
     }
 
     /// Sends it a single time: for checks about calls at the same time, and for those that ask again themselves.
-    pub fn once(mut self) -> Sending<'a, T> {
+    pub fn once(mut self) -> BoxFuture<'a, Reply<T>> {
         (self.send)()
     }
 
@@ -78,7 +75,7 @@ impl<'a, T: Send + 'a> PendingCall<'a, T> {
 
     /// Sends it to be judged, and only a few times where sending this RPC again has never helped, unless the driver says that
     /// something is pending.
-    pub fn sparing(self) -> Sending<'a, T> {
+    pub fn sparing(self) -> BoxFuture<'a, Reply<T>> {
         let in_vain = self.session.patience().is_judged_in_vain(self.rpc);
         Box::pin(self.judged(if in_vain { EXHAUSTED_TRIES_MAX } else { JUDGED_TRIES_MAX }))
     }
@@ -170,9 +167,9 @@ impl<'a> Tries<'a> {
 
 impl<'a, T: Send + 'a> IntoFuture for PendingCall<'a, T> {
     type Output = Reply<T>;
-    type IntoFuture = Sending<'a, T>;
+    type IntoFuture = BoxFuture<'a, Reply<T>>;
 
-    fn into_future(self) -> Sending<'a, T> {
+    fn into_future(self) -> BoxFuture<'a, Reply<T>> {
         Box::pin(self.judged(JUDGED_TRIES_MAX))
     }
 }

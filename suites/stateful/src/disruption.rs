@@ -10,7 +10,6 @@ mod stopped;
 mod stored;
 
 use std::fmt;
-use std::pin::Pin;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
@@ -27,9 +26,6 @@ pub(crate) use stored::of_entries;
 /// Every kind there is.
 pub static ALL: [&Disruption; 5] = [&GIVEN_UP, &DISCONNECTED, &KILLED, &STOPPED, &STARTED_TWICE];
 
-/// Something that is being done.
-pub(crate) type Doing<'a, T> = Pin<Box<dyn Future<Output = CheckResult<T>> + Send + 'a>>;
-
 /// A kind of disruption.
 pub struct Disruption {
     /// What became of the driver, its connections or the call; `killed-after-us` in stored cases.
@@ -41,8 +37,8 @@ pub struct Disruption {
     hits: Hits,
     /// How many of the ends of a driver under load are of this kind, beside those of the others.
     share_under_load: usize,
-    inject: for<'a> fn(&'a Cx) -> Doing<'a, ()>,
-    heal: for<'a> fn(&'a Cx) -> Doing<'a, Duration>,
+    inject: for<'a> fn(&'a Cx) -> BoxFuture<'a, CheckResult>,
+    heal: for<'a> fn(&'a Cx) -> BoxFuture<'a, CheckResult<Duration>>,
 }
 
 /// What a disruption comes over.
@@ -138,6 +134,6 @@ impl fmt::Display for Disrupted {
 }
 
 /// Nothing is left of it that could be undone.
-fn nothing(_: &Cx) -> Doing<'_, Duration> {
+fn nothing(_: &Cx) -> BoxFuture<'_, CheckResult<Duration>> {
     Box::pin(async { Ok(Duration::ZERO) })
 }

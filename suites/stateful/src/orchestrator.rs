@@ -11,7 +11,6 @@ pub mod probed_driver;
 mod snapshot;
 mod workload;
 
-use std::pin::Pin;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -58,9 +57,6 @@ pub struct Orchestrator {
     run: u64,
     memory: Arc<Mutex<Memory>>,
 }
-
-/// A call under way.
-type Making<'a> = Pin<Box<dyn Future<Output = CheckResult<Option<Made>>> + Send + 'a>>;
 
 /// A call that was made.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,7 +136,7 @@ impl Orchestrator {
     ///
     /// # Errors
     /// Broken if a path cannot be made.
-    pub fn make<'a>(&'a self, call: &'a Call) -> Making<'a> {
+    pub fn make<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, CheckResult<Option<Made>>> {
         // In a box, or all that waits for it would have the code of all calls in it.
         Box::pin(async move {
             if !self.can_name(call) {

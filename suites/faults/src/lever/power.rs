@@ -15,7 +15,7 @@ mod store;
 mod tree;
 mod way;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use csi_harness::prelude::*;
@@ -27,7 +27,7 @@ use crate::fault::Fault;
 use crate::life::Step;
 pub(crate) use device::{FILE_SYSTEMS, FileSystem};
 use disk::{Disk, Loss};
-use journal::Kind;
+use journal::Pending;
 pub(crate) use machine::Machine;
 pub(crate) use on_device::OnDevice;
 use store::Point;
@@ -49,7 +49,7 @@ pub(crate) struct Power<'a> {
     disk: Mutex<Disk>,
     points: BTreeMap<Step, Vec<Point>>,
     /// What is not durable when a step is answered.
-    at_answer: BTreeMap<Step, Vec<Kind>>,
+    at_answer: BTreeMap<Step, Pending>,
 }
 
 /// Whether there can be a disk of ours.
@@ -146,9 +146,9 @@ impl<'a> Power<'a> {
             Some((CHANGE, nth)) => {
                 let points = self.points.get(&fault.step)?;
                 let point = points.get(nth as usize - 1)?;
-                Some((format!("before {}", point.what), point.pending.len()))
+                Some((format!("before {}", point.what), point.pending.kinds.len()))
             }
-            _ => Some(("right after the answer".to_owned(), self.at_answer.get(&fault.step)?.len())),
+            _ => Some(("right after the answer".to_owned(), self.at_answer.get(&fault.step)?.kinds.len())),
         }
     }
 }
@@ -172,18 +172,20 @@ impl Lever for Power<'_> {
     }
 
     fn faults(&self) -> Vec<Fault> {
-        let at = |step: Step, place: &str, pending: &[Kind]| {
-            let ways = Way::all(pending).into_iter();
-            ways.map(|way| Fault::new(NAME, step, place, way.id())).collect::<Vec<_>>()
-        };
         let mut faults = Vec::new();
         for (step, points) in &self.points {
+            // Before its answer nothing of a call was promised: what leaves the same is the same fault.
+            let mut known = BTreeSet::new();
             for (point, nth) in points.iter().zip(1..) {
-                faults.extend(at(*step, &format!("{CHANGE}:{nth}"), &point.pending));
+                let ways = Way::all(&point.pending.kinds).into_iter();
+                let others = ways.filter(|way| known.insert(point.pending.after(way)));
+                faults
+                    .extend(others.map(|way| Fault::new(NAME, *step, &format!("{CHANGE}:{nth}"), way.id())));
             }
         }
         for (step, pending) in &self.at_answer {
-            faults.extend(at(*step, ANSWER, pending));
+            let ways = Way::all(&pending.kinds).into_iter();
+            faults.extend(ways.map(|way| Fault::new(NAME, *step, ANSWER, way.id())));
         }
         faults
     }

@@ -61,6 +61,18 @@ pub(crate) struct Tries {
     pub(crate) forgets: bool,
 }
 
+/// The mistake of this name.
+pub(crate) fn mistake(id: &str) -> Result<Mistake, Failed> {
+    let mistake = Mistake::ALL.iter().find(|mistake| mistake.id() == id).copied();
+    mistake.ok_or_else(|| format!("there is no mistake {id}").into())
+}
+
+/// Says why a test does not run.
+#[expect(clippy::print_stdout, reason = "a test that does not run says so")]
+pub(crate) fn skip(why: &str) {
+    println!("skipped: {why}");
+}
+
 /// Runs all checks; without root it prints that it does not.
 pub(crate) fn play(played: Played, tries: &Tries) -> Result<Option<Run>, Failed> {
     hostpath::in_directory(async |root| play_in(root, played, tries).await).transpose()

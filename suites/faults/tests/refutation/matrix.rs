@@ -127,8 +127,7 @@ fn refuted(id: &str) -> Vec<String> {
 }
 
 fn is_found(rows: &Rows, id: &'static str, fault: &str) -> Result<(), Failed> {
-    let mistake = Mistake::ALL.iter().find(|mistake| mistake.id() == id).copied();
-    let mistake = mistake.ok_or_else(|| format!("there is no mistake {id}"))?;
+    let mistake = bench::mistake(id)?;
     let (only, access) = (fault.split(' ').map(str::to_owned).collect(), vec![AccessType::Mount]);
     let (budget_ms, settle_ms) = (BUDGET_MS, SETTLES_MS);
     let tries = Tries { only, budget_ms, settle_ms, seed: 1, access, forgets: false };

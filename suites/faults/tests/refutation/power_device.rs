@@ -1,7 +1,6 @@
 //! What file systems of the kernel's make of mistakes, and of right drivers, when the power of the device below them is lost. Needs
 //! device-mapper, as a virtual machine has it (`.ci/run vm`); without it, nothing is tried, and that is said.
 
-use csi_faulty_driver::plain::Mistake;
 use csi_harness::config::AccessType;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_defect, on_a_right_driver};
@@ -60,22 +59,15 @@ fn tries(only: Vec<String>) -> Tries {
     Tries { only, budget_ms: BUDGET_MS, settle_ms: SETTLES_MS, seed: 1, access, forgets: false }
 }
 
-#[expect(clippy::print_stdout, reason = "a test that does not run says so")]
-fn skip(why: &str) -> Result<(), Failed> {
-    println!("skipped: {why}");
-    Ok(())
-}
-
 fn is_found(id: &str, fault: &str) -> Result<(), Failed> {
-    let mistake = Mistake::ALL.iter().find(|mistake| mistake.id() == id).copied();
-    let mistake = mistake.ok_or_else(|| format!("there is no mistake {id}"))?;
+    let mistake = bench::mistake(id)?;
     let mut missed = String::new();
     for _ in 0..PLAYS {
         let tries = tries(vec![fault.to_owned()]);
         let Some(run) = bench::play(Played::Plain(Some(mistake)), &tries)? else { return Ok(()) };
         match on_a_defect(&run.outcomes_of(CHECK)) {
             Trial::Good => return Ok(()),
-            Trial::Skipped(why) => return skip(&why),
+            Trial::Skipped(why) => return Ok(bench::skip(&why)),
             Trial::Bad(why) => missed = why,
         }
     }
@@ -88,7 +80,7 @@ fn passes(name: &'static str, file_system: &str) -> Result<(), Failed> {
     let Some(run) = bench::play(played, &tries(only))? else { return Ok(()) };
     let (mut wrong, outcomes): (Vec<String>, _) = (run.left().collect(), run.outcomes_of(CHECK));
     if let [Outcome::Skipped(why)] = outcomes[..] {
-        return skip(why);
+        return Ok(bench::skip(why));
     }
     if let Trial::Bad(why) = on_a_right_driver(&outcomes) {
         wrong.push(why);

@@ -13,6 +13,7 @@ use std::os::unix::fs::FileExt as _;
 use rustix::fs::{FallocateFlags, SeekFrom};
 
 use super::tree::{Entry, Made, Node, Tree};
+use super::way::Way;
 
 /// Bytes that are kept of changes that are not durable.
 const KEPT_BYTES_MAX: usize = 64 << 20;
@@ -256,6 +257,31 @@ enum Share {
 pub(super) struct Journal {
     changes: VecDeque<Change>,
     bytes: usize,
+    /// How often something has become durable.
+    syncs: u64,
+}
+
+/// What is not durable at some moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pending {
+    /// What of each change could survive.
+    pub(super) kinds: Vec<Kind>,
+    /// Bytes of each: a write may be gone on with.
+    bytes: Vec<usize>,
+    /// How often something had become durable before.
+    syncs: u64,
+}
+
+/// What is there after a loss of power: as often as something had become durable, the changes that survive with their bytes, and whether
+/// the last one is torn. What is equal here is equal on the disk, since without a sync changes are only added.
+pub(super) type Remains = (u64, Vec<(usize, usize)>, bool);
+
+impl Pending {
+    /// What is there when the power is lost this way.
+    pub(super) fn after(&self, way: &Way) -> Remains {
+        let kept = self.bytes.iter().copied().enumerate().filter(|(at, _)| way.keeps(*at, &self.kinds));
+        (self.syncs, kept.collect(), *way == Way::Torn)
+    }
 }
 
 impl Journal {
@@ -274,6 +300,7 @@ impl Journal {
         while self.bytes > KEPT_BYTES_MAX {
             let Some(oldest) = self.changes.pop_front() else { return };
             self.bytes -= oldest.bytes();
+            self.syncs += 1;
         }
     }
 
@@ -289,6 +316,7 @@ impl Journal {
 
     /// A file was made durable, and with it all names and lengths.
     pub(super) fn sync(&mut self, node: Node) {
+        self.syncs += 1;
         // Of each file the last length, and the shortest.
         let mut lengths = BTreeMap::<Node, (u64, u64)>::new();
         for mut change in std::mem::take(&mut self.changes).into_iter().rev() {
@@ -307,18 +335,25 @@ impl Journal {
 
     /// What was written to a file is durable, and nothing else.
     pub(super) fn sync_contents(&mut self, node: Node) {
+        self.syncs += 1;
         self.changes.retain(|change| !change.is_write() || change.node() != node);
         self.bytes = self.changes.iter().map(Change::bytes).sum();
     }
 
     /// Everything was made durable.
     pub(super) fn sync_all(&mut self) {
+        self.syncs += 1;
         self.changes.clear();
         self.bytes = 0;
     }
 
-    /// What of each change could survive.
-    pub(super) fn kinds(&self) -> Vec<Kind> {
+    /// What is not durable now.
+    pub(super) fn pending(&self) -> Pending {
+        let bytes = self.changes.iter().map(Change::bytes).collect();
+        Pending { kinds: self.kinds(), bytes, syncs: self.syncs }
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
         let mut made = Vec::new();
         let kind = |change: &Change| match change.is_write() {
             true => {
@@ -443,6 +478,23 @@ mod tests {
         assert_eq!(journal.kinds(), []);
         journal.lose(&mut tree, |_| false, false).unwrap();
         assert_eq!(state(dir.path()), "new text");
+    }
+
+    #[test]
+    fn a_loss_leaves_the_same_until_something_was_written_on_or_made_durable() {
+        let dir = tempdir().unwrap();
+        let (tree, mut journal, node) = replaced(dir.path());
+        let keeps = |journal: &Journal, kept: &[usize]| journal.pending().after(&Way::These(kept.to_vec()));
+        let [first, both] = [&[1][..], &[1, 2]].map(|kept| keeps(&journal, kept));
+        assert_ne!(first, both);
+        journal.push(write(&tree, node, 100, b"far away").unwrap());
+        assert_eq!([&[1][..], &[1, 2]].map(|kept| keeps(&journal, kept)), [first.clone(), both]);
+        let far = keeps(&journal, &[1, 4]);
+        journal.push(write(&tree, node, 108, b" and on").unwrap());
+        assert_eq!(keeps(&journal, &[1]), first);
+        assert_ne!(keeps(&journal, &[1, 4]), far, "more of it was written");
+        journal.sync_contents(node);
+        assert_ne!(keeps(&journal, &[1]), first, "what was written is there as well");
     }
 
     #[test]

@@ -128,16 +128,16 @@ impl<'a> Machine<'a> {
         let begun = Instant::now();
         loop {
             let loops = mounts::loops();
-            let devices: Vec<&String> = loops
+            let devices: Vec<&str> = loops
                 .iter()
                 .filter(|(_, file)| Path::new(file).starts_with(&self.directory))
-                .map(|(device, _)| device)
+                .map(|(device, _)| device.as_str())
                 .collect();
             if devices.is_empty() {
                 return Ok(());
             }
             if begun.elapsed() > DETACHED_IN {
-                return Err(Stop::broken(format!("loop devices cannot be detached: {devices:?}")));
+                return Err(Stop::broken(format!("loop devices cannot be detached: {}", devices.join(", "))));
             }
             for device in devices {
                 let detached = Command::new("losetup").args(["--detach", device]).output().await;

@@ -11,7 +11,7 @@ use rustix::fs::{FallocateFlags, Timestamps};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::journal::{self, Allocated, CHANGE_BYTES_MAX, Change, Journal, Kind, Lost};
+use super::journal::{self, Allocated, CHANGE_BYTES_MAX, Change, Journal, Lost, Pending};
 use super::tree::{Entry, Made, MadeKind, Node, Tree, set_times};
 use super::way::Way;
 
@@ -22,7 +22,7 @@ const POINTS_MAX: usize = 1_000;
 #[derive(Clone, Debug)]
 pub(super) struct Point {
     pub(super) what: String,
-    pub(super) pending: Vec<Kind>,
+    pub(super) pending: Pending,
 }
 
 /// Who asks.
@@ -85,8 +85,8 @@ impl Store {
     }
 
     /// What is not durable now.
-    pub(super) fn pending(&self) -> Vec<Kind> {
-        self.journal.kinds()
+    pub(super) fn pending(&self) -> Pending {
+        self.journal.pending()
     }
 
     /// Everything is durable, as after sync(2).
@@ -104,7 +104,7 @@ impl Store {
     /// Nothing is changed any more, and what was not durable is lost, as the way says.
     pub(super) fn lose(&mut self, way: &Way) -> io::Result<Lost> {
         self.is_gone = true;
-        let kinds = self.journal.kinds();
+        let kinds = self.journal.pending().kinds;
         let keeps = |number| way.keeps(number, &kinds);
         self.journal.lose(&mut self.tree, keeps, *way == Way::Torn)
     }
@@ -128,7 +128,7 @@ impl Store {
         }
         self.counted += 1;
         if self.points.len() < POINTS_MAX {
-            self.points.push(Point { what: what(), pending: self.journal.kinds() });
+            self.points.push(Point { what: what(), pending: self.journal.pending() });
         }
         if self.armed != Some(self.counted) {
             return Ok(());
