@@ -179,8 +179,7 @@ impl Lever for Power<'_> {
             for (point, nth) in points.iter().zip(1..) {
                 let ways = Way::all(&point.pending.kinds).into_iter();
                 let others = ways.filter(|way| known.insert(point.pending.after(way)));
-                faults
-                    .extend(others.map(|way| Fault::new(NAME, *step, &format!("{CHANGE}:{nth}"), way.id())));
+                faults.extend(others.map(|way| Fault::new(NAME, *step, format!("{CHANGE}:{nth}"), way.id())));
             }
         }
         for (step, pending) in &self.at_answer {
