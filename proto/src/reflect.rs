@@ -65,6 +65,16 @@ pub fn message<M: prost::Name>(message: &M) -> Option<DynamicMessage> {
     DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice()).ok()
 }
 
+/// A request of an RPC with its descriptor; `None` if the bytes are none.
+pub fn request(rpc: Rpc, bytes: &[u8]) -> Option<DynamicMessage> {
+    DynamicMessage::decode(request_of(rpc)?, bytes).ok()
+}
+
+/// A response of an RPC with its descriptor; `None` if the bytes are none.
+pub fn response(rpc: Rpc, bytes: &[u8]) -> Option<DynamicMessage> {
+    DynamicMessage::decode(response_of(rpc)?, bytes).ok()
+}
+
 /// The form of the requests of an RPC; `None` only for an RPC of another protocol.
 pub fn request_of(rpc: Rpc) -> Option<MessageDescriptor> {
     method_of(rpc).map(|method| method.input())

@@ -62,8 +62,8 @@ impl Exchange<'_> {
     pub(crate) async fn unary(self, form: Form) -> Answer<Received> {
         let wire = self.wire();
         let ended = self.patience.wait(self.rpc, self.limit, wire.unary()).await;
-        let whole = |bytes| Received { messages: vec![bytes], is_whole: true };
-        self.judge(&wire.code, ended.map(|ended| formed(ended.map(whole), form)))
+        let whole = |bytes| formed(Received { messages: vec![bytes], is_whole: true }, form);
+        self.judge(&wire.code, ended.map(|ended| ended.and_then(whole)))
     }
 
     /// Sends the request and reads so many messages of the stream that answers it. What comes after them is cut off.
@@ -72,7 +72,7 @@ impl Exchange<'_> {
         let mut read = Received { messages: Vec::new(), is_whole: false };
         let ended = self.patience.wait(self.rpc, self.limit, wire.streaming(messages_max, &mut read)).await;
         let after_messages = read.messages.len();
-        let ended = ended.map(|ended| formed(Ok(read), form).and_then(|read| ended.map(|()| read)));
+        let ended = ended.map(|ended| formed(read, form).and_then(|read| ended.map(|()| read)));
         match self.judge(&wire.code, ended) {
             Answer::Refused(refused) => Answer::Refused(Refused { after_messages, ..refused }),
             other => other,
@@ -89,9 +89,8 @@ impl Exchange<'_> {
         }
     }
 
-    fn wire(&self) -> Wire {
-        let (channel, bytes) = (self.channel.clone(), self.request.clone());
-        Wire { channel, rpc: self.rpc, bytes, limit: self.limit, code: OddCode::default() }
+    fn wire(&self) -> Wire<'_> {
+        Wire { exchange: self, code: OddCode::default() }
     }
 
     /// Tells the three ends of a call apart, and shows what came to those who watch every reply.
@@ -113,8 +112,7 @@ impl Exchange<'_> {
 }
 
 /// What was received, if all of it has this form.
-fn formed(received: Result<Received, Status>, form: Form) -> Result<Received, Status> {
-    let received = received?;
+fn formed(received: Received, form: Form) -> Result<Received, Status> {
     match received.messages.iter().try_for_each(|bytes| form(bytes)) {
         Ok(()) => Ok(received),
         // As gRPC's libraries say it.
@@ -123,17 +121,13 @@ fn formed(received: Result<Received, Status>, form: Form) -> Result<Received, St
 }
 
 /// A call as it goes over the wire.
-struct Wire {
-    channel: Channel,
-    rpc: Rpc,
-    bytes: Vec<u8>,
-    /// Also travels to the driver, as kubelet's deadlines do.
-    limit: Duration,
+struct Wire<'a> {
+    exchange: &'a Exchange<'a>,
     /// What came in place of a code.
     code: OddCode,
 }
 
-impl Wire {
+impl Wire<'_> {
     async fn unary(&self) -> Result<Vec<u8>, Status> {
         let mut grpc = self.grpc().await?;
         Ok(grpc.unary(self.request(), self.path(), RawCodec).await?.into_inner())
@@ -169,7 +163,7 @@ impl Wire {
     /// A client whose responses are looked at for codes that are none.
     async fn grpc(&self) -> Result<Grpc<Watched<impl Watch + use<>>>, Status> {
         let code = self.code.clone();
-        let watched = self.channel.clone().map_response(move |response: http::Response<Body>| {
+        let watched = self.exchange.channel.clone().map_response(move |response: http::Response<Body>| {
             code.look_at(response.headers());
             response
         });
@@ -179,13 +173,13 @@ impl Wire {
     }
 
     fn request(&self) -> Request<Vec<u8>> {
-        let mut request = Request::new(self.bytes.clone());
-        request.set_timeout(self.limit);
+        let mut request = Request::new(self.exchange.request.clone());
+        request.set_timeout(self.exchange.limit);
         request
     }
 
     fn path(&self) -> PathAndQuery {
-        PathAndQuery::from_static(self.rpc.path)
+        PathAndQuery::from_static(self.exchange.rpc.path)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_proto::lock::Mutex;
-use csi_proto::reflect::prost_reflect::{DynamicMessage, MessageDescriptor};
+use csi_proto::reflect::prost_reflect::DynamicMessage;
 use csi_proto::{Rpc, redact, reflect};
 use serde_json::Value;
 
@@ -77,9 +77,9 @@ impl Message {
     /// The message as JSON, without secrets.
     pub fn json(&self) -> Value {
         let Kept { rpc, body } = &*self.0;
-        let response = |bytes: &Vec<u8>| json(reflect::response_of(*rpc), bytes);
+        let response = |bytes: &Vec<u8>| json(reflect::response(*rpc, bytes), bytes);
         match body {
-            Body::Request(bytes) => json(reflect::request_of(*rpc), bytes),
+            Body::Request(bytes) => json(reflect::request(*rpc, bytes), bytes),
             Body::Response(received) => received.messages.first().map_or(Value::Null, response),
             Body::Stream(received) => {
                 let end = (!received.is_whole).then(|| Value::from(CUT_OFF));
@@ -99,8 +99,7 @@ impl Message {
 }
 
 /// A message as JSON, whether or not it has the form that it should have.
-fn json(form: Option<MessageDescriptor>, bytes: &[u8]) -> Value {
-    let read = form.and_then(|form| DynamicMessage::decode(form, bytes).ok());
+fn json(read: Option<DynamicMessage>, bytes: &[u8]) -> Value {
     // What cannot be read may hold secrets anywhere.
     let unread = || Value::from(format!("{} bytes that cannot be read", bytes.len()));
     read.map_or_else(unread, redact::dynamic)

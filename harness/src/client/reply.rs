@@ -277,7 +277,7 @@ impl Failure {
     fn of_setup(self, what: &str) -> Stop {
         let how = match self.how {
             Ok(refused) => format!("was rejected: {refused}"),
-            Err(no_answer) => format!("got no answer: {no_answer}"),
+            Err(no_answer) => format!("failed: {no_answer}"),
         };
         lacking(what, self.rpc, &how)
     }

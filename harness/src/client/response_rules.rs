@@ -8,7 +8,7 @@ use std::sync::MutexGuard;
 
 use csi_proto::lock::Mutex;
 use csi_proto::reflect::prost_reflect::{
-    DynamicMessage, FieldDescriptor, MapKey, MessageDescriptor, ReflectMessage as _, Value,
+    DynamicMessage, FieldDescriptor, MapKey, ReflectMessage as _, Value,
 };
 use csi_proto::reflect::{self, MAP_BYTES_MAX, TEXT_BYTES_MAX};
 use csi_proto::{Call, Rpc, code_name, hidden, redact, v1};
@@ -132,7 +132,7 @@ impl Heard<'_> {
         let legal = request.as_ref().is_none_or(|request| self.is_within_limits(request));
         let lists = Facts::of(self.rpc).is_some_and(Facts::lists);
         let asked = request.filter(|_| !lists);
-        if let Some(reflected) = reflected(reflect::response_of(self.rpc), message) {
+        if let Some(reflected) = reflect::response(self.rpc, message) {
             let answer = || format!("OK {}", redact::dynamic(reflected.clone()));
             // What is in publish_context is only recommended to be free of secrets: CTRL-PUBLISH-019.
             let is_context = self.rpc == v1::ControllerPublishVolumeRequest::RPC;
@@ -152,7 +152,7 @@ impl Heard<'_> {
     }
 
     fn request(&self) -> Option<DynamicMessage> {
-        reflected(reflect::request_of(self.rpc), self.request)
+        reflect::request(self.rpc, self.request)
     }
 
     /// Looks at an error that the driver sent.
@@ -309,11 +309,6 @@ impl Heard<'_> {
             });
         }
     }
-}
-
-/// A message with its descriptor.
-fn reflected(form: Option<MessageDescriptor>, bytes: &[u8]) -> Option<DynamicMessage> {
-    DynamicMessage::decode(form?, bytes).ok()
 }
 
 /// Bytes of the shortest secret that is looked for in replies.

@@ -64,10 +64,11 @@ impl<'a, T: Send + 'a> PendingCall<'a, T> {
     /// # Errors
     /// Broken, so that one fault of the driver is one failure.
     pub async fn setup(mut self, what: &str) -> Result<T, Stop> {
+        let settled = Instant::now() + self.session.settle_limit();
         let mut tries = Tries::of(&self);
         loop {
             let reply = (self.send)().await;
-            if !tries.go_on(reply.answer().as_ref().map(drop)).await {
+            if !tries.go_on(reply.answer().as_ref().map(drop), settled).await {
                 return reply.setup(what);
             }
         }
@@ -95,27 +96,23 @@ impl<'a, T: Send + 'a> PendingCall<'a, T> {
 struct Tries<'a> {
     session: &'a Session,
     rpc: Rpc,
-    /// When the driver has had the time to settle.
-    settled: Instant,
     pauses: Pauses,
     unanswered: u32,
 }
 
 impl<'a> Tries<'a> {
     fn of<T>(call: &PendingCall<'a, T>) -> Tries<'a> {
-        let (session, rpc) = (call.session, call.rpc);
-        let settled = Instant::now() + session.settle_limit();
-        Tries { session, rpc, settled, pauses: Pauses::default(), unanswered: 0 }
+        Tries { session: call.session, rpc: call.rpc, pauses: Pauses::default(), unanswered: 0 }
     }
 
-    /// Whether a call that prepares is sent again; then the time for that has come.
-    fn go_on(&mut self, ended: Answer<()>) -> BoxFuture<'_, bool> {
+    /// Whether a call that prepares is sent again, to a driver that has had the time to settle by then; if so, after a pause.
+    fn go_on(&mut self, ended: Answer<()>, settled: Instant) -> BoxFuture<'_, bool> {
         Box::pin(async move {
             let patience = self.session.patience();
             let again = match &ended {
                 Answer::Ok(()) => false,
                 Answer::Refused(refused) if effect::is_not_now(self.rpc.method, refused.code) => {
-                    let late = Instant::now() + self.pauses.next > self.settled;
+                    let late = Instant::now() + self.pauses.next > settled;
                     let known = patience.is_unwilling(self.rpc) && self.pauses.taken >= EXHAUSTED_TRIES_MAX;
                     !late && !known
                 }
@@ -127,7 +124,7 @@ impl<'a> Tries<'a> {
                 }
             };
             if again && self.session.remaining() > self.pauses.next {
-                self.wait(self.settled).await;
+                self.wait(settled).await;
                 return true;
             }
             if self.pauses.taken > 0 {

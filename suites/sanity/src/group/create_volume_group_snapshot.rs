@@ -27,10 +27,10 @@ check! {
         let request = request_for(cx, &two_volumes(cx).await?);
         let reply = cx.create_group_snapshot(request).await;
         if reply.code()? == Code::FailedPrecondition {
-            let why = "the driver says that these two volumes cannot be snapshotted together, which it may say of some";
+            let why = "FAILED_PRECONDITION is allowed for volumes that cannot be snapshotted together, so this driver cannot be judged";
             return Err(Stop::broken(format!("{why} ({})", req::GROUP_CREATE_030.id)));
         }
-        let group = reply.must("make a group snapshot of two volumes")?;
+        let group = reply.must("create a group snapshot of two volumes")?;
         ensure!(
             group != v1::VolumeGroupSnapshot::default(),
             "CreateVolumeGroupSnapshot was done, and does not say what it made";

@@ -137,7 +137,7 @@ impl<'a> Machine<'a> {
                 return Ok(());
             }
             if begun.elapsed() > DETACHED_IN {
-                return Err(Stop::broken(format!("loop devices cannot be detached: {}", devices.join(", "))));
+                return Err(Stop::broken(format!("failed to detach {}", devices.join(", "))));
             }
             for device in devices {
                 let detached = Command::new("losetup").args(["--detach", device]).output().await;
