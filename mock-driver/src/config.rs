@@ -89,6 +89,8 @@ pub struct Config {
     pub list_lag: Delay,
     /// How long no call is answered after a start, where the quirk `slow-start` is asked for.
     pub start_delay: Delay,
+    /// How long each call waits before anything is done, where the quirk `slow-calls` is asked for.
+    pub call_delay: Delay,
     /// Time that an RPC is held, before it has any effect or at another step.
     pub delay: BTreeMap<HoldPoint, Delay>,
     /// Errors that an RPC answers with before it works.
@@ -134,6 +136,7 @@ impl Default for Config {
             metadata_block_bytes: 64 << 10,
             list_lag: Delay(Duration::from_secs(5)),
             start_delay: Delay(Duration::from_secs(12)),
+            call_delay: Delay(Duration::from_millis(100)),
             delay: BTreeMap::new(),
             fail: BTreeMap::new(),
             seed: None,

@@ -97,6 +97,9 @@ pub struct Options {
     /// How long no call is answered after a start, with the quirk slow-start.
     #[arg(long, value_name = "TIME")]
     start_delay: Option<Delay>,
+    /// How long each call waits before anything is done, with the quirk slow-calls.
+    #[arg(long, value_name = "TIME")]
+    call_delay: Option<Delay>,
     /// Hold an RPC for a time, such as CreateVolume=200ms, or at a step: CreateVolume:before-commit, when all is
     /// prepared and nothing changed, or CreateVolume:before-answer.
     #[arg(long, value_name = "RPC[:STEP]=TIME", value_parser = parse_pair::<HoldPoint, Delay>)]
@@ -128,6 +131,7 @@ impl Options {
         set(&mut config.capacity_bytes, self.capacity);
         set(&mut config.list_lag, self.list_lag);
         set(&mut config.start_delay, self.start_delay);
+        set(&mut config.call_delay, self.call_delay);
         set(&mut config.volume_size_bytes_min, self.volume_size_min);
         set(&mut config.volume_size_bytes_max, self.volume_size_max);
         config.attach_limit = self.attach_limit.or(config.attach_limit);

@@ -63,7 +63,7 @@ quirks! {
 
     ThrottlesEveryFifthCall, "throttles-every-fifth-call", "every fifth call is UNAVAILABLE and does nothing", "GEN-ERR-003";
     SlowStart, "slow-start", "no call is answered for some time after a start, twelve seconds unless --start-delay says otherwise", "GEN-TIMEOUT-001";
-    SlowCalls, "slow-calls", "every call takes a tenth of a second", "GEN-TIMEOUT-001";
+    SlowCalls, "slow-calls", "every call takes longer, a tenth of a second unless --call-delay says otherwise", "GEN-TIMEOUT-001";
 
     // Lists.
     ListsLag, "lists-lag", "a new volume or snapshot shows in lists after a while, five seconds unless --list-lag says otherwise", "CTRL-LISTVOL-003";

@@ -3,7 +3,7 @@
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use csi_proto::{ConnectionNumber, RPCS, StreamingCall, UnaryCall};
 use tonic::Status;
@@ -24,8 +24,6 @@ use crate::validate::{self, Demand, invalid};
 
 /// Different calls that are put off at the most.
 const PUT_OFF_MAX: usize = 100_000;
-/// What each call takes where the quirk makes all of them slow.
-const SLOW: Duration = Duration::from_millis(100);
 
 /// The messages on their way to the client; all are known when the first goes.
 pub(crate) type Stream<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
@@ -208,7 +206,7 @@ impl MockDriver {
             tokio::time::sleep_until((self.started + self.config.start_delay.0).into()).await;
         }
         if self.is(Quirk::SlowCalls) {
-            tokio::time::sleep(SLOW).await;
+            tokio::time::sleep(self.config.call_delay.0).await;
         }
     }
 

@@ -1,9 +1,11 @@
 //! What tests of several crates share. Only tests, benches and fuzz targets depend on it.
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
+pub mod address;
 pub mod histories;
 pub mod hostpath;
 pub mod judge;
+pub mod matrix;
 pub mod mock;
 pub mod process;
 pub mod quirks;

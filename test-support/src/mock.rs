@@ -4,10 +4,10 @@ use csi_harness::checks::check::Check;
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
-use csi_harness::config::{AccessType, Config, Effort, NodeConfig, Pairs, Secret, TimeLimits};
+use csi_harness::config::{AccessType, Config, Effort, NodeConfig, Pairs, TimeLimits};
 use csi_harness::driver::Driver;
 use csi_harness::run::runner::RunOptions;
-use csi_mock_driver::{MockDriver, Quirk};
+use csi_mock_driver::MockDriver;
 use csi_proto::Endpoint;
 use csi_proto::lock::Mutex;
 use libtest_mimic::Failed;
@@ -38,20 +38,6 @@ pub fn everything_set() -> Config {
 /// So little effort that many drivers can be tried.
 pub fn little() -> Effort {
     Effort { cases: 3, operations: 100, kills: 1, repeat: 2, check_budget_ms: 500, ..Effort::default() }
-}
-
-/// What the user of such a driver has to tell the harness.
-pub fn adapt(quirk: Quirk, config: &mut Config) {
-    match quirk {
-        Quirk::BlockOnly => config.access_types = vec![AccessType::Block],
-        Quirk::MountOnly => config.access_types = vec![AccessType::Mount],
-        Quirk::SecretsDemanded => {
-            for rpc in csi_proto::RPCS {
-                config.secrets.insert(rpc.method.to_owned(), Secret(pairs(&[("password", "mock")])));
-            }
-        }
-        _ => {}
-    }
 }
 
 /// Parameters, context or secrets.

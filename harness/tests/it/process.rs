@@ -51,10 +51,11 @@ impl Mock {
         config.endpoint = Some(path("csi.sock"));
         let this = std::env::current_exe().expect("this program");
         config.driver_command = Some(format!(
-            "{ENDPOINT}='{}' {MOCK}='{}' exec '{}' --exact process::plays_the_driver --nocapture",
+            "{ENDPOINT}='{}' {MOCK}='{}' exec '{}' --exact process::plays_the_driver --nocapture >>'{}' 2>&1",
             path("csi.sock"),
             path("mock.yaml"),
-            this.display()
+            this.display(),
+            path("driver.log")
         ));
         Mock { config, directory }
     }

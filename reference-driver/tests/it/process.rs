@@ -8,6 +8,7 @@ use std::time::Duration;
 use csi_proto::v1::identity_client::IdentityClient;
 use csi_proto::v1::*;
 use csi_proto::{Endpoint, dial};
+use csi_test_support::address;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::*;
@@ -140,7 +141,7 @@ async fn create_at(channel: &tonic::transport::Channel, name: &str) {
 #[tokio::test]
 async fn metrics_count_calls() {
     let ground = Ground::new();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = address::free();
     let process = Process::start(&ground.root, &[&format!("--metrics-address={free}")]);
     let mut controller = controller_client::ControllerClient::new(process.channel().await);
     controller.create_volume(create_request("v", MIB, mount(""))).await.unwrap();
@@ -315,7 +316,7 @@ async fn directories_nested_without_end_are_removed() {
 async fn metrics_are_served_on_after_file_descriptors_ran_out() {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
     let ground = Ground::new();
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = address::free();
     let process = Process::start(&ground.root, &[&format!("--metrics-address={free}")]);
     let _channel = process.channel().await;
     let id = Pid::from_child(&process.child);

@@ -1,6 +1,5 @@
 //! Drivers as processes of their own, played by this program, with the suite on them.
 
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,8 +12,8 @@ use csi_harness::driver::{Driver, DriverLog};
 use csi_harness::run::runner::RunOptions;
 use csi_proto::{Endpoint, Listener};
 use csi_suite_faults::SUITE;
-use csi_test_support::hostpath;
 use csi_test_support::run::Run;
+use csi_test_support::{address, hostpath};
 use libtest_mimic::Failed;
 use tonic::service::Routes;
 
@@ -106,8 +105,7 @@ async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Fail
 
 /// A way through the run to a server that the plain driver has its list of volumes at.
 fn proxy() -> std::io::Result<BackendProxy> {
-    let listen = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
-    Ok(BackendProxy { listen, target: storage::serve()?.to_string() })
+    Ok(BackendProxy { listen: address::free().to_string(), target: storage::serve()?.to_string() })
 }
 
 fn config(root: &Path, tries: &Tries, proxy: BackendProxy) -> Config {

@@ -2,22 +2,20 @@
 
 use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::Capability;
+use csi_test_support::quirks;
 use libtest_mimic::{Failed, Trial};
 
 use crate::bench::{self, JOBS, everything_on, everything_set};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    Capability::ALL
-        .iter()
-        .map(|capability| {
-            Trial::test(format!("without/{capability}"), move || skips_what_needs_it(*capability))
-        })
-        .collect()
+    let trial = |without: Vec<Capability>| {
+        Trial::test(quirks::title("without", &without), move || skips_what_needs_it(&without))
+    };
+    quirks::lacking().into_iter().map(trial).collect()
 }
 
-fn skips_what_needs_it(capability: Capability) -> Result<(), Failed> {
-    let mut mock = everything_on();
-    mock.without = vec![capability];
+fn skips_what_needs_it(without: &[Capability]) -> Result<(), Failed> {
+    let mock = csi_mock_driver::Config { without: without.to_vec(), ..everything_on() };
     let played = bench::play(JOBS, mock, everything_set())?;
     let mut wrong = played.accusations();
     for (label, report) in played.by_label() {
@@ -32,5 +30,5 @@ fn skips_what_needs_it(capability: Capability) -> Result<(), Failed> {
             (other, Some(need)) => wrong.push(format!("{label} ran although {need}: {other:?}")),
         }
     }
-    if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+    quirks::verdict(without, wrong)
 }

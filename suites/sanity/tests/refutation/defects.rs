@@ -13,6 +13,7 @@ use csi_harness::run::refutation::{Trial, by_its_rules};
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Capability, Defect};
 use csi_proto::lock::Mutex;
+use csi_test_support::matrix;
 use csi_test_support::run::Run;
 use libtest_mimic::Failed;
 
@@ -34,11 +35,10 @@ type Rows = Arc<Mutex<BTreeMap<&'static str, String>>>;
 
 pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     let rows = Rows::default();
-    let part = part();
+    let part = matrix::part();
     let mut trials: Vec<libtest_mimic::Trial> = defects()
-        .enumerate()
-        .filter(|(number, _)| part.is_none_or(|(part, parts)| number % parts == part))
-        .map(|(_, defect)| {
+        .filter(|defect| part.is_none_or(|part| part.has(defect.id())))
+        .map(|defect| {
             let rows = rows.clone();
             libtest_mimic::Trial::test(format!("defect/{defect}"), move || is_found(&rows, defect))
         })
@@ -88,20 +88,9 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-/// Which part of how many of the whole matrix is compared, the first being 0, if `MATRIX=1/4` or the like asks for one.
-fn part() -> Option<(usize, usize)> {
-    let asked = std::env::var("MATRIX").ok()?;
-    let part =
-        asked.split_once('/').and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
-    let (part, parts): (usize, usize) = part.filter(|(part, parts)| (1..=*parts).contains(part)).unwrap_or_else(|| {
-        panic!("MATRIX={asked} is no part of the matrix; MATRIX=1/4 is the first quarter, MATRIX=1/1 the whole")
-    });
-    Some((part - 1, parts))
-}
-
 /// The checks to try on a defect: those that accuse it by its committed row, and those that name it. `None` stands for all.
 fn tried_on(defect: &'static str, committed: &str) -> Option<BTreeSet<String>> {
-    if std::env::var_os("UPDATE").is_some() || part().is_some() {
+    if std::env::var_os("UPDATE").is_some() || matrix::part().is_some() {
         return None;
     }
     let accuse = committed.lines().filter_map(|line| line.trim_start().split([' ', '@']).next());

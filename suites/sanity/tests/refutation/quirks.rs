@@ -1,12 +1,11 @@
 //! Legal but unusual drivers: none of them is accused.
 
-use std::time::Duration;
-
 use csi_harness::checks::shard::Shard;
 use csi_harness::config::Config;
 use csi_harness::results::outcome::Outcome;
-use csi_mock_driver::{Delay, Quirk};
-use csi_test_support::mock::{self, pairs};
+use csi_mock_driver::Quirk;
+use csi_test_support::mock::pairs;
+use csi_test_support::quirks;
 use libtest_mimic::{Failed, Trial};
 
 use crate::bench::{self, JOBS, everything_on, everything_set};
@@ -17,14 +16,18 @@ const SLOW_PARTS: u32 = 4;
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
     // What takes longest comes first, in parts.
-    for index in 1..=SLOW_PARTS {
-        let shard = Shard::new(index, SLOW_PARTS);
-        let name = format!("quirk/{}/{index}", Quirk::SlowCalls);
-        trials.push(Trial::test(name, move || is_not_accused(Quirk::SlowCalls, shard)));
+    let (slow, others): (Vec<_>, Vec<_>) =
+        quirks::drivers().into_iter().partition(|quirks| quirks.contains(&Quirk::SlowCalls));
+    for quirks in slow {
+        trials.extend((1..=SLOW_PARTS).map(|index| {
+            let (name, quirks) = (format!("{}/{index}", quirks::title("quirk", &quirks)), quirks.clone());
+            Trial::test(name, move || is_not_accused(&quirks, Shard::new(index, SLOW_PARTS)))
+        }));
     }
-    let others = Quirk::ALL.iter().filter(|quirk| **quirk != Quirk::SlowCalls);
     trials.extend(
-        others.map(|quirk| Trial::test(format!("quirk/{quirk}"), move || is_not_accused(*quirk, None))),
+        others.into_iter().map(|quirks| {
+            Trial::test(quirks::title("quirk", &quirks), move || is_not_accused(&quirks, None))
+        }),
     );
     for (what, parameters) in [("without-parameters", &[][..]), ("another-parameter", &[("tier", "silver")])]
     {
@@ -71,33 +74,15 @@ fn is_not_blamed_for_the_user(parameters: &[(&str, &str)]) -> Result<(), Failed>
 }
 
 /// The checks of a part, or all.
-fn is_not_accused(quirk: Quirk, part: Option<Shard>) -> Result<(), Failed> {
-    let mut mock = everything_on();
-    mock.quirks = vec![quirk];
-    if quirk == Quirk::ListsLag {
-        // Long enough to be noticed by whoever does not wait.
-        mock.list_lag = Delay(Duration::from_millis(500));
-    }
-    if quirk == Quirk::SlowStart {
-        mock.start_delay = Delay(Duration::from_millis(500));
-    }
+fn is_not_accused(quirks: &[Quirk], part: Option<Shard>) -> Result<(), Failed> {
+    let mut driver = everything_on();
     let mut config = everything_set();
-    adapt(quirk, &mut config);
-    let played = bench::play_those(JOBS, mock, config, |check| part.is_none_or(|part| part.has(&check.id)))?;
-    let accusations = played.accusations();
-    let judged =
-        played.reports.iter().filter(|report| !matches!(report.outcome, Outcome::Skipped(_))).count();
-    if judged == 0 {
-        return Err(Failed::from("every check was skipped"));
+    quirks::behave(quirks, &mut driver, &mut config);
+    let played =
+        bench::play_those(JOBS, driver, config, |check| part.is_none_or(|part| part.has(&check.id)))?;
+    let mut wrong = played.accusations();
+    if played.reports.iter().all(|report| matches!(report.outcome, Outcome::Skipped(_))) {
+        wrong.push("every check was skipped".to_owned());
     }
-    if accusations.is_empty() { Ok(()) } else { Err(Failed::from(accusations.join("\n"))) }
-}
-
-/// What the user of such a driver has to tell the harness.
-fn adapt(quirk: Quirk, config: &mut Config) {
-    match quirk {
-        Quirk::SmallSizesRefused => config.volume_size_bytes = None,
-        Quirk::ExactSizesRefused | Quirk::MinimumSize => config.size_min_bytes = Some(1 << 30),
-        quirk => mock::adapt(quirk, config),
-    }
+    quirks::verdict(quirks, wrong)
 }

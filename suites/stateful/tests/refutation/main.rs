@@ -14,7 +14,7 @@ use csi_harness::checks::registry::Registry;
 use csi_test_support::quirks;
 use libtest_mimic::Arguments;
 
-const TRIALS_AT_ONCE: usize = 4;
+const TRIALS_AT_ONCE: usize = 8;
 /// How often a check may try of which the machine decides what meets what, and not the seed.
 const PLAYS_OF_A_RACE: usize = 3;
 /// Those checks: calls at the same time, and calls that are broken off.

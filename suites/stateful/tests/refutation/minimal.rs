@@ -1,10 +1,11 @@
 //! A fault is told by as few calls as can show it.
 
-use csi_harness::config::Config;
+use csi_harness::config::{Config, Effort};
 use csi_mock_driver::Defect;
-use csi_test_support::mock::{self, everything_set};
+use csi_test_support::mock;
 use libtest_mimic::{Failed, Trial};
 
+use crate::pairs::short;
 use crate::registry;
 
 /// Seeds at which that has to be so: what is found at first differs, what is left does not.
@@ -70,12 +71,10 @@ fn is_minimal(defect: &str, check: &str, calls: &[&str]) -> Result<(), Failed> {
     let defect: Defect = defect.parse().map_err(|_| format!("there is no defect {defect}"))?;
     for seed in SEEDS {
         let mock = csi_mock_driver::Config { defects: vec![defect], ..Default::default() };
-        let mut config: Config = everything_set();
-        config.time_limits.settle_ms = Some(100);
+        let effort = Effort { faults: 1, ..Effort::default() };
+        let config = Config { effort, ..short() };
         let run = mock::run(registry(), mock, config, seed, |other| other.id == check)?;
-        // One access type tells what both have found.
-        let all = run.reports.iter().filter_map(|report| report.outcome.violation());
-        let mut violations = all.filter(|violation| !violation.met_again);
+        let mut violations = run.reports.iter().filter_map(|report| report.outcome.violation());
         let violation = violations.next().ok_or_else(|| format!("nothing is found at seed {seed}"))?;
         let told: Vec<&str> = violation.transcript.iter().filter_map(|line| call(line)).collect();
         if told != calls {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use csi_harness::checks::check::Check;
-use csi_harness::config::Effort;
+use csi_harness::config::{Config, Effort};
 use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_mock_driver::Defect;
 use csi_proto::lock::Mutex;
@@ -93,6 +93,15 @@ fn blamed(check: &str, defects: &[&str]) -> Result<BTreeSet<String>, Failed> {
     let defect = |id: &&str| id.parse::<Defect>().map_err(|_| format!("there is no defect {id}"));
     let defects = defects.iter().map(defect).collect::<Result<_, _>>()?;
     let mock = csi_mock_driver::Config { defects, ..Default::default() };
+    let run = mock::run(registry(), mock, short(), SEED, |other| other.id == check)?;
+    let registry = registry();
+    let check = registry.checks().find(|(_, other)| other.id == check).map(|(_, check)| check);
+    let check = check.ok_or("there is no such check")?;
+    Ok(run.reports.iter().flat_map(|report| words(check, report)).collect())
+}
+
+/// Effort for what is found soon, with one access type.
+pub(crate) fn short() -> Config {
     let mut config = everything_set();
     config.time_limits.settle_ms = Some(100);
     config.access_types.truncate(1);
@@ -104,11 +113,7 @@ fn blamed(check: &str, defects: &[&str]) -> Result<BTreeSet<String>, Failed> {
         check_budget_ms: 4_000,
         ..Effort::default()
     };
-    let run = mock::run(registry(), mock, config, SEED, |other| other.id == check)?;
-    let registry = registry();
-    let check = registry.checks().find(|(_, other)| other.id == check).map(|(_, check)| check);
-    let check = check.ok_or("there is no such check")?;
-    Ok(run.reports.iter().flat_map(|report| words(check, report)).collect())
+    config
 }
 
 fn words(check: &Check, report: &CheckReport) -> Vec<String> {
