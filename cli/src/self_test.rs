@@ -1,7 +1,7 @@
 //! `csi-sanity self-test`: shows that every check can fail. Each check passes on the correct mock driver, and says
 //! something of the same driver with each of the defects that the check names.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, Write};
 
 use csi_harness::checks::check::{Check, CheckRef};
@@ -53,7 +53,8 @@ pub(crate) fn self_test(args: &SelfTestArgs) -> Result<Exit, Error> {
 
 async fn try_all(registry: &Registry, checks: Vec<CheckRef>, jobs: usize) -> Result<Vec<Row>, Error> {
     let mut standing = Standing::begin();
-    let healthy = standing.during("the driver without defects", play(registry, Wanted::All, None)).await?;
+    let healthy = play(registry, &checks, Vec::new(), None);
+    let healthy = standing.during("the driver without defects", healthy).await?;
     let mut rows: Vec<Row> = checks
         .into_iter()
         .map(|check| Row {
@@ -104,7 +105,7 @@ enum Against {
     Defect(&'static str),
 }
 
-async fn try_one(registry: &Registry, check: &Check, against: Against) -> Result<Trial, Error> {
+async fn try_one(registry: &Registry, check: &CheckRef, against: Against) -> Result<Trial, Error> {
     let defect = match against {
         Against::Healthy => None,
         Against::Defect(id) if OF_OTHER_DRIVERS.iter().any(|prefix| id.starts_with(prefix)) => {
@@ -117,7 +118,7 @@ async fn try_one(registry: &Registry, check: &Check, against: Against) -> Result
             Err(_) => return Ok(Trial::Bad("there is no such defect".to_owned())),
         },
     };
-    let outcomes = play(registry, Wanted::One(check), defect).await?;
+    let outcomes = play(registry, std::slice::from_ref(check), absent(check), defect).await?;
     let outcomes = outcomes_of(&outcomes, check);
     Ok(if defect.is_some() { by_its_rules(check, &outcomes) } else { on_a_right_driver(&outcomes) })
 }
@@ -129,29 +130,22 @@ fn absent(check: &Check) -> Vec<Capability> {
     absent_for(check).into_iter().filter_map(|capability| parse(capability.name())).collect()
 }
 
-/// Which checks to run.
-#[derive(Clone, Copy)]
-enum Wanted<'a> {
-    All,
-    One(&'a Check),
-}
-
 /// What came of each check.
 type Outcomes = Vec<(String, Outcome)>;
 
-/// Runs checks against a mock driver of their own; one check gets a driver without what has to be absent for it.
-async fn play(registry: &Registry, wanted: Wanted<'_>, defect: Option<Defect>) -> Result<Outcomes, Error> {
-    let without = match wanted {
-        Wanted::All => Vec::new(),
-        Wanted::One(check) => absent(check),
-    };
+/// Runs checks against a mock driver of their own.
+async fn play(
+    registry: &Registry,
+    checks: &[CheckRef],
+    without: Vec<Capability>,
+    defect: Option<Defect>,
+) -> Result<Outcomes, Error> {
     let mut config =
         Config { volume_size_bytes: Some(2 * GIB), expand_size_bytes: Some(4 * GIB), ..embedded::settings() };
     let driver = embedded::driver(defect.into_iter().collect(), without, &mut config)?;
     let mut plan = registry.select(&Filter::default(), &config.access_types);
-    if let Wanted::One(check) = wanted {
-        plan.retain(|planned| planned.check.id == check.id);
-    }
+    let wanted: BTreeSet<&str> = checks.iter().map(|check| &*check.id).collect();
+    plan.retain(|planned| wanted.contains(&*planned.check.id));
     let target = Target::connect_to(driver, config).await?;
     let mut outcomes = Collector(Vec::new());
     // The sender may go: a signal that nobody can raise stays down.

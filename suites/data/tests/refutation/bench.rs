@@ -16,6 +16,8 @@ use libtest_mimic::Failed;
 /// Everything that the checks ask for.
 const FLAGS: [&str; 4] =
     ["--enable-attach", "--check-volume-lifecycle", "--enable-topology", "--enable-volume-expansion"];
+/// What the driver puts off, it does within a moment.
+const SETTLES_MS: u64 = 2_000;
 /// Large enough for XFS.
 const VOLUME_BYTES: i64 = 320 << 20;
 
@@ -59,6 +61,7 @@ async fn play_in(
     if defect.is_some() {
         // That it is found counts, and not how small the sequence gets that shows it.
         (config.effort.faults, config.effort.check_budget_ms) = (1, 12_000);
+        config.time_limits.settle_ms = Some(SETTLES_MS);
         // What is found by chance is no part of the matrix.
         config.effort.cases = 1;
     }

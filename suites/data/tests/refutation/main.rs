@@ -18,7 +18,7 @@ use csi_suite_data::SUITE;
 use libtest_mimic::{Arguments, Failed};
 
 /// Drivers at the same time; they wait more than they work.
-const TRIALS_AT_ONCE: usize = 6;
+const TRIALS_AT_ONCE: usize = 10;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();

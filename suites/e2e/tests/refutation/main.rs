@@ -12,7 +12,7 @@ use csi_suite_e2e::emulated_cluster::sandbox;
 use libtest_mimic::{Arguments, Trial};
 
 /// Drivers at the same time; they wait more than they work.
-const TRIALS_AT_ONCE: usize = 8;
+const TRIALS_AT_ONCE: usize = 12;
 
 fn main() -> ExitCode {
     // The sandboxes of pods are this program again.

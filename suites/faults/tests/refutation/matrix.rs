@@ -31,6 +31,16 @@ const SETTLES_MS: u64 = 4_000;
 
 /// The fault that shows a mistake, or the faults, where several checks name it.
 const SHOWN_BY: &[(&str, &str)] = &[
+    // What takes longest comes first.
+    ("plain/stays-offline", "hooks/node-stage/storage/broken"),
+    ("plain/keeps-dead-connection", "backend-network/node-stage/backend:1/reset"),
+    ("plain/waits-without-limit", "backend-network/node-stage/backend:1/half-open"),
+    ("plain/never-forgets-timeout", "backend-network/node-stage/backend:1/black-hole"),
+    (
+        "plain/keeps-lock-after-error",
+        "commands/node-publish/mount:1/code-32 resources/create-volume/files/full",
+    ),
+    ("plain/gives-up-on-mount", "commands/node-unpublish/umount:1/code-32"),
     ("plain/formats-what-it-cannot-read", "commands/node-stage-with-data/blkid:1/code-2"),
     ("plain/formats-what-it-cannot-repair", "commands/node-stage-with-data/e2fsck:1/code-4"),
     ("plain/formats-what-it-cannot-mount", "commands/node-stage-with-data/mount:1/code-32"),
@@ -43,10 +53,6 @@ const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/ignores-failed-copy", "commands/create-volume-from-snapshot/cp:1/code-1"),
     ("plain/takes-half-a-copy-for-all", "commands/create-volume-from-snapshot/cp:1/dies-half-way"),
     ("plain/leaves-temporary-files", "commands/create-snapshot/cp:1/dies-at-the-end"),
-    (
-        "plain/keeps-lock-after-error",
-        "commands/node-publish/mount:1/code-32 resources/create-volume/files/full",
-    ),
     ("plain/locks-everything", "commands/node-publish/mount:1/hangs"),
     ("plain/leaks-loop-devices", "commands/node-stage/mount:1/code-32"),
     ("plain/ignores-failed-detach", "commands/node-unstage/losetup:1/code-1"),
@@ -65,19 +71,14 @@ const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/says-not-found", "commands/node-publish/mount:1/code-32"),
     ("plain/writes-in-place", "crash-points/create-volume/call:4/killed"),
     ("plain/answers-before-writing", "crash-points/create-volume/answer/killed"),
-    ("plain/stays-offline", "hooks/node-stage/storage/broken"),
     ("plain/takes-offline-for-gone", "hooks/delete-volume/storage/broken"),
     ("plain/syncs-nothing", "power/create-volume/answer/keeps-none"),
     ("plain/syncs-no-contents", "power/create-volume/answer/keeps-names"),
     ("plain/syncs-no-directory", "power/create-volume/answer/keeps-none"),
     ("plain/syncs-no-copy", "power/create-snapshot/answer/keeps-names"),
-    ("plain/keeps-dead-connection", "backend-network/node-stage/backend:1/reset"),
-    ("plain/waits-without-limit", "backend-network/node-stage/backend:1/half-open"),
-    ("plain/never-forgets-timeout", "backend-network/node-stage/backend:1/black-hole"),
     ("plain/lists-nothing-unreached", "backend-network/node-stage/backend:1/reset"),
     ("plain/believes-half-an-answer", "backend-network/node-stage/backend:1/cut-in-answer"),
     ("plain/takes-unreadable-for-unmounted", "commands/node-unpublish/mountpoint:1/code-1"),
-    ("plain/gives-up-on-mount", "commands/node-unpublish/umount:1/code-32"),
     ("plain/remembers-mounts", "power/node-publish/answer/keeps-none"),
     ("plain/cleans-at-start", "crash-points/node-publish/answer/killed"),
     ("plain/notes-grown-too-early", "commands/node-stage-with-data/resize2fs:1/code-1"),

@@ -15,7 +15,7 @@ const SLOW_PARTS: u32 = 4;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
-    // What takes longest comes first, in parts.
+    // In parts.
     let (slow, others): (Vec<_>, Vec<_>) =
         quirks::drivers().into_iter().partition(|quirks| quirks.contains(&Quirk::SlowCalls));
     for quirks in slow {

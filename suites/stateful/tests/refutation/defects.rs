@@ -23,7 +23,7 @@ const SEEDS: [u64; 1] = [1];
 /// Seeds of the table.
 const SEEDS_OF_TABLE: [u64; 5] = [1, 2, 3, 4, 5];
 /// A driver in this process starts at once, if it does.
-const RESTART_MS: u64 = 5_000;
+const DIAL_MS: u64 = 5_000;
 /// Where a check is named for defects that no single call shows, the table has the tries that each took.
 const HEADER: &str = "\
 # How many tries (sequences, or rounds of calls) a check needs to find a defect, at the seeds 1 to 5.
@@ -112,7 +112,7 @@ fn said_at(check: &Check, defect: &str, seed: u64, access_types: usize) -> Resul
     let mut config: Config = everything_set();
     config.access_types.truncate(access_types);
     config.time_limits.settle_ms = Some(100);
-    config.time_limits.restart_ms = Some(RESTART_MS);
+    config.time_limits.dial_ms = DIAL_MS;
     config.effort.faults = 1;
     Ok(mock::run(registry(), mock, config, seed, |other| other.id == check.id)?.reports)
 }
