@@ -245,7 +245,8 @@ mod tests {
                 });
             }
         });
-        let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
+        // No connection leaves from this address, so none takes the port meanwhile.
+        let free = TcpListener::bind("127.0.0.2:0").await.unwrap().local_addr().unwrap().to_string();
         let proxy = Proxy::start(&BackendProxy { listen: free.clone(), target }).await.unwrap();
         (proxy, free)
     }

@@ -92,7 +92,7 @@ async fn a_target_swapped_for_a_link_is_not_followed() {
     let victim = rig.ground.root.join("victim");
     fs::create_dir(&victim).unwrap();
     fs::write(victim.join("file"), b"precious").unwrap();
-    rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+    unmount(&target);
     fs::remove_dir(&target).unwrap();
     symlink(&victim, &target).unwrap();
     rig.take(&volume.volume_id).await;
@@ -111,7 +111,7 @@ async fn foreign_mounts_are_left_alone() {
     rustix::mount::mount_bind(&other, &target).unwrap();
     let refused = rig.try_unpublish(&volume.volume_id, target.to_str().unwrap()).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
-    rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+    unmount(&target);
     rig.take(&volume.volume_id).await;
     rig.delete(&volume.volume_id).await;
 }

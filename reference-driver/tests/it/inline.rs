@@ -82,7 +82,7 @@ async fn a_failed_repetition_leaves_nothing_behind_the_removal() {
     let target = rig.target("inline");
     publish(&rig, "csi-2", &target, &[("size", "1Mi")]).await.unwrap();
     // The mount is lost, and something is in the way of another.
-    rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+    unmount(&target);
     fs::remove_dir(&target).unwrap();
     fs::write(&target, b"in the way").unwrap();
     let refused = publish(&rig, "csi-2", &target, &[("size", "1Mi")]).await.unwrap_err();

@@ -7,7 +7,7 @@ use std::process::Command;
 use csi_proto::v1::controller_server::Controller;
 use csi_proto::v1::*;
 use rustix::fs::{FallocateFlags, fallocate};
-use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::mount::MountFlags;
 use tonic::{Code, Request};
 
 use crate::support::*;
@@ -45,7 +45,7 @@ impl ThinDisk {
 
     /// Takes the file system away with everything that is cached of it.
     fn unmount(&self) {
-        rustix::mount::unmount(&self.mount_point, UnmountFlags::empty()).unwrap();
+        unmount(&self.mount_point);
     }
 
     fn fill(&self) {
@@ -109,5 +109,5 @@ async fn what_could_not_be_flushed_is_not_built_upon() {
     let Rig { driver, ground: _ground } = rig;
     drop(driver);
     disk.unmount();
-    rustix::mount::unmount(&disk.lower, UnmountFlags::empty()).unwrap();
+    unmount(&disk.lower);
 }

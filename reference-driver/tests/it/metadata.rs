@@ -134,8 +134,7 @@ async fn shared_extents_are_told_from_changed_ones() {
         check_against_bytes(&rig).await;
         let Rig { driver, ground } = rig;
         drop(driver);
-        let unmounted = Command::new("umount").arg(ground.root.join("state")).status().unwrap();
-        assert!(unmounted.success());
+        unmount(ground.root.join("state"));
     }
 }
 

@@ -136,11 +136,11 @@ async fn lost_mounts_are_abnormal_and_come_back() {
     let volume = rig.create("v", 16 * MIB, mount("")).await;
     let target = rig.bring(&volume.volume_id, mount("")).await;
     write_synced(&target.join("file"), b"kept");
-    rustix::mount::unmount(&target, rustix::mount::UnmountFlags::empty()).unwrap();
+    unmount(&target);
     let stats = rig.stats(&volume.volume_id, target.to_str().unwrap()).await.unwrap();
     assert!(stats.volume_condition.unwrap().abnormal);
     // As after a reboot: records say that it is staged and published, and nothing is mounted.
-    rustix::mount::unmount(rig.staging(&volume.volume_id), rustix::mount::UnmountFlags::empty()).unwrap();
+    unmount(rig.staging(&volume.volume_id));
     let rig = rig.restart(&["--backend=image"]).await;
     let target = rig.bring(&volume.volume_id, mount("")).await;
     assert_eq!(fs::read(target.join("file")).unwrap(), b"kept");
@@ -237,7 +237,7 @@ async fn a_read_only_target_is_no_laxer_than_the_host() {
     rig.take(&volume).await;
     let Rig { driver, ground: _ground } = rig;
     drop(driver);
-    rustix::mount::unmount(&state, rustix::mount::UnmountFlags::empty()).unwrap();
+    unmount(&state);
 }
 
 /// Whether the mount at a path has the option.
@@ -286,7 +286,7 @@ async fn a_block_target_that_is_lost_is_abnormal() {
         async |path: &str| rig.stats(&volume, path).await.unwrap().volume_condition.unwrap().abnormal;
     let target = target.to_str().unwrap();
     assert!(!abnormal(target).await && !abnormal(&staging).await);
-    rustix::mount::unmount(target, rustix::mount::UnmountFlags::empty()).unwrap();
+    unmount(target);
     assert!(abnormal(target).await && !abnormal(&staging).await);
     rig.take(&volume).await;
     rig.delete(&volume).await;

@@ -45,7 +45,7 @@ async fn directories_are_limited_to_their_sizes() {
         }
         let Rig { driver, ground } = limits_hold(Rig::on(ground, &[]).await, fs_type).await;
         drop(driver);
-        run(Command::new("umount").arg(&state)).unwrap();
+        unmount(&state);
         drop(ground);
     }
 }

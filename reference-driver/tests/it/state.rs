@@ -157,7 +157,7 @@ async fn a_full_disk_is_survived() {
     assert_eq!(rig.create("second", MIB, mount("")).await, second);
     let Rig { driver, ground } = rig;
     drop(driver);
-    rustix::mount::unmount(ground.root.join("state"), rustix::mount::UnmountFlags::empty()).unwrap();
+    unmount(ground.root.join("state"));
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn volumes_are_known_again_in_a_new_container() {
     assert!(rig.ground.loop_devices_by_name().is_empty());
     let Rig { driver, ground: _ground } = rig;
     drop(driver);
-    rustix::mount::unmount(&state, rustix::mount::UnmountFlags::empty()).unwrap();
+    unmount(&state);
 }
 
 #[tokio::test]
@@ -255,7 +255,7 @@ async fn everything_frozen_is_thawed_at_the_start() {
     }
     // What is only left at a target is thawed there.
     let target = rig.bring(&ids[0], mount("")).await;
-    rustix::mount::unmount(rig.staging(&ids[0]), rustix::mount::UnmountFlags::empty()).unwrap();
+    unmount(rig.staging(&ids[0]));
     assert!(fsfreeze("-f", &target));
     let rig = rig.restart(&["--backend=image"]).await;
     assert!(!fsfreeze("-u", &target), "it was still frozen");
@@ -307,5 +307,5 @@ async fn a_commit_that_fails_does_not_close_the_state() {
     rig.removed().await;
     let Rig { driver, ground } = rig;
     drop(driver);
-    rustix::mount::unmount(ground.root.join("state"), rustix::mount::UnmountFlags::empty()).unwrap();
+    unmount(ground.root.join("state"));
 }

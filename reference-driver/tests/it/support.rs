@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use csi_hostpath_driver::HostpathDriver;
 use csi_hostpath_driver::mount::mounts;
@@ -79,9 +79,36 @@ impl Ground {
     }
 }
 
+/// A child that another test has forked holds every file of this process until its exec.
+const HELD_BY_OTHERS_S: u64 = 10;
+
+/// Tries until it gives something, for as long as a forked child may hold what is in its way.
+fn unless_held<T>(try_once: impl Fn() -> Option<T>) -> Option<T> {
+    let deadline = Instant::now() + Duration::from_secs(HELD_BY_OTHERS_S);
+    loop {
+        let got = try_once();
+        if got.is_some() || Instant::now() > deadline {
+            return got;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Unmounts what nobody uses.
+pub(crate) fn unmount(path: impl AsRef<Path>) {
+    let path = path.as_ref();
+    let tried = || match rustix::mount::unmount(path, rustix::mount::UnmountFlags::empty()) {
+        Err(rustix::io::Errno::BUSY) => None,
+        ended => Some(ended),
+    };
+    unless_held(tried).unwrap_or_else(|| panic!("{} is in use", path.display())).unwrap();
+}
+
 impl Drop for Ground {
     fn drop(&mut self) {
-        let (mounts, devices) = (self.mount_points(), self.loop_devices());
+        let mounts = self.mount_points();
+        unless_held(|| self.loop_devices().is_empty().then_some(()));
+        let devices = self.loop_devices();
         for mount in mounts.iter().rev() {
             let _ = Command::new("umount").arg("-l").arg(mount).status();
         }

@@ -20,7 +20,7 @@ use csi_proto::v1::node_server::Node;
 use csi_proto::v1::node_server::NodeServer;
 use csi_proto::v1::*;
 use csi_test_support::run::Run;
-use rustix::mount::{UnmountFlags, mount_bind, unmount};
+use rustix::mount::{UnmountFlags, mount_bind};
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
@@ -53,7 +53,7 @@ impl Node for Faulty {
         let repeated = std::path::Path::new(&target).exists();
         let done = self.0.node_publish_volume(request).await?;
         match self.1 {
-            Fault::PublishesNothing => unmount(&target, UnmountFlags::empty()).unwrap(),
+            Fault::PublishesNothing => unmount(&target),
             Fault::PublishesAgain if repeated => mount_bind(&target, &target).unwrap(),
             _ => {}
         }
@@ -187,7 +187,7 @@ async fn accuse(
     let run = Run::of(target, plan, options).await;
     driver.leave().await.unwrap();
     for left in ground.mount_points().iter().rev() {
-        unmount(left, UnmountFlags::DETACH).unwrap();
+        rustix::mount::unmount(left, UnmountFlags::DETACH).unwrap();
     }
     run.reports.iter().map(accusation).collect()
 }

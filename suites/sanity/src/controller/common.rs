@@ -247,7 +247,7 @@ pub(super) fn same_snapshot(cx: &Cx, first: &v1::Snapshot, again: &v1::Snapshot)
     };
     let violation = |differs: &str| Violation::new(differs).expected(told(first)).actual(told(again));
     if settled && again.size_bytes == 0 {
-        cx.warn(violation("size_bytes of a snapshot is 0, but an earlier response reported its size"));
+        cx.warn(violation("size_bytes of a snapshot is 0, but was set in an earlier response"));
     }
     let differs = if first.snapshot_id != again.snapshot_id {
         "one snapshot is reported with two ids"

@@ -27,7 +27,7 @@ check! {
         let request = request_for(cx, &two_volumes(cx).await?);
         let reply = cx.create_group_snapshot(request).await;
         if reply.code()? == Code::FailedPrecondition {
-            let why = "FAILED_PRECONDITION is allowed for volumes that cannot be snapshotted together, so this driver cannot be judged";
+            let why = "CreateVolumeGroupSnapshot returned FAILED_PRECONDITION, which is allowed if the volumes cannot be snapshotted together";
             return Err(Stop::broken(format!("{why} ({})", req::GROUP_CREATE_030.id)));
         }
         let group = reply.must("create a group snapshot of two volumes")?;

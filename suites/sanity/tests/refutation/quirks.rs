@@ -15,20 +15,15 @@ const SLOW_PARTS: u32 = 4;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials: Vec<Trial> = Vec::new();
-    // In parts.
-    let (slow, others): (Vec<_>, Vec<_>) =
-        quirks::drivers().into_iter().partition(|quirks| quirks.contains(&Quirk::SlowCalls));
-    for quirks in slow {
-        trials.extend((1..=SLOW_PARTS).map(|index| {
-            let (name, quirks) = (format!("{}/{index}", quirks::title("quirk", &quirks)), quirks.clone());
-            Trial::test(name, move || is_not_accused(&quirks, Shard::new(index, SLOW_PARTS)))
+    for quirks in quirks::drivers() {
+        let title = quirks::title("quirk", &quirks);
+        let parts = if quirks.contains(&Quirk::SlowCalls) { SLOW_PARTS } else { 1 };
+        trials.extend((1..=parts).map(|index| {
+            let name = if parts > 1 { format!("{title}/{index}") } else { title.clone() };
+            let quirks = quirks.clone();
+            Trial::test(name, move || is_not_accused(&quirks, Shard::new(index, parts)))
         }));
     }
-    trials.extend(
-        others.into_iter().map(|quirks| {
-            Trial::test(quirks::title("quirk", &quirks), move || is_not_accused(&quirks, None))
-        }),
-    );
     for (what, parameters) in [("without-parameters", &[][..]), ("another-parameter", &[("tier", "silver")])]
     {
         let name = format!("quirk/{}/{what}", Quirk::ParametersDemanded);
@@ -73,7 +68,7 @@ fn is_not_blamed_for_the_user(parameters: &[(&str, &str)]) -> Result<(), Failed>
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-/// The checks of a part, or all.
+/// The checks of a part.
 fn is_not_accused(quirks: &[Quirk], part: Option<Shard>) -> Result<(), Failed> {
     let mut driver = everything_on();
     let mut config = everything_set();

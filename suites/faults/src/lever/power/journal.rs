@@ -494,7 +494,7 @@ mod tests {
         assert_eq!(keeps(&journal, &[1]), first);
         assert_ne!(keeps(&journal, &[1, 4]), begun, "more of it was written");
         journal.sync_contents(node);
-        assert_ne!(keeps(&journal, &[1]), first, "the write is durable by then");
+        assert_ne!(keeps(&journal, &[1]), first, "the write is durable now");
     }
 
     #[test]
