@@ -1,60 +1,115 @@
-//! The model finds no fault with what the mock driver answers to any sequence of calls that an orchestrator may make.
+//! The model finds no fault with what the mock driver answers to any sequence of calls that an orchestrator may make, and what they
+//! made can be undone.
 
-mod caller;
-mod ground;
-mod said;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use std::time::Duration;
-
-use csi_suite_stateful::model::call::Call;
-use csi_suite_stateful::model::generate::{Op, Verb, generate};
-use csi_suite_stateful::model::{Model, Span};
+use csi_harness::client::target::Target as Driver;
+use csi_harness::config::{self, AccessType};
+use csi_harness::lifecycle::cx::Cx;
+use csi_mock_driver::{Config, MockDriver, NodeConfig};
+use csi_proto::Endpoint;
+use csi_suite_stateful::model::generate::{Op, Verb};
+use csi_suite_stateful::orchestrator::probed_driver::ProbedDriver;
+use csi_suite_stateful::orchestrator::{Orchestrator, Tries};
+use csi_suite_stateful::sequence::{Item, Pace, play};
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{Target, file};
-use caller::Caller;
-use ground::ground;
+use crate::{CANARY, Target, file};
 
 /// The first byte says what the driver can do; each three of the others are something to do.
 pub const TARGET: Target = Target { name: "model_mock", run, seeds, tokens: &[] };
 
 const OPS_MAX: usize = 100;
+const NODES: u8 = 2;
+const MIB: i64 = 1 << 20;
+const LIMIT: Duration = Duration::from_secs(60);
+/// What drivers are without, each bit of a byte one of these.
+const WITHOUT: [&str; 8] = [
+    "STAGE_UNSTAGE_VOLUME",
+    "PUBLISH_UNPUBLISH_VOLUME",
+    "CREATE_DELETE_SNAPSHOT",
+    "CLONE_VOLUME",
+    "LIST_VOLUMES",
+    "PUBLISH_READONLY",
+    "Controller.EXPAND_VOLUME",
+    "CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT",
+];
+/// What a driver with the canary does.
+const DEFECT: &str = "controller-unpublish-detaches-all-nodes";
+
 fn run(bytes: &[u8]) {
     thread_local! {
         static RUNTIME: Runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
     }
     if let Some((without, ops)) = bytes.split_first() {
-        RUNTIME.with(|runtime| runtime.block_on(play(*without, ops)));
+        RUNTIME.with(|runtime| runtime.block_on(search(*without, ops)));
     }
 }
 
-async fn play(without: u8, bytes: &[u8]) {
-    let (profile, driver) = ground(without).await;
+async fn search(without: u8, bytes: &[u8]) {
+    let probed = probed(without).await;
+    let cx = called(without).await;
+    let orchestrator = Orchestrator::new(cx.clone(), &probed, Tries::Some);
+    let items: Vec<Item> = bytes.chunks_exact(3).take(OPS_MAX).filter_map(item).collect();
+    let pace = Pace { until: Instant::now() + LIMIT, insists: Duration::ZERO, settles: Duration::ZERO };
+    let played = play(&orchestrator, &probed.profile, pace, &items).await.expect("paths can be made");
+    let wrong = played.breach.iter().chain(&played.remarks).next();
+    assert!(wrong.is_none(), "{wrong:?}\n{}", played.table().join("\n"));
+    cx.undo().await.expect("what was made can be undone");
+}
+
+fn item(op: &[u8]) -> Option<Item> {
+    let verb = Verb::ALL[usize::from(op[0]) % Verb::ALL.len()];
+    // Workloads need mounts.
+    let is_played = !matches!(verb, Verb::Write | Verb::Read);
+    is_played.then(|| Item::Op(Op { verb, pick: u32::from(u16::from_le_bytes([op[1], op[2]])) }))
+}
+
+/// What is known of such a driver, which is asked once.
+async fn probed(without: u8) -> Arc<ProbedDriver> {
+    thread_local! {
+        static KNOWN: RefCell<BTreeMap<u8, Arc<ProbedDriver>>> = const { RefCell::new(BTreeMap::new()) };
+    }
+    if let Some(known) = KNOWN.with_borrow(|known| known.get(&without).cloned()) {
+        return known;
+    }
+    let probed = ProbedDriver::probe(&called(without).await).await.expect("a driver that can be asked");
+    KNOWN.with_borrow_mut(|known| known.insert(without, probed.clone()));
+    probed
+}
+
+/// A driver without what the bits say, and who calls it.
+async fn called(without: u8) -> Cx {
+    let left_out = (0..).zip(WITHOUT).filter(|(bit, _)| without & (1 << bit) != 0);
+    let defect = CANARY.then(|| DEFECT.parse().expect("the id of a defect"));
+    let node = |number: u8| NodeConfig { id: format!("node-{number}"), topology: Default::default() };
+    let driver = MockDriver::new(Config {
+        without: left_out.map(|(_, name)| name.parse().expect("the name of a capability")).collect(),
+        nodes: (0..NODES).map(node).collect(),
+        seed: Some(1),
+        defects: defect.into_iter().collect(),
+        ..Config::default()
+    });
+    let driver = driver.expect("a driver in memory");
     let directory = file::directory_of_thread();
-    let mut caller = Caller::new(&driver, &profile, &directory);
-    let mut model = Model::new(profile);
-    let mut made: Vec<(Call, String)> = Vec::new();
-    for (nth, op) in (0..).zip(bytes.chunks_exact(3).take(OPS_MAX)) {
-        let verb = Verb::ALL[usize::from(op[0]) % Verb::ALL.len()];
-        // Workloads need mounts.
-        if matches!(verb, Verb::Write | Verb::Read) {
-            continue;
-        }
-        let op = Op { verb, pick: u32::from(u16::from_le_bytes([op[1], op[2]])) };
-        let moment = |part| Duration::from_millis(2 * u64::from(nth) + part);
-        let Some(call) = generate(&model, op, nth, moment(0)) else { continue };
-        let Some(answer) = caller.call(&call).await else { continue };
-        let taken = model.take(&call, &answer, Span { invoked: moment(0), returned: moment(1) });
-        made.push((call, answer.to_string()));
-        let wrong = taken.stop.map(|stop| format!("{stop:?}"));
-        let wrong = wrong.or_else(|| taken.remarks.first().map(|remark| format!("{remark:?}")));
-        assert!(wrong.is_none(), "{}\n{}", wrong.unwrap_or_default(), table(&made));
-    }
-    caller.clear_away();
-}
-
-fn table(made: &[(Call, String)]) -> String {
-    made.iter().map(|(call, answer)| format!("{call}: {answer}\n")).collect()
+    let served = |number: u8| {
+        let endpoint = Endpoint::Unix(directory.join(format!("node-{number}.sock")));
+        Some((endpoint, driver.at_node(number.into())?.routes()))
+    };
+    let settings = config::Config {
+        volume_size_bytes: Some(MIB),
+        expand_size_bytes: Some(2 * MIB),
+        mutable_parameters: [("iops".to_owned(), "100".to_owned())].into(),
+        mount_dir: Some(directory.join("mount")),
+        staging_dir: Some(directory.join("staging")),
+        ..config::Config::default()
+    };
+    let target = Driver::of_services((0..NODES).filter_map(served).collect(), settings);
+    let target = target.await.expect("a driver that answers");
+    Cx::of_no_check(&target, "model_mock", AccessType::Mount, 1, LIMIT)
 }
 
 fn seeds() -> Vec<Vec<u8>> {

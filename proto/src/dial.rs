@@ -60,7 +60,7 @@ pub async fn dial_breakable(
     endpoint: &Endpoint,
     deadline: Duration,
 ) -> Result<(Channel, Breaker), DialError> {
-    let breaker = Breaker(watch::Sender::new(()));
+    let breaker = Breaker::default();
     let start = Instant::now();
     let mut attempts = 0;
     let mut pause = RETRY_PAUSE_MIN;
@@ -80,7 +80,7 @@ pub async fn dial_breakable(
 
 /// Breaks the connection under a channel, as the end of the caller's process would: the RPCs under way fail, and the next
 /// one connects anew.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Breaker(watch::Sender<()>);
 
 impl Breaker {
@@ -90,7 +90,7 @@ impl Breaker {
     }
 
     /// Resolves when the connection that is made now has to break.
-    fn broken(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    pub(crate) fn broken(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let mut broken = self.0.subscribe();
         Box::pin(async move {
             // Where nobody is left who could break it, it stands.

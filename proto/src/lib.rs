@@ -14,6 +14,7 @@ pub mod redact;
 pub mod reflect;
 mod request_log;
 mod serve;
+mod transport;
 
 pub use call::{Call, RPCS, Rpc, Service, StreamingCall, UnaryCall};
 pub use code::code_name;
@@ -21,6 +22,7 @@ pub use dial::{Breaker, DialError, DialReason, MESSAGE_BYTES_MAX, dial, dial_bre
 pub use endpoint::{Endpoint, ParseEndpointError, SOCKET_PATH_BYTES_MAX};
 pub use request_log::{LoggedService, RequestLog};
 pub use serve::{BindError, ConnectionNumber, Listener, STOP_GRACE, ServeError, stop_signal};
+pub use transport::Transport;
 
 /// Messages, clients and servers generated from `csi.proto`.
 #[expect(clippy::all, clippy::allow_attributes, reason = "generated")]

@@ -4,14 +4,13 @@ use std::error::Error;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use csi_proto::{MESSAGE_BYTES_MAX, Rpc, hidden};
+use csi_proto::{MESSAGE_BYTES_MAX, Rpc, Transport, hidden};
 use http::uri::PathAndQuery;
 use prost::bytes::{Buf as _, BufMut as _};
 use prost::{DecodeError, Message};
 use tonic::body::Body;
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
-use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 use tower::ServiceExt as _;
 use tower::util::MapResponse;
@@ -46,7 +45,7 @@ pub(crate) fn messages<M: Message + Default>(received: &Received) -> Vec<M> {
 
 /// One call: where it goes, and who watches. It knows no message but by its bytes, so that one code serves all RPCs.
 pub(crate) struct Exchange<'a> {
-    pub(crate) channel: Channel,
+    pub(crate) transport: Transport,
     pub(crate) rpc: Rpc,
     pub(crate) request: Vec<u8>,
     /// Also travels to the driver, as kubelet's deadlines do.
@@ -163,12 +162,12 @@ impl Wire<'_> {
     /// A client whose responses are looked at for codes that are none.
     async fn grpc(&self) -> Result<Grpc<Watched<impl Watch + use<>>>, Status> {
         let code = self.code.clone();
-        let watched = self.exchange.channel.clone().map_response(move |response: http::Response<Body>| {
+        let watched = self.exchange.transport.clone().map_response(move |response: http::Response<Body>| {
             code.look_at(response.headers());
             response
         });
         let mut grpc = Grpc::new(watched).max_decoding_message_size(MESSAGE_BYTES_MAX);
-        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
+        grpc.ready().await.map_err(Status::from_error)?;
         Ok(grpc)
     }
 
@@ -223,8 +222,8 @@ impl Decoder for RawCodec {
     }
 }
 
-/// A channel whose responses are shown to somebody on their way.
-type Watched<F> = MapResponse<Channel, F>;
+/// A transport whose responses are shown to somebody on their way.
+type Watched<F> = MapResponse<Transport, F>;
 
 trait Watch: FnOnce(http::Response<Body>) -> http::Response<Body> + Clone {}
 

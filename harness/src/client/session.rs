@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use csi_proto::{Call, Rpc, Service, StreamingCall, UnaryCall};
 use futures_util::future::BoxFuture;
 use tonic::async_trait;
-use tonic::transport::Channel;
 
 use crate::client::answer::{Answer, NoAnswer, Received, Streamed};
 use crate::client::call::{self, Exchange, Form};
@@ -416,10 +415,10 @@ impl Session {
         limit: Duration,
     ) -> Answer<Received> {
         let target = &self.target;
-        let channel: Channel = target.channel(self.node, service);
+        let transport = target.transport(self.node, service);
         let (patience, response_rules) = (&target.patience, &target.response_rules);
         let check = Some(&*self.check);
-        let exchange = Exchange { channel, rpc, request, limit, patience, response_rules, check };
+        let exchange = Exchange { transport, rpc, request, limit, patience, response_rules, check };
         match reading {
             Reading::One(form) => exchange.unary(form).await,
             Reading::Stream(form, messages_max) => exchange.streaming(form, messages_max).await,

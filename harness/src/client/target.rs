@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use csi_proto::lock::Mutex;
-use csi_proto::{Breaker, Call as _, DialError, Endpoint, Rpc, Service, v1};
+use csi_proto::{Breaker, Call as _, DialError, Endpoint, Rpc, Service, Transport, v1};
 use futures_util::future::BoxFuture;
-use tonic::transport::Channel;
+use tonic::service::Routes;
 
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::call::{self, Exchange};
@@ -21,7 +21,7 @@ use crate::client::patience::Patience;
 use crate::client::response_rules::{ResponseBreach, ResponseRules};
 use crate::client::stages::Stages;
 use crate::client::tally::Tally;
-use crate::config::{AccessType, Config, Elsewhere};
+use crate::config::{AccessType, Config, Elsewhere, NodeConfig};
 use crate::driver::{Away, Driver, DriverError, Proxy, START_FACTOR, state_dir};
 use crate::protocol::capability::{Capabilities, Capability};
 use crate::protocol::version::Judged;
@@ -136,7 +136,7 @@ impl Node {
 #[derive(Clone, Debug)]
 struct Peer {
     endpoint: Endpoint,
-    channel: Channel,
+    transport: Transport,
     breaker: Breaker,
 }
 
@@ -144,7 +144,12 @@ impl Peer {
     async fn dial(endpoint: &str, limit: Duration) -> Result<Peer, TargetError> {
         let endpoint = endpoint.parse()?;
         let (channel, breaker) = csi_proto::dial_breakable(&endpoint, limit).await?;
-        Ok(Peer { endpoint, channel, breaker })
+        Ok(Peer { endpoint, transport: Transport::Connection(channel), breaker })
+    }
+
+    fn in_process(endpoint: Endpoint, routes: Routes) -> Peer {
+        let breaker = Breaker::default();
+        Peer { endpoint, transport: Transport::InProcess(routes, breaker.clone()), breaker }
     }
 }
 
@@ -237,6 +242,23 @@ impl Target {
         Target::reach(config, None, proxies).await
     }
 
+    /// The same for a driver in this process, whose services are called without a socket: for who makes millions of calls. Each node
+    /// has an endpoint that it goes by, and nobody listens there. The first one has the Controller services, too.
+    ///
+    /// # Errors
+    /// As for [`Target::connect`].
+    pub async fn of_services(
+        nodes: Vec<(Endpoint, Routes)>,
+        mut config: Config,
+    ) -> Result<Arc<Target>, TargetError> {
+        config.hide_secrets();
+        let mut endpoints = nodes.iter().map(|(endpoint, _)| endpoint.to_string());
+        config.endpoint = Some(endpoints.next().ok_or(TargetError::NoEndpoint)?);
+        config.nodes = endpoints.map(|endpoint| NodeConfig { endpoint, ..Default::default() }).collect();
+        let nodes = nodes.into_iter().map(|(endpoint, routes)| Peer::in_process(endpoint, routes)).collect();
+        Target::ask(config, None, Vec::new(), nodes, None).await
+    }
+
     /// The same for a driver that the run may end and start. It is started if it is not running.
     ///
     /// # Errors
@@ -274,6 +296,19 @@ impl Target {
                 Some(endpoint) => Some(Peer::dial(endpoint, limit).await?),
                 None => None,
             };
+            Target::ask(config, driver, proxies, nodes, controller).await
+        })
+    }
+
+    /// Asks the driver, which has at least one node, who it is and what it can do.
+    fn ask(
+        config: Config,
+        driver: Option<Driver>,
+        proxies: Vec<Proxy>,
+        nodes: Vec<Peer>,
+        controller: Option<Peer>,
+    ) -> BoxFuture<'static, Result<Arc<Target>, TargetError>> {
+        Box::pin(async move {
             let mut found = Interview::new(&config, &nodes, controller.as_ref());
             let info = found.identity().await?;
             found.services().await?;
@@ -520,14 +555,14 @@ impl Target {
     }
 
     /// The way to a service: to that of the node with this number, where each node has its own.
-    pub(crate) fn channel(&self, node: usize, service: Service) -> Channel {
+    pub(crate) fn transport(&self, node: usize, service: Service) -> Transport {
         let peer = match service {
             Service::Identity | Service::Node => &self.node(node).peer,
             Service::Controller | Service::GroupController | Service::SnapshotMetadata => {
                 self.controller.as_ref().unwrap_or(&self.node(0).peer)
             }
         };
-        peer.channel.clone()
+        peer.transport.clone()
     }
 
     /// Breaks all connections and waits until others stand: once the break is on its way, no answer comes over the old ones.
@@ -554,9 +589,9 @@ impl Target {
     /// asked, since that may hang with the storage behind a driver that is well.
     pub fn is_alive(&self) -> BoxFuture<'_, bool> {
         Box::pin(async move {
-            let answers = |channel: Channel| async {
+            let answers = |transport: Transport| async {
                 let ask = Exchange {
-                    channel,
+                    transport,
                     rpc: v1::GetPluginInfoRequest::RPC,
                     request: Vec::new(),
                     limit: Duration::from_millis(self.config.time_limits.alive_ms),
@@ -568,7 +603,7 @@ impl Target {
                 !matches!(answer, Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)))
             };
             for peer in self.nodes.iter().map(|node| &node.peer).chain(&self.controller) {
-                if !answers(peer.channel.clone()).await {
+                if !answers(peer.transport.clone()).await {
                     return false;
                 }
             }

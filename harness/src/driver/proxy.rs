@@ -231,6 +231,8 @@ async fn befalls<'a>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU8;
+
     use super::*;
 
     /// A server that says back what it hears, and a proxy before it.
@@ -245,8 +247,10 @@ mod tests {
                 });
             }
         });
-        // No connection leaves from this address, so none takes the port meanwhile.
-        let free = TcpListener::bind("127.0.0.2:0").await.unwrap().local_addr().unwrap().to_string();
+        // Nobody has listened there: a child that was just forked would hold the listener for a moment longer.
+        static NEXT: AtomicU8 = AtomicU8::new(2);
+        let [.., high, low] = std::process::id().to_be_bytes();
+        let free = format!("127.{high}.{low}.{}:24302", NEXT.fetch_add(1, Ordering::SeqCst));
         let proxy = Proxy::start(&BackendProxy { listen: free.clone(), target }).await.unwrap();
         (proxy, free)
     }

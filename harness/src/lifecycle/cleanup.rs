@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::client::record::CallLog;
-use crate::client::session::Session;
 use crate::client::target::Target;
 use crate::config::AccessType;
 use crate::config::Config;
@@ -36,8 +34,7 @@ impl Remains {
     /// Undoes everything with the driver, and returns what could not be undone. That is noted anew, for another time.
     pub async fn undo(self, target: &Arc<Target>) -> Vec<String> {
         let limit = Duration::from_millis(target.config().time_limits.undo_ms);
-        let session = Session::new(target.clone(), CallLog::new(), "cleanup", limit);
-        let cx = Cx::new(session, AccessType::Mount, 0, 0);
+        let cx = Cx::of_no_check(target, "cleanup", AccessType::Mount, 0, limit);
         for directory in &self.directories {
             if let Some(logbook) = target.logbook() {
                 logbook.directory(directory);

@@ -4,16 +4,19 @@ use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use csi_proto::{UnaryCall, v1};
 use futures_util::future::BoxFuture;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::client::answer::{Answer, Exists};
+use crate::client::record::CallLog;
 use crate::client::reply::Reply;
 use crate::client::retry::PendingCall;
 use crate::client::session::Session;
 use crate::client::spent::Part;
+use crate::client::target::Target;
 use crate::config::{AccessType, Pairs, Secret};
 use crate::lifecycle::ledger::{Ledger, Scope, WHOLE};
 use crate::resources::cleanup::{Cleanup, Cleanups};
@@ -23,6 +26,9 @@ use crate::resources::resource::Resource;
 use crate::resources::volumes::Lease;
 use crate::spec::verdict::Stop;
 use crate::text::encoding::fnv1a;
+
+/// No check of a plan has this number.
+const NUMBER_OF_NO_CHECK: usize = usize::MAX;
 
 /// What the body of a check gets: a [`Session`] to send calls with, names and paths of its own, and a ledger that
 /// undoes whatever is made through it.
@@ -54,7 +60,7 @@ struct Shared {
 }
 
 impl Cx {
-    /// For a check that is planned; and for whoever else works as one, with a number for its names.
+    /// For a check that is planned, with a number for its names.
     pub(crate) fn new(session: Session, access: AccessType, number: usize, seed: u64) -> Cx {
         let shared = Shared {
             ledger: Ledger::new(session.target().logbook().cloned()),
@@ -67,6 +73,18 @@ impl Cx {
             room: tokio::sync::Mutex::default(),
         };
         Cx { session, access, scope: WHOLE, shared: Arc::new(shared) }
+    }
+
+    /// For whoever calls the driver as a check does and is none, for at most so long.
+    pub fn of_no_check(
+        target: &Arc<Target>,
+        what: &str,
+        access: AccessType,
+        seed: u64,
+        limit: Duration,
+    ) -> Cx {
+        let session = Session::new(target.clone(), CallLog::new(), what, limit);
+        Cx::new(session, access, NUMBER_OF_NO_CHECK, seed)
     }
 
     /// The access type this run of the check is for.

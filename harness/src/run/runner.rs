@@ -50,8 +50,6 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Time limit of each look at what exists.
 const INVENTORY_LIMIT: Duration = Duration::from_secs(300);
 
-/// What names have where those of a check have its number.
-const NUMBER_OF_NO_CHECK: usize = usize::MAX;
 /// The label of what is done while no check runs.
 const BESIDE_CHECKS: &str = "beside the checks";
 
@@ -658,8 +656,7 @@ impl<'a> Runner<'a> {
             return;
         }
         let limit = Duration::from_millis(target.config().time_limits.check_ms);
-        let session = Session::new(target.clone(), CallLog::new(), "size of volumes", limit);
-        let cx = Cx::new(session, access, NUMBER_OF_NO_CHECK, self.options.seed);
+        let cx = Cx::of_no_check(&target, "size of volumes", access, self.options.seed, limit);
         let stop = &mut self.stop.clone();
         let finding = async {
             tokio::select! {

@@ -6,3 +6,4 @@ mod plugin;
 mod request_log;
 mod secrets;
 mod serve;
+mod transport;

@@ -194,7 +194,7 @@ impl<'a> Interview<'a> {
         let mut pauses = Pauses::default();
         let answer = loop {
             let ask = Exchange {
-                channel: peer.channel.clone(),
+                transport: peer.transport.clone(),
                 rpc,
                 request: request.encode_to_vec(),
                 limit: self.config.time_limits.call(rpc.method),
