@@ -11,6 +11,7 @@ use csi_mock_driver::MockDriver;
 use csi_proto::Endpoint;
 use csi_proto::lock::Mutex;
 use libtest_mimic::Failed;
+use tempfile::TempDir;
 use tokio::runtime::Builder;
 
 use crate::run::Run;
@@ -59,6 +60,17 @@ pub fn run(
     run
 }
 
+/// For the sockets and paths of a driver in this process: in memory, where there is a place for files. Defects that show on the host
+/// touch only what is named so.
+///
+/// # Errors
+/// There is no place for it.
+pub fn directory() -> std::io::Result<TempDir> {
+    let mut named = tempfile::Builder::new();
+    named.prefix("csi-sanity-");
+    named.tempdir_in("/dev/shm").or_else(|_| named.tempdir())
+}
+
 async fn run_in_process(
     registry: Registry,
     mock: csi_mock_driver::Config,
@@ -66,8 +78,7 @@ async fn run_in_process(
     seed: u64,
     wanted: impl Fn(&Check) -> bool,
 ) -> Result<Run, Failed> {
-    // Defects that show on the host touch only what is named so.
-    let dir = tempfile::Builder::new().prefix("csi-sanity-").tempdir()?;
+    let dir = directory()?;
     let sockets = ["csi.sock", "node-2.sock"].map(|name| Endpoint::Unix(dir.path().join(name)));
     config.endpoint = Some(sockets[0].to_string());
     // What a wrong driver leaves goes with it.

@@ -38,7 +38,7 @@ fn run(root: &Path, mistake: &str, arguments: &[&str]) -> Said {
     );
     let mut program = program();
     program.args(arguments).args(["--endpoint", &hostpath::endpoint(root).to_string()]);
-    program.args(["--driver-command", &command, "--driver-log", "/dev/null"]);
+    program.args(["--driver-command", &command, "--driver-log", "/dev/null", "--settle-timeout", "1s"]);
     let paths = ["--mount-dir", "--staging-dir"].map(|flag| [flag.into(), root.join(&flag[2..])]);
     program.args(paths.concat()).env("TMPDIR", root).output().unwrap().into()
 }

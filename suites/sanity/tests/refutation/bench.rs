@@ -97,7 +97,7 @@ async fn run(
     mut config: Config,
     wanted: impl Fn(&Check) -> bool,
 ) -> Result<Run, Failed> {
-    let dir = tempfile::tempdir()?;
+    let dir = mock::directory()?;
     let [make_ill, make_well] = csi_mock_driver::health::commands(dir.path());
     config.health =
         HealthHooks { make_ill: Some(make_ill), make_well: Some(make_well), ..Default::default() };
