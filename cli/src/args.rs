@@ -95,9 +95,9 @@ pub(crate) enum Command {
     },
 }
 
-/// Reports of shards have to be of one run: of one driver, the same checks and settings, each shard once, none missing. Others are
-/// joined to one statement, such as those of a run and of e2e: of one driver and version, each of other suites. A single one is read
-/// again, to write other kinds of report of it.
+/// The reports of shards must come from one run: the same driver, checks and settings, each shard once, none missing. Reports of
+/// different suites, such as those of a run and of e2e, are joined into one statement if they are about the same driver and
+/// version. A single report is read again to write other kinds of report from it.
 #[derive(Debug, Args)]
 pub(crate) struct MergeArgs {
     /// The reports, which --report json=FILE wrote, or directories in which all files named *.json are such reports
@@ -116,17 +116,17 @@ const COMPARED: &str = "Exit codes:
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// The reports, the earliest first, which --report json=FILE wrote; of more than two, each is compared with the one before it
+    /// The reports that --report json=FILE wrote, the earliest first; each is compared with the one before it
     #[arg(value_name = "REPORT", num_args = 2.., required = true, value_hint = ValueHint::FilePath)]
     pub(crate) reports: Vec<PathBuf>,
-    /// Also write a page on all of them, as html=FILE: what each area does in which version, and what changed
+    /// Also write a page about all of them, as html=FILE: what each area does in which version, and what changed
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Option<ReportArg>,
     /// Output for people, for programs, or for the summary of a CI step
     #[arg(long, value_enum, default_value_t)]
     pub(crate) format: CompareFormat,
-    /// Count an RPC as worse if its median time is longer by this factor, and by 5 ms at least [default: twice as long is
-    /// reported, and does not count]
+    /// Count an RPC as worse if its median time is longer by this factor, and by at least 5 ms [default: an RPC that takes twice
+    /// as long is reported, but does not count as worse]
     #[arg(long, value_name = "FACTOR", value_parser = factor)]
     pub(crate) slower_than: Option<f64>,
 }
@@ -139,7 +139,7 @@ pub(crate) enum CompareFormat {
     Md,
 }
 
-/// A run of a part of the checks, or one that did not come to its end, never looks like one that conforms.
+/// A partial or unfinished run never looks like one that conforms.
 #[derive(Debug, Args)]
 pub(crate) struct BadgeArgs {
     /// The report, which --report json=FILE wrote
@@ -150,21 +150,21 @@ pub(crate) struct BadgeArgs {
     pub(crate) format: BadgeFormat,
 }
 
-/// A line for each check that fails, with its message as the reason: for --known-failing, and to be gone over by hand.
+/// One line for each failing check, with its message as the reason. Review the list, then pass it to --known-failing.
 #[derive(Debug, Args)]
 pub(crate) struct BaselineArgs {
     /// The report, which --report json=FILE wrote
     #[arg(value_name = "REPORT", value_hint = ValueHint::FilePath)]
     pub(crate) report: PathBuf,
-    /// An earlier list: its lines and comments are kept, but for those of checks that pass now
+    /// An earlier list: its lines and comments are kept, except for checks that pass now
     #[arg(long, value_name = "OLD", value_hint = ValueHint::FilePath)]
     pub(crate) keep_reasons: Option<PathBuf>,
-    /// File to write the list to; it may be the file of --keep-reasons [default: the standard output]
+    /// File to write the list to; may be the file of --keep-reasons [default: standard output]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
 }
 
-/// Ids are taken from the answers, so that the calls fit whatever the driver gives.
+/// The calls take ids from the answers, so that they work with whatever ids the driver returns.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// The report, which --report json=FILE wrote
@@ -173,7 +173,7 @@ pub(crate) struct ExportArgs {
     /// The check, by its id as the report has it
     #[arg(value_name = "CHECK")]
     pub(crate) check: String,
-    /// As commands of a shell, or as a test in Go or Rust
+    /// Output: shell commands, or a test in Go or Rust
     #[arg(long, value_name = "FORM", value_enum, default_value_t)]
     pub(crate) format: ExportForm,
 }
@@ -235,10 +235,10 @@ pub(crate) struct SelfTestArgs {
     pub(crate) jobs: u64,
 }
 
-/// Makes volumes with a file system and as devices, publishes them, writes to them and deletes them again; asks for each file system
-/// by name, and for other access modes. Then writes csi-sanity.yaml, for --config, and driver-definition.yaml, for
-/// `csi-sanity e2e` and Kubernetes' e2e.test, with the reason for each line. Flags that are needed to reach the driver and to make a
-/// volume are given here, and go into the files; secrets do not.
+/// Creates volumes with a file system and block volumes, publishes them, writes to them and deletes them again; tries each file
+/// system by name, and other access modes. Then writes csi-sanity.yaml, for --config, and driver-definition.yaml, for
+/// `csi-sanity e2e` and Kubernetes' e2e.test, with the reason for each line. Pass the flags that are needed to reach the driver
+/// and to create a volume; they go into the files, but secrets do not.
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
     /// Directory to write the files to
@@ -247,15 +247,15 @@ pub(crate) struct InitArgs {
     /// Overwrite existing files
     #[arg(long)]
     pub(crate) force: bool,
-    /// Also write a file for this CI system, which makes a run with this configuration a gate, and a list of known failures
+    /// Also write a file for this CI system that makes a run with this configuration a gate, and a list of known failures
     #[arg(long, value_name = "SYSTEM", value_enum)]
     pub(crate) ci: Option<crate::init::ci::System>,
     #[command(flatten)]
     pub(crate) driver: DriverArgs,
 }
 
-/// Looks at this machine by trying: namespaces, mounts, loop devices, each file system. Where a driver is named, also asks what it
-/// can do, and says which checks are left out on it as it is configured. Nothing is made that stays.
+/// Tries what this machine offers: namespaces, mounts, loop devices, each file system. If a driver is given, also asks what it
+/// can do, and lists the checks that are left out with this configuration. Leaves nothing behind.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArgs {
     /// Output for people or for programs
@@ -301,9 +301,10 @@ pub(crate) struct ReplayArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Tests under Kubernetes' names, chosen by what a DriverDefinition says of the driver. Kubelet and the sidecars are played
-/// against the driver's socket; pods are processes in namespaces of their own, so this needs root on the driver's host. With
-/// --cluster kube they run in a cluster that the driver is deployed in: no socket and no root, but rights in the cluster.
+/// Runs tests under the names that they have in Kubernetes, selected by what a DriverDefinition says of the driver. Kubelet and
+/// the sidecars are emulated against the driver's socket, and pods are processes in namespaces of their own, so this needs root
+/// on the driver's host. With --cluster kube the tests run in a cluster in which the driver is deployed: they need no socket and
+/// no root, but rights in the cluster.
 #[derive(Debug, Args)]
 pub(crate) struct E2eArgs {
     /// The DriverDefinition, as Kubernetes' e2e.test takes it with -storage.testdriver
@@ -337,19 +338,19 @@ pub(crate) struct E2eArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Right requests, with fields missing, doubled, huge, negative, unknown or broken, with texts that look like paths, commands and
-/// formats, alone and mixed. Afterwards the driver still answers, has refused nonsense with a code that says so, has made nothing
-/// that it refused, and what was there is there; it has touched no file outside of its place, run no command, told no secret, and
-/// given back memory, files and threads. Texts and paths lead into a directory of this run alone, so that a driver which follows
-/// them does no harm.
+/// Sends valid requests with fields missing, doubled, huge, negative, unknown or malformed, and with texts that look like paths,
+/// commands and format strings, alone and combined. Afterwards the driver must still answer, must have rejected nonsense with a
+/// code that says so, must not have created what it rejected, and must have kept what was there. It must not have touched files
+/// outside its own directories, run a command, revealed a secret, or kept memory, files and threads. Texts and paths point into
+/// a directory of this run alone, so a driver that follows them does no harm.
 ///
-/// A finding is made small, and stored with --regressions; `csi-sanity replay FILE` sends it again.
+/// A finding is reduced to a small request and stored with --regressions; `csi-sanity replay FILE` sends it again.
 #[derive(Debug, Args)]
 pub(crate) struct FuzzArgs {
     /// Total time for all checks [default: 60s]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) duration: Option<Duration>,
-    /// Most requests, for all checks together
+    /// Maximum number of requests, for all checks together
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) inputs: Option<u64>,
     /// Directory to store findings in, as YAML
@@ -371,11 +372,12 @@ pub(crate) struct FuzzArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// A volume is led through its whole life, again and again, and each time one thing fails at one place of it. Data that were durable
-/// are there afterwards, OK is said of what is done alone, other volumes go on working, and once it works again the same call is done
-/// and nothing is left behind. The driver is to be started by the run, with --driver-command; each lever says what else it needs.
+/// Takes a volume through its whole life again and again, and each time makes one thing fail at one point. Durable data must
+/// survive, OK must only be returned for work that is done, other volumes must keep working, and once the fault is gone the same
+/// call must succeed and leave nothing behind. The run must start the driver, with --driver-command; each kind of fault says
+/// what else it needs.
 ///
-/// Whatever was broken is healed on every way out, also when csi-sanity is killed.
+/// Everything that was broken is repaired whenever the run ends, even if csi-sanity is killed.
 #[derive(Debug, Args)]
 pub(crate) struct FaultsArgs {
     /// Total time for all checks [default: 10m]
@@ -384,7 +386,7 @@ pub(crate) struct FaultsArgs {
     /// Only this fault, as a failure names it; repeatable
     #[arg(long, value_name = "FAULT", value_parser = parse_fault)]
     pub(crate) fault: Vec<String>,
-    /// Directory in which failing faults are stored, as YAML; those that are there are tried first, and reported as fixed or not
+    /// Directory in which failing faults are stored, as YAML; those already there are tried first and reported as fixed or not
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) regressions: Option<PathBuf>,
     #[command(flatten)]
@@ -561,19 +563,19 @@ pub(crate) struct TargetArgs {
     /// once, as by SIGKILL), `stop` (gracefully) or `start`, and returns when that is done
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::ExecutablePath, conflicts_with = "driver_command")]
     pub(crate) restart_command: Option<PathBuf>,
-    /// Process of the driver on this machine, to see what it takes up [default: who listens at its socket]
+    /// Process of the driver on this machine, whose resource usage is measured [default: the process that listens at its socket]
     #[arg(long, value_name = "PID")]
     pub(crate) driver_pid: Option<u32>,
-    /// Directory in which the driver keeps what it knows and has, to see whether it grows, to lose with the power what is not durable, and to
-    /// go on with an empty one, the old one beside it, where a driver does not start any more
+    /// Directory in which the driver keeps its state. The run checks whether it grows, drops what is not durable when the power
+    /// is lost, and moves it aside if the driver no longer starts
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) state_dir: Option<PathBuf>,
-    /// Proxy that the run breaks connections with: it listens at one address, and connects to the back end at the other. Tell the driver
-    /// that its back end is at LISTEN; repeatable
+    /// Proxy with which the run breaks connections: it listens at one address and connects to the back end at the other.
+    /// Configure the driver to reach its back end at LISTEN; repeatable
     #[arg(long, value_name = "LISTEN=TARGET")]
     pub(crate) backend_proxy: Vec<BackendProxy>,
-    /// Nobody else uses the driver and its back end, so that the run fails for whatever stays there; so it does where it has started
-    /// a driver that had nothing
+    /// Nobody else uses the driver and its back end, so the run fails for anything left there. This is the default if the run
+    /// starts a driver that has no volumes
     #[arg(long)]
     pub(crate) exclusive: bool,
     /// Give the built-in driver this defect; `csi-sanity list --defects` names them; repeatable
@@ -597,16 +599,16 @@ pub(crate) struct VolumeArgs {
     /// A mount flag of mount volumes; repeatable
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     pub(crate) mount_flag: Vec<String>,
-    /// Size of the volumes made [default: 320Mi, of block volumes 32Mi, or more where the driver rejects that]
+    /// Size of the volumes created [default: 320Mi, for block volumes 32Mi, or more if the driver rejects that]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) volume_size_bytes: Option<i64>,
     /// Size that volumes are expanded to [default: twice the volume size]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) expand_size_bytes: Option<i64>,
-    /// Smallest volume that the back end can make
+    /// Smallest volume that the back end can create
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) size_min_bytes: Option<i64>,
-    /// Largest volume that the back end can make
+    /// Largest volume that the back end can create
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     pub(crate) size_max_bytes: Option<i64>,
     /// Prefix of the names of volumes and snapshots [default: sanity-]
@@ -630,11 +632,11 @@ pub(crate) struct VolumeArgs {
     /// Attach volumes up to max_volumes_per_node, to test that limit
     #[arg(long)]
     pub(crate) attach_limit: bool,
-    /// Most volumes to attach for that; a higher limit is not tested [default: 256]
+    /// Maximum number of volumes to attach for that; a higher limit is not tested [default: 256]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) attach_limit_max: Option<u32>,
-    /// Also run checks by which a faulty driver could destroy more than the run made: only for a machine and a back end that you
-    /// can afford to lose
+    /// Also run checks in which a faulty driver could destroy more than the run created: only on a machine and a back end that
+    /// you can afford to lose
     #[arg(long)]
     pub(crate) allow_harm: bool,
 }
@@ -685,18 +687,19 @@ pub(crate) struct CourseArgs {
     /// File of checks that are expected to fail: `pattern  # reason` on each line
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) known_failing: Option<PathBuf>,
-    /// A capability that the driver must advertise, such as CREATE_DELETE_SNAPSHOT: without it the run fails, where otherwise the
-    /// checks that need it would only be skipped; repeatable, or separated by commas
+    /// A capability that the driver must advertise, such as CREATE_DELETE_SNAPSHOT: the run fails without it, instead of
+    /// skipping the checks that need it; repeatable, or separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) expect_capability: Vec<Capability>,
     /// What makes the run fail: csi, every MUST in the text of the specification; kubernetes, also what kubelet and the sidecars rely
     /// on; strict, also recommendations (SHOULD) and remarks [default: csi]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<Profile>,
-    /// The version of CSI that the driver is judged by: 1.12, 1.13, or auto, which goes by what it advertises and sends
+    /// The CSI version that the driver is judged by: 1.12, 1.13, or auto, which follows from what the driver advertises and
+    /// sends
     #[arg(long, value_name = "VERSION")]
     pub(crate) csi_version: Option<CsiVersion>,
-    /// The same as --profile strict, which came later
+    /// The same as --profile strict, which replaces it
     #[arg(long, hide = true, conflicts_with = "profile")]
     pub(crate) strict: bool,
     /// Stop at the first failure
@@ -733,7 +736,7 @@ pub(crate) struct EffortArgs {
     /// Random sequences per check of the property suite [default: 256; 64 on the driver that is built in]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) cases: Option<u32>,
-    /// Most calls in a random sequence [default: 40]
+    /// Maximum number of calls in a random sequence [default: 40]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) steps: Option<u32>,
     /// Calls per check of the concurrency suite [default: 1000]
@@ -742,11 +745,11 @@ pub(crate) struct EffortArgs {
     /// Times the restart suite kills or stops the driver [default: 20]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) kills: Option<u32>,
-    /// Total time for the checks of property, concurrency and restart, such as 1h: they go on until it is used up, regardless of
-    /// the numbers above [default: by these numbers, and no more than 30s for each check]
+    /// Total time for the checks of property, concurrency and restart, such as 1h: they go on until it is used up, whatever the
+    /// numbers above [default: these numbers, and at most 30s for each check]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) budget: Option<Duration>,
-    /// Of the faults suite only this fault, as a failure names it; repeatable
+    /// Run only this fault of the faults suite, as a failure names it; repeatable
     #[arg(long, value_name = "FAULT", value_parser = parse_fault)]
     pub(crate) fault: Vec<String>,
     /// Directory in which failing cases are stored, as YAML. The property and faults suites first try the cases that are there,
@@ -791,7 +794,7 @@ pub(crate) struct LimitArgs {
 pub(crate) struct OutputArgs {
     #[command(flatten)]
     pub(crate) words: WordsArgs,
-    /// The image that the driver was started of, with its digest, for reports to name
+    /// The image that the driver was started from, with its digest, to be named in reports
     #[arg(long, value_name = "IMAGE")]
     pub(crate) driver_image: Option<String>,
     /// File for the output of --driver-command [default: beside the first report; without one a temporary
@@ -812,7 +815,8 @@ pub(crate) struct WordsArgs {
     /// - for standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
-    /// Names of the cases in JUnit reports: ours, or those of the Go csi-sanity where it has one, for dashboards with history
+    /// Names of the cases in JUnit reports: ours, or those of the Go csi-sanity where it has one, to keep the history of a
+    /// dashboard
     #[arg(long, value_name = "WHOSE", value_enum, default_value_t)]
     pub(crate) junit_names: JunitNames,
     /// Print more: each check as it ends; twice: everything

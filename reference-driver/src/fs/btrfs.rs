@@ -4,16 +4,27 @@ use std::path::Path;
 
 use super::TOOL_LIMIT;
 use crate::error::Result;
-use crate::tool::run;
+use crate::tool::{ToolError, run};
 
 /// What mkfs.btrfs asks for with one copy of data and metadata, rounded up, in bytes.
 pub(super) const SIZE_BYTES_MIN: u64 = 128 << 20;
 pub(super) const MAGIC_OFFSET: u64 = 65_600;
 pub(super) const MAGIC: &[u8] = b"_BHRfS_M";
 
+/// mkfs.btrfs looks at every loop device that is mounted anywhere, and fails if one of others is detached meanwhile.
+const FORMAT_TRIES_MAX: usize = 5;
+const OTHERS_DETACHED: &str = "cannot check mount status";
+
 pub(super) fn format(device: &Path) -> Result<()> {
     let options = ["-q", "-f", "-K", "-m", "single", "-d", "single"].map(AsRef::as_ref);
-    Ok(run("mkfs.btrfs", options.into_iter().chain([device.as_os_str()]), &[0], TOOL_LIMIT)?)
+    let format = || run("mkfs.btrfs", options.into_iter().chain([device.as_os_str()]), &[0], TOOL_LIMIT);
+    for _ in 1..FORMAT_TRIES_MAX {
+        match format() {
+            Err(ToolError::Failed { output, .. }) if output.contains(OTHERS_DETACHED) => {}
+            ended => return Ok(ended?),
+        }
+    }
+    Ok(format()?)
 }
 
 /// The kernel refuses two mounted file systems of one identity.

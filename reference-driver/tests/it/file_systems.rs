@@ -134,7 +134,7 @@ async fn a_broken_off_formatting_is_begun_anew() {
         rig.try_stage(&volume.volume_id, &path, odd).await.unwrap_err().code(),
         Code::FailedPrecondition
     );
-    assert!(rig.ground.mount_points().is_empty() && rig.ground.loop_devices().is_empty());
+    assert!(rig.ground.mount_points().is_empty() && rig.ground.has_no_loop_devices());
     rig.bring(&volume.volume_id, mount("")).await;
     rig.take(&volume.volume_id).await;
     rig.delete(&volume.volume_id).await;

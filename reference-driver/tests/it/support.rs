@@ -66,6 +66,11 @@ impl Ground {
         blocks.filter(ours).map(|block| Path::new("/dev").join(block.file_name())).collect()
     }
 
+    /// Whether no loop device is left, once those have closed it who hold it for a moment.
+    pub(crate) fn has_no_loop_devices(&self) -> bool {
+        unless_held(|| self.loop_devices().is_empty().then_some(())).is_some()
+    }
+
     /// The loop devices whose files are under the directory.
     pub(crate) fn loop_devices(&self) -> Vec<PathBuf> {
         let blocks = fs::read_dir("/sys/block").unwrap().flatten();
@@ -83,7 +88,7 @@ impl Ground {
 const HELD_BY_OTHERS_S: u64 = 10;
 
 /// Tries until it gives something, for as long as a forked child may hold what is in its way.
-fn unless_held<T>(try_once: impl Fn() -> Option<T>) -> Option<T> {
+pub(crate) fn unless_held<T>(try_once: impl Fn() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + Duration::from_secs(HELD_BY_OTHERS_S);
     loop {
         let got = try_once();
@@ -107,8 +112,7 @@ pub(crate) fn unmount(path: impl AsRef<Path>) {
 impl Drop for Ground {
     fn drop(&mut self) {
         let mounts = self.mount_points();
-        unless_held(|| self.loop_devices().is_empty().then_some(()));
-        let devices = self.loop_devices();
+        let devices = if self.has_no_loop_devices() { Vec::new() } else { self.loop_devices() };
         for mount in mounts.iter().rev() {
             let _ = Command::new("umount").arg("-l").arg(mount).status();
         }

@@ -389,7 +389,7 @@ impl<'a> Search<'a> {
         tries.extend(faults.into_iter().map(|fault| Try { fault, stored_in: None }));
         let (tries, left_out): (Vec<Try>, _) =
             tries.into_iter().partition(|one| plan.steps.contains(&one.fault.step));
-        note_untried(cx, &left_out, "the driver does not do this step plainly");
+        note_untried(cx, &left_out, "the driver cannot do this step even without a fault");
         if tries.is_empty() {
             return Err(match left_out.is_empty() {
                 true => nothing(),
@@ -405,9 +405,9 @@ impl<'a> Search<'a> {
         let _ = scope.undo().await;
         let met = met?;
         match self.wanted.is_some() && met == 0 {
-            true => Err(Stop::broken(
-                "no fault of --fault was met: the driver did not come to any of these places",
-            )),
+            true => {
+                Err(Stop::broken("no fault of --fault was met: the driver did not reach any of these places"))
+            }
             false => Ok(()),
         }
     }
@@ -462,7 +462,7 @@ async fn try_each(
         if Instant::now() >= until {
             ended = Some("the time for it was over");
         } else if told.len() >= most_told(cx) {
-            ended = Some("enough was told; --budget goes on behind it");
+            ended = Some("enough faults are reported; --budget DURATION continues the search");
         }
         if ended.is_some() {
             break;
@@ -480,19 +480,19 @@ async fn try_each(
         }
         tried += 1;
         if !bench.is_up_again(lever, fault).await? {
-            ended = Some("the driver does not start any more");
+            ended = Some("the driver no longer starts");
             break;
         }
     }
     note_untried(cx, &tries[tried..], ended.unwrap_or_default());
     let why = ended.filter(|_| tried < tries.len()).map(|why| format!(", since {why}")).unwrap_or_default();
     cx.note(format!(
-        "{tried} of {} faults tried{why}; healed, the same call was done after {} ms at the latest",
+        "{tried} of {} faults tried{why}; once healed, the same call succeeded within {} ms",
         tries.len(),
         longest.as_millis()
     ));
     if unmet > 0 {
-        cx.note(format!("{unmet} of these not met: the driver did not come to that place again"));
+        cx.note(format!("{unmet} of these not met: the driver did not reach that place again"));
     }
     Ok(tried - unmet)
 }
@@ -513,7 +513,7 @@ fn note_untried(cx: &Cx, tries: &[Try], why: &str) {
 /// What has become of a stored case.
 fn came_of(went: Went, is_told: bool) -> &'static str {
     match went {
-        Went::Unmet => "not met: the driver did not come to that place again",
+        Went::Unmet => "not met: the driver did not reach that place again",
         _ if is_told => "still failing",
         _ => "fixed",
     }
@@ -544,7 +544,7 @@ async fn plain_lives(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Place
     let lived = match plain_life(cx, lever).await {
         Err(Stop::Broken(why)) if !geteuid().is_root() => {
             let why = format!(
-                "{why}; csi-sanity is not root, nor is the driver that it starts, and mounting takes root"
+                "{why}; neither csi-sanity nor the driver that it starts is root, and mounting needs root"
             );
             *obstacle.0.lock() = Some(why.clone());
             return Err(Stop::broken(why));
@@ -607,7 +607,10 @@ async fn plain_life(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Places
     places.learn_paths(lever.paths());
     if !left_out.is_empty() {
         let names: Vec<&str> = left_out.iter().map(|step| step.id()).collect();
-        cx.note(format!("left out, since the driver does not do it plainly: {}", names.join(", ")));
+        cx.note(format!(
+            "left out, since the driver cannot do it even without a fault: {}",
+            names.join(", ")
+        ));
     }
     Ok((plan, places))
 }

@@ -20,7 +20,7 @@ pub(crate) fn publish_rule(cx: &Cx) -> &'static Requirement {
 
 /// OK was said too early.
 pub(crate) fn not_done(rpc: &str, actual: &str) -> Violation {
-    Violation::new(format!("{rpc} is answered with OK, and has not done its work"))
+    Violation::new(format!("{rpc} returned OK, but did not do its work"))
         .of(&FAULT_DONE_001)
         .expected("OK for what is done, and an error for what is not")
         .actual(actual)
@@ -32,9 +32,8 @@ pub(crate) fn not_done(rpc: &str, actual: &str) -> Violation {
 /// A violation if it is not.
 pub(crate) async fn is_known(cx: &Cx, id: &str, context: &Pairs) -> CheckResult {
     let gone = |how: String| {
-        let lost = Violation::new(
-            "a volume that was answered for is not known any more after the driver was killed",
-        );
+        let lost =
+            Violation::new("a volume for which CreateVolume returned OK is gone after the driver was killed");
         Err(lost.of(&FAULT_DONE_001).expected(format!("volume {id:?}")).actual(how).into())
     };
     if cx.target().capabilities().has(Capability::ListVolumes) {
@@ -70,9 +69,9 @@ pub(crate) fn is_free(cx: &Cx, path: &str, told: &str, rule: &'static Requiremen
         return Ok(());
     }
     cx.unmount_below([path])?;
-    Err(Violation::new(format!("OK is said, and something is still mounted at the {told} path"))
+    Err(Violation::new(format!("OK was returned, but something is still mounted at the {told} path"))
         .of(rule)
-        .expected("an error, so that the call is made again, or nothing mounted there")
+        .expected("an error, so that the caller retries, or nothing mounted there")
         .actual(format!("{path:?} is in the mount table {left} times"))
         .into())
 }

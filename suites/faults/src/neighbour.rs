@@ -138,7 +138,7 @@ impl Neighbour {
         };
         let is_silent = self.cx.give_up_after(ANSWERED_IN, asked).await.unwrap_or(true);
         is_silent.then(|| {
-            Violation::new("calls that need nothing of what is broken are not answered meanwhile")
+            Violation::new("calls that do not need what is broken are not answered while it is broken")
                 .of(&FAULT_OTHERS_001)
                 .expected(match is_cut_off {
                     true => "an answer to Probe",

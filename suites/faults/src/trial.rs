@@ -133,7 +133,7 @@ impl Bench<'_> {
         match self.cx.target().start_afresh().await {
             Ok(aside) => {
                 self.cx.note(format!(
-                    "after {fault}, the driver did not start any more: its state is kept in {}, and it was started with an empty one",
+                    "after {fault}, the driver no longer started: its state is kept in {}, and it was started with an empty one",
                     aside.display()
                 ));
                 self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
@@ -141,7 +141,7 @@ impl Bench<'_> {
             }
             Err(why) => {
                 self.cx.note(format!(
-                    "after {fault}, the driver does not start any more, and not as a new one: {why}"
+                    "after {fault}, the driver no longer starts, not even with an empty state: {why}"
                 ));
                 Ok(false)
             }
@@ -161,7 +161,7 @@ impl Bench<'_> {
         if left.is_empty() {
             return Ok(Ok(()));
         }
-        Ok(Err(Violation::new("something is left after the volume was deleted")
+        Ok(Err(Violation::new("something is left behind after the volume was deleted")
             .of(&FAULT_LEFT_001)
             .expected("no more than a life without failures leaves")
             .actual(left::told(&left))))
@@ -268,7 +268,7 @@ impl Trial<'_> {
             }
             return Ok(Broke::Unmet);
         }
-        life.lines.push(format!("  this was while {}", self.lever.tell(self.fault)));
+        life.lines.push(format!("  fault: {}", self.lever.tell(self.fault)));
         let judged = self.judge(life, asked.as_ref()).await;
         let healed = injected.heal().await;
         judged?;
@@ -324,7 +324,7 @@ impl Trial<'_> {
             Some(Answer::Unknown(_)) | None => {
                 let late = Violation::new(format!("{} is not answered in time", step.rpc()))
                     .of(&FAULT_TIME_001)
-                    .expected("an error as soon as it is known that it does not work")
+                    .expected("an error as soon as the driver knows that it failed")
                     .actual("no answer");
                 self.remark(life, late);
             }
@@ -353,7 +353,7 @@ impl Trial<'_> {
         );
         if misleads {
             let wrong = Violation::new(format!(
-                "{} is rejected with a code that does not say that the driver cannot do it now",
+                "{} is rejected with a code that does not mean \"try again later\"",
                 self.fault.step.rpc()
             ));
             let expected = "INTERNAL, UNAVAILABLE, ABORTED or the like, on which the call is made again";

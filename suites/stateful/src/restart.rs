@@ -96,7 +96,7 @@ check! {
             stays = stays.or(scope.undo_or_leave().await);
         }
         budget.tell(cx, rounds, "ends of the driver");
-        cx.note(format!("ended {rounds} times; started, it answered after {} ms at the latest", longest.as_millis()));
+        cx.note(format!("ended {rounds} times; after each start it answered within {} ms", longest.as_millis()));
         if !told.leaves_doubt()
             && stays.is_none()
             && let Some(missing) = before.missing(cx, &probed).await?

@@ -33,12 +33,7 @@ const ROWS: &[Row] = &[
         fault: NetworkFault::Delayed(Duration::from_millis(300)),
         told: "takes 300 ms longer each way",
     },
-    Row {
-        id: "black-hole",
-        hangs: true,
-        fault: NetworkFault::BlackHole,
-        told: "lets nothing through, and nobody is told",
-    },
+    Row { id: "black-hole", hangs: true, fault: NetworkFault::BlackHole, told: "drops everything silently" },
     Row { id: "reset", hangs: false, fault: NetworkFault::Reset, told: "resets every connection" },
     Row {
         id: "half-open",
@@ -82,7 +77,7 @@ impl<'a> BackendNetwork<'a> {
     /// Says why there is nothing to break.
     pub(crate) fn nothing() -> Stop {
         Stop::skip(
-            "nothing came through any --backend-proxy: the driver has to be told to reach its back end at the address LISTEN",
+            "no traffic came through any --backend-proxy: configure the driver to reach its back end at the LISTEN address",
         )
     }
 

@@ -97,7 +97,7 @@ impl<'a> Power<'a> {
 
     /// Says why there is nothing to break.
     pub(crate) fn nothing() -> Stop {
-        Stop::skip("the driver was seen to have nothing that is not durable at any time")
+        Stop::skip("the driver made every change durable at once, so there is nothing to lose")
     }
 
     async fn lose(&self, way: &Way) -> CheckResult {
@@ -127,7 +127,7 @@ impl<'a> Power<'a> {
         self.machine.kill().await?;
         let restored = self.disk.lock().restore(loss);
         restored.map_err(|error| {
-            Stop::broken(format!("failed to have back what was lost in {}: {error}", self.directory()))
+            Stop::broken(format!("failed to restore what was lost in {}: {error}", self.directory()))
         })?;
         self.look_for_sync();
         // Whoever tries the next fault sees whether it is there.

@@ -65,7 +65,7 @@ impl<'a> Resources<'a> {
 
     /// Says why there is nothing to break.
     pub(crate) fn nothing() -> Stop {
-        Stop::skip("there is nothing that the driver can be seen to need")
+        Stop::skip("the driver was not seen to need any of these resources")
     }
 
     /// Lets the driver open nothing more, by a limit below which all numbers are used.

@@ -25,7 +25,7 @@ impl<'a> Supervised<'a> {
         let lacks = |why: String| Stop::skip(format!("{why}. Without it, nothing is known of {costs}"));
         let unseen = || {
             lacks(
-                "system calls can be broken only where the run starts the driver: --driver-command does"
+                "system calls can be made to fail only if the run starts the driver; use --driver-command"
                     .to_owned(),
             )
         };
@@ -53,7 +53,7 @@ impl<'a> Supervised<'a> {
     }
 
     async fn start_anew(&self) -> CheckResult {
-        let failed = |what: String| Stop::broken(format!("failed to start the driver anew: {what}"));
+        let failed = |what: String| Stop::broken(format!("failed to restart the driver: {what}"));
         self.driver.kill().await.map_err(|error| failed(error.to_string()))?;
         let told = |away| format!("{away}; it printed last: {}", self.driver.last_lines().join("; "));
         self.cx.target().bring_back().await.map(drop).map_err(|away| failed(told(away)))

@@ -90,7 +90,7 @@ impl<'a> Machine<'a> {
 
     async fn start_without(&self) -> CheckResult {
         let started = self.cx().target().bring_back().await;
-        started.map(drop).map_err(|away| Stop::broken(format!("failed to start the driver anew: {away}")))
+        started.map(drop).map_err(|away| Stop::broken(format!("failed to restart the driver: {away}")))
     }
 
     pub(super) async fn kill(&self) -> CheckResult {
