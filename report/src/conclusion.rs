@@ -37,7 +37,7 @@ pub enum Concluded {
     ConformsInPartButForKnownFailures,
     /// It does, but a check passes although it is listed as known to fail.
     KnownFailingListOutOfDate,
-    /// Something kept a check from judging, the time was up, or no check did apply.
+    /// Something kept a check from judging, the time was up, or no check applied.
     #[default]
     NotJudged,
     /// The driver broke a rule that binds, left something behind, or died.

@@ -574,7 +574,7 @@ fn write_skipped(
     if summary.skipped * 2 <= checks || summary.halt != Halt::None {
         return Ok(());
     }
-    let little = format!("only {} of {} did apply", checks - summary.skipped, count(checks, "check"));
+    let little = format!("only {} of {} applied", checks - summary.skipped, count(checks, "check"));
     writeln!(out, "{ODD}note{ODD:#}: {little}; {times} did not because {}", plain(why))
 }
 
@@ -610,7 +610,7 @@ mod tests {
     fn where_little_was_tested_the_user_learns_what_to_change() {
         let reasons = [("it cannot", 5), ("--config names no `volumes`", 2)];
         assert_eq!(said(4, &reasons), "", "half of the checks");
-        let some = "note: only 4 of 11 checks did apply; ";
+        let some = "note: only 4 of 11 checks applied; ";
         assert_eq!(said(7, &reasons), format!("{some}2 did not because --config names no `volumes`\n"));
         assert_eq!(said(7, &reasons[..1]), format!("{some}5 did not because it cannot\n"));
     }

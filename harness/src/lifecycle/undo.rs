@@ -105,7 +105,7 @@ where
             return Ok(());
         }
     }
-    Err(format!("{} is mounted still, after OK for an answer", named(path)))
+    Err(format!("{} is still mounted, although the driver answers as if it were not", named(path)))
 }
 
 fn delete_volume(id: &str) -> v1::DeleteVolumeRequest {

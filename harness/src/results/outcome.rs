@@ -180,7 +180,7 @@ pub enum Verdict {
     /// A check passes although it is listed as known to fail.
     #[serde(rename = "known_failing_list_out_of_date")]
     ListOutOfDate,
-    /// Something kept a check from judging, the time was up, or no check did apply.
+    /// Something kept a check from judging, the time was up, or no check applied.
     NotJudged,
     /// The driver broke a rule that binds, left something behind, or died.
     Deviates,

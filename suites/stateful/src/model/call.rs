@@ -518,9 +518,12 @@ fn volume_details(call: &VolumeCall, f: &mut fmt::Formatter<'_>) -> fmt::Result 
     match call {
         CreateVolume { wanted, .. } => {
             write!(f, " {}", wanted.size)?;
-            match wanted.source {
-                Some(source) => write!(f, " from {source}"),
-                None => Ok(()),
+            if let Some(source) = wanted.source {
+                write!(f, " from {source}")?;
+            }
+            match wanted.parameters {
+                0 => Ok(()),
+                set => write!(f, " with parameters {set}"),
             }
         }
         ControllerPublishVolume { node, readonly, .. } => write!(f, " to {node}{}", flag(readonly)),
