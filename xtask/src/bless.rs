@@ -29,7 +29,8 @@ fn test(args: &[&str]) -> Result<()> {
     let status = Command::new(env!("CARGO"))
         .arg("test")
         .args(args)
-        .envs([("UPDATE", "1"), ("INSTA_UPDATE", "always")])
+        // One after the other: a test must not read what another one is writing. Refutations have a number of their own.
+        .envs([("UPDATE", "1"), ("INSTA_UPDATE", "always"), ("RUST_TEST_THREADS", "1")])
         .current_dir(root())
         .status()
         .context("cargo cannot be run")?;
