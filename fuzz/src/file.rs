@@ -2,15 +2,13 @@
 
 use std::cell::RefCell;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use tempfile::TempDir;
 
 /// A new directory: in memory if there is such a place, since there are thousands a second.
 pub(crate) fn directory() -> TempDir {
-    let memory = Path::new("/dev/shm");
-    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    tempfile::Builder::new().prefix("csi-fuzz-").tempdir_in(parent).expect("a directory for files")
+    csi_test_support::mock::directory().expect("a directory for files")
 }
 
 /// The directory of this thread, the same each time.

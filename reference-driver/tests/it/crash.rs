@@ -408,7 +408,7 @@ async fn check_exactly(channel: &Channel, ground: &Ground, workers: &mut [Worker
     let found = ground.mount_points();
     assert_eq!(found.len(), mounts.len(), "no mount is stacked: {found:?}");
     assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), mounts);
-    assert!(unless_held(|| (ground.loop_devices().len() == devices).then_some(())).is_some());
+    assert_eq!(ground.settled_loop_devices(devices).len(), devices);
 }
 
 async fn wait_until_ready(channel: &Channel) {

@@ -66,9 +66,15 @@ impl Ground {
         blocks.filter(ours).map(|block| Path::new("/dev").join(block.file_name())).collect()
     }
 
-    /// Whether no loop device is left, once those have closed it who hold it for a moment.
+    /// Whether no loop device is left.
     pub(crate) fn has_no_loop_devices(&self) -> bool {
-        unless_held(|| self.loop_devices().is_empty().then_some(())).is_some()
+        self.settled_loop_devices(0).is_empty()
+    }
+
+    /// The loop devices, so many if all is well: those that should be gone get time until nobody holds them any more.
+    pub(crate) fn settled_loop_devices(&self, count: usize) -> Vec<PathBuf> {
+        let settled = || Some(self.loop_devices()).filter(|devices| devices.len() == count);
+        unless_held(settled).unwrap_or_else(|| self.loop_devices())
     }
 
     /// The loop devices whose files are under the directory.
@@ -112,7 +118,7 @@ pub(crate) fn unmount(path: impl AsRef<Path>) {
 impl Drop for Ground {
     fn drop(&mut self) {
         let mounts = self.mount_points();
-        let devices = if self.has_no_loop_devices() { Vec::new() } else { self.loop_devices() };
+        let devices = self.settled_loop_devices(0);
         for mount in mounts.iter().rev() {
             let _ = Command::new("umount").arg("-l").arg(mount).status();
         }

@@ -33,7 +33,7 @@ const ROWS: &[Row] = &[
         fault: NetworkFault::Delayed(Duration::from_millis(300)),
         told: "takes 300 ms longer each way",
     },
-    Row { id: "black-hole", hangs: true, fault: NetworkFault::BlackHole, told: "drops everything silently" },
+    Row { id: "black-hole", hangs: true, fault: NetworkFault::BlackHole, told: "silently drops everything" },
     Row { id: "reset", hangs: false, fault: NetworkFault::Reset, told: "resets every connection" },
     Row {
         id: "half-open",

@@ -127,7 +127,7 @@ impl<'a> Power<'a> {
         self.machine.kill().await?;
         let restored = self.disk.lock().restore(loss);
         restored.map_err(|error| {
-            Stop::broken(format!("failed to restore what was lost in {}: {error}", self.directory()))
+            Stop::broken(format!("failed to restore the lost changes in {}: {error}", self.directory()))
         })?;
         self.look_for_sync();
         // Whoever tries the next fault sees whether it is there.

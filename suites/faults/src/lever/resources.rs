@@ -65,7 +65,7 @@ impl<'a> Resources<'a> {
 
     /// Says why there is nothing to break.
     pub(crate) fn nothing() -> Stop {
-        Stop::skip("the driver was not seen to need any of these resources")
+        Stop::skip("the driver uses none of these resources in a run without faults")
     }
 
     /// Lets the driver open nothing more, by a limit below which all numbers are used.

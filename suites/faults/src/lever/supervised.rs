@@ -25,7 +25,7 @@ impl<'a> Supervised<'a> {
         let lacks = |why: String| Stop::skip(format!("{why}. Without it, nothing is known of {costs}"));
         let unseen = || {
             lacks(
-                "system calls can be made to fail only if the run starts the driver; use --driver-command"
+                "csi-sanity can break system calls only of a driver that it starts; use --driver-command"
                     .to_owned(),
             )
         };

@@ -68,7 +68,7 @@ impl<'a> SystemCalls<'a> {
 
     /// Says why there is nothing to break.
     pub(crate) fn nothing() -> Stop {
-        Stop::skip("the driver was not seen to change anything on this machine with a system call")
+        Stop::skip("the driver makes no system call that changes anything on this machine")
     }
 }
 
