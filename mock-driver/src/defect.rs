@@ -203,6 +203,7 @@ named! {
     CreateVolumeRefusesLimitRepeats, "create-volume-refuses-limit-repeats", "a repeat that gives limit_bytes alone is ALREADY_EXISTS";
     CreateVolumeRefusesLongNames, "create-volume-refuses-long-names", "names of 64 to 128 bytes are rejected";
     CreateVolumeRefusesMutableParameters, "create-volume-refuses-mutable-parameters", "mutable_parameters are rejected although volumes can be modified";
+    CreateVolumeRefusesRepeatedCopies, "create-volume-refuses-repeated-copies", "a repeated request for a copy is ALREADY_EXISTS";
     CreateVolumeRefusesRepeats, "create-volume-refuses-repeats", "a repeated request is ALREADY_EXISTS";
     CreateVolumeRefusesLargeSecrets, "create-volume-refuses-large-secrets", "more than 1 KiB of secrets are rejected";
     CreateVolumeRefusesSources, "create-volume-refuses-sources", "no volume can be made from a snapshot or volume although the capability is there";

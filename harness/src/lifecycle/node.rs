@@ -14,6 +14,7 @@ use crate::lifecycle::cx::Cx;
 use crate::protocol::capability::Capability;
 use crate::resources::mounts;
 use crate::resources::paths::{Layout, PathKind, PathParts};
+use crate::resources::read_back;
 use crate::resources::resource::Resource;
 use crate::resources::workload;
 use crate::spec::verdict::Stop;
@@ -285,7 +286,11 @@ impl Cx {
         let target = self.target();
         let under_way = target.read_back.begin(self.node(), &request.volume_id);
         let reply = self.making(resource, self.call(request.clone()).once()).await;
-        if matches!(reply.answer(), Answer::Ok(_)) && target.node(self.node()).sees_files().await {
+        // What comes of a request with the other access type, which the volume was not made for, the check judges that makes it.
+        if matches!(reply.answer(), Answer::Ok(_))
+            && read_back::is_for(self.access(), &request)
+            && target.node(self.node()).sees_files().await
+        {
             target.read_back.published(&under_way, &request, self.label());
         }
         if !matches!(reply.answer(), Answer::Unknown(_)) {

@@ -10,9 +10,11 @@ use csi_proto::v1;
 use v1::volume_capability::AccessType;
 use v1::volume_capability::access_mode::Mode;
 
+use crate::config;
 use crate::resources::mounts::{self, Mount};
 use crate::resources::workload::is_published;
 use crate::spec::requirements::{Requirement, req};
+use crate::text::wire::wire;
 
 /// Mismatches kept for one run; one that has more has enough to mend.
 const MISMATCHES_MAX: usize = 100;
@@ -32,6 +34,8 @@ pub struct Mismatch {
     pub actual: String,
     /// Label of the check that published it.
     pub check: String,
+    /// How it was published, in a line.
+    pub call: String,
 }
 
 /// A volume on a node.
@@ -130,7 +134,9 @@ impl ReadBack {
         for (requirement, what, expected, actual) in found {
             if inner.mismatches.len() < MISMATCHES_MAX {
                 let actual = format!("{actual}, at {:?}", request.target_path);
-                let mismatch = Mismatch { requirement, what, expected, actual, check: check.to_owned() };
+                let call = format!("NodePublishVolume {}", wire(request));
+                let check = check.to_owned();
+                let mismatch = Mismatch { requirement, what, expected, actual, check, call };
                 inner.mismatches.entry((requirement.id, what)).or_insert(mismatch);
             }
         }
@@ -187,6 +193,15 @@ fn elsewhere(request: &v1::NodePublishVolumeRequest, device: &Device, path: &str
     };
     let what = "two targets of one volume show different devices or file systems";
     (rule, what, format!("{} as at {path:?}", told(other)), told(device))
+}
+
+/// Whether a volume is asked for with this access type.
+pub(crate) fn is_for(access_type: config::AccessType, request: &v1::NodePublishVolumeRequest) -> bool {
+    match access(request) {
+        Some(AccessType::Mount(_)) => access_type == config::AccessType::Mount,
+        Some(AccessType::Block(_)) => access_type == config::AccessType::Block,
+        None => false,
+    }
 }
 
 fn access(request: &v1::NodePublishVolumeRequest) -> Option<&AccessType> {
@@ -264,6 +279,22 @@ mod tests {
         assert_eq!(whats(&request("xfs", &[], true), directory), 0, "a part of a file system has no type");
         assert_eq!(whats(&request("", &[], false), directory), 1, "it is for reading only");
         assert_eq!(whats(&request("", &["ro"], false), directory), 0);
+    }
+
+    #[test]
+    fn a_request_is_for_the_access_type_that_it_names() {
+        use config::AccessType::{Block, Mount};
+        let device = v1::NodePublishVolumeRequest {
+            volume_capability: Some(v1::VolumeCapability {
+                access_type: Some(AccessType::Block(v1::volume_capability::BlockVolume {})),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        let both = |request: &_| [is_for(Mount, request), is_for(Block, request)];
+        assert_eq!(both(&request("", &[], false)), [true, false]);
+        assert_eq!(both(&device), [false, true]);
+        assert_eq!(both(&v1::NodePublishVolumeRequest::default()), [false, false]);
     }
 
     #[test]

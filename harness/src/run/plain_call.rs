@@ -22,6 +22,7 @@ use crate::protocol::rpc::{Facts, Resource};
 use crate::results::failure_report;
 use crate::run::precondition::Preconditions;
 use crate::run::run_check::body;
+use crate::spec::verdict::Violation;
 use crate::text::shorten::shortened;
 
 /// What calls are about: harm to one of these need not show in the others.
@@ -116,6 +117,11 @@ impl Lost {
     pub(crate) fn shows_in(&self, call: &CallRecord) -> bool {
         let same = || Lost::of(call).is_some_and(|lost| lost.code == self.code);
         !call.cleanup && call.rpc == self.rpc && same()
+    }
+
+    /// Whether it is all there is in a violation.
+    pub(crate) fn is_all_of(&self, violation: &Violation) -> bool {
+        violation.refused.as_deref().is_some_and(|(rpc, code)| *rpc == self.rpc && Some(*code) == self.code)
     }
 }
 

@@ -101,6 +101,21 @@ check! {
 }
 
 check! {
+    /// Judges the plain call itself.
+    MAKES_AGAIN {
+        id: "harm/makes-again",
+        title: "a volume is made once more",
+        spec: [req::CTRL_CREATEVOL_001],
+        refuted_by: ["create-volume-unimplemented"],
+        runs: CrashProne,
+    }
+    async |cx| {
+        cx.create_volume(cx.create_volume_request()).await.must("make a volume")?;
+        Ok(())
+    }
+}
+
+check! {
     /// Needs no volume.
     PROBES {
         id: "harm/probes",
@@ -196,7 +211,7 @@ check! {
     }
 }
 
-const ALL: &[&Check] = &[&SPACES, &QUOTES, &QUOTES_AGAIN, &BUILDS, &PROBES, &MAKES];
+const ALL: &[&Check] = &[&SPACES, &QUOTES, &QUOTES_AGAIN, &BUILDS, &MAKES_AGAIN, &PROBES, &MAKES];
 const SUITE: Suite = Suite { name: "harm", checks: Checks::Declared(&[ALL]), retired: &[] };
 const DEFECT: &str = "create-volume-fails-after-quotes";
 
@@ -249,7 +264,7 @@ async fn a_driver_that_stays_spoilt_is_blamed_once() {
     assert!(violation.message.contains("CreateVolume stopped working after this check"), "{violation:?}");
     assert!(violation.transcript.iter().any(|line| line.contains("'quoted'")), "{violation:?}");
     assert_eq!(violation.transcript[0], "one or more of these calls caused it");
-    for check in [&QUOTES_AGAIN, &BUILDS] {
+    for check in [&QUOTES_AGAIN, &BUILDS, &MAKES_AGAIN] {
         let Outcome::Broken(why) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
         assert!(why.starts_with("CreateVolume has failed since harm/quotes: UNKNOWN \"Exception"), "{why}");
     }

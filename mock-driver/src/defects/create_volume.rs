@@ -321,6 +321,9 @@ fn refuse_repeat(driver: &MockDriver, request: &CreateVolumeRequest, known: &Vol
     if driver.has(Defect::CreateVolumeRefusesRepeats) {
         return Err(Status::already_exists("a volume of this name exists"));
     }
+    if driver.has(Defect::CreateVolumeRefusesRepeatedCopies) && known.source.is_some() {
+        return Err(Status::already_exists("a volume of this name exists"));
+    }
     if driver.has(Defect::CreateVolumeInternalOnRepeats) {
         return Err(Status::internal("mkdir: file exists"));
     }

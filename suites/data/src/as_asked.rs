@@ -53,6 +53,7 @@ fn told(one: Mismatch) -> Violation {
         .expected(one.expected)
         .actual(one.actual)
         .along_with(Some(&one.check))
+        .transcript(vec![format!("published by {}", one.check), format!("{} → OK", one.call)])
 }
 
 async fn publish_all(cx: &Cx) -> CheckResult {

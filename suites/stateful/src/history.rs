@@ -14,6 +14,7 @@ mod timeline;
 
 use std::collections::BTreeSet;
 
+use csi_harness::spec::requirements::req;
 use tonic::Code;
 
 use crate::model::Span;
@@ -177,6 +178,11 @@ fn check_object<O: Object>(report: &mut Report, name: Name, mut parts: Vec<Part<
             }
             Outcome::Unordered { last, breach } => (last, *breach),
         };
+        if let Some(rejected) = search::rejected_beside(&parts, last) {
+            report.remark(name, beside(breach, O::method(&parts[rejected].step.call)));
+            by_itself::take_out(&mut parts, &[last]);
+            continue;
+        }
         let wrong = by_itself::wrong(&parts, last);
         let leaves_doubt = wrong.iter().any(|(_, breach)| breach.leaves_doubt);
         let is_over = wrong.is_empty() || leaves_doubt;
@@ -191,8 +197,15 @@ fn check_object<O: Object>(report: &mut Report, name: Name, mut parts: Vec<Part<
         if is_over {
             return;
         }
+        let wrong: Vec<usize> = wrong.into_iter().map(|(place, _)| place).collect();
         by_itself::take_out(&mut parts, &wrong);
     }
+}
+
+/// Nothing forbids that others see what a call has made before it fails and takes that back.
+fn beside(breach: Breach, rejected: &str) -> Breach {
+    let message = format!("{}, while {rejected} was under way, which was rejected", breach.message);
+    Breach { rule: &req::GEN_CONC_003, message, ..breach }
 }
 
 /// Enters a call that no order explains, and the others that matter.
@@ -210,7 +223,11 @@ fn tell<O: Object>(
     }
     let has_room = report.unordered.len() < UNORDERED_TOLD_MAX;
     let mut calls = if has_room { minimal_history::core(parts, last, &breach.fault()) } else { vec![last] };
-    let culprit = if has_room && !is_by_itself { search::culprit(parts, last) } else { None };
+    let culprit = if has_room && !is_by_itself {
+        search::culprit(parts, last).or_else(|| search::rejected_and_done(parts, last))
+    } else {
+        None
+    };
     if is_by_itself && calls == [last] {
         calls.extend(by_itself::shown_by(parts, last, &breach));
     }

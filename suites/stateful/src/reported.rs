@@ -28,6 +28,8 @@ pub(crate) struct Reported {
     cx: Cx,
     /// Faults that this check tells.
     own: BTreeSet<FaultKey>,
+    /// The same, whatever the rule.
+    own_failures: BTreeSet<String>,
     /// Faults that were met again, this check's own and those that others tell.
     again: BTreeMap<FaultKey, Again>,
     remarked: BTreeSet<FaultKey>,
@@ -39,8 +41,16 @@ pub(crate) struct Reported {
 
 impl Reported {
     pub(crate) fn new(cx: &Cx) -> Reported {
-        let (own, again, remarked) = Default::default();
-        Reported { cx: cx.clone(), own, again, remarked, leaves_doubt: false, undecided: 0, objects: 0 }
+        Reported {
+            cx: cx.clone(),
+            own: BTreeSet::new(),
+            own_failures: BTreeSet::new(),
+            again: BTreeMap::new(),
+            remarked: BTreeSet::new(),
+            leaves_doubt: false,
+            undecided: 0,
+            objects: 0,
+        }
     }
 
     /// What the model tolerates of this driver by now.
@@ -84,15 +94,18 @@ impl Reported {
     /// Tells a fault that was taken on.
     pub(crate) fn blame(&mut self, breach: &Breach, violation: Violation) {
         self.own.insert(breach.fault());
+        self.own_failures.insert(breach.failure());
         self.leaves_doubt |= breach.leaves_doubt;
         self.cx.blame(violation);
     }
 
     /// Takes in what was only remarked on: recommendations, and faults that were known by then.
     pub(crate) fn remark(&mut self, remark: &Breach, known: &Known) {
+        // What is wrong alone is so beside other calls as well.
+        let is_told = self.own_failures.contains(&remark.failure());
         if let Some(reported_by) = known.reported_by(remark) {
             self.meet_again(remark, reported_by);
-        } else if self.remarked.insert(remark.fault()) {
+        } else if !is_told && self.remarked.insert(remark.fault()) {
             self.cx.warn(remark.clone().into());
         }
     }
@@ -124,7 +137,11 @@ impl Reported {
                 false => &format!("the fault that {reported_by} tells"),
             };
             let times = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
-            self.cx.note(format!("went on {times} beyond {by}: {} ({})", breach.message, fault.rule));
+            let what = match fault.what == FaultKey::BESIDE_ANOTHER_CALL {
+                true => "calls are rejected beside others",
+                false => &breach.message,
+            };
+            self.cx.note(format!("went on {times} beyond {by}: {what} ({})", fault.rule));
         }
         let others = self.again.into_values().find(|again| !self.own.contains(&again.breach.fault()));
         match others {

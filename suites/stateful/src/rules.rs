@@ -2,6 +2,8 @@
 
 use csi_harness::spec::requirements::{Requirement, req};
 
+use crate::after_error::rules::AFTER_ERROR_003;
+
 type Rules = &'static [&'static Requirement];
 
 const OF_VOLUMES: Rules = &[
@@ -17,6 +19,7 @@ const OF_VOLUMES: Rules = &[
     &req::CTRL_CREATEVOL_042,
     &req::CTRL_CREATEVOL_043,
     &req::CTRL_CREATEVOL_045,
+    &req::CTRL_CREATEVOL_047,
     &req::CTRL_DELETEVOL_001,
     &req::CTRL_DELETEVOL_002,
     &req::CTRL_DELETEVOL_003,
@@ -166,7 +169,8 @@ pub static RESTARTED: Rules = {
 };
 /// Everything, and what is said of a driver that calls at the same time end.
 pub(crate) static AT_ONCE: Rules = {
-    const LISTS: &[Rules] = &[&[&req::GEN_ERR_001], OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
+    const LISTS: &[Rules] =
+        &[&[&req::GEN_ERR_001, &AFTER_ERROR_003], OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
     &joined::<{ length(LISTS) }>(LISTS)
 };
 /// Everything.

@@ -486,12 +486,18 @@ impl Runner<'_> {
         }
     }
 
-    /// Leaves those without a verdict whose calls failed as the plain call does.
+    /// Leaves those without a verdict whose calls failed as the plain call does, unless they found something else.
     fn excuse(&mut self, lasting: &Lasting) {
         for report in &mut self.harm.held {
-            let is_own = matches!(report.outcome, Outcome::Failed(_) | Outcome::KnownFailure { .. });
+            let is_own = std::iter::once(&report.outcome).chain(&report.also).any(|outcome| match outcome {
+                Outcome::Failed(violation) => !lasting.lost.is_all_of(violation),
+                other => other.kind() == OutcomeKind::KnownFailure,
+            });
             if !is_own && report.calls.iter().any(|call| lasting.lost.shows_in(call)) {
-                report.warnings.extend(report.outcome.violation().cloned());
+                if let Outcome::Warned(violation) = &report.outcome {
+                    report.warnings.push(violation.clone());
+                }
+                report.also.retain(|outcome| outcome.kind() != OutcomeKind::Failed);
                 report.outcome = Outcome::Broken(lasting.told());
             }
         }

@@ -37,8 +37,8 @@ pub(super) fn wrong<O: Object>(parts: &[Part<O>], last: usize) -> Vec<(usize, Br
 }
 
 /// Judges as if nobody had heard the answers to these calls, nor those of them that changed nothing been made.
-pub(super) fn take_out<O: Object>(parts: &mut Vec<Part<O>>, wrong: &[(usize, Breach)]) {
-    let is_one = |place: usize| wrong.iter().any(|(one, _)| *one == place);
+pub(super) fn take_out<O: Object>(parts: &mut Vec<Part<O>>, wrong: &[usize]) {
+    let is_one = |place: usize| wrong.contains(&place);
     let mut place = 0..;
     parts.retain_mut(|part| {
         if !place.next().is_some_and(is_one) {

@@ -1,9 +1,11 @@
 //! The search for an order of the calls about one object.
 
+use crate::after_error::rules::AFTER_ERROR_003;
 use crate::model::answer::Answer;
+use crate::model::call_context::CallContext;
 use crate::model::expectation::Breach;
 use crate::model::object::Object;
-use crate::model::state_set::{Bound, Impossible, StateSet};
+use crate::model::state_set::{Bound, Impossible, Operation, StateSet};
 
 use super::parts::Part;
 
@@ -128,6 +130,57 @@ pub(super) fn culprit<O: Object>(parts: &[Part<O>], last: usize) -> Option<(usiz
         match outcome {
             Outcome::Ordered(_) => possible.excused().map(|breach| (one, breach.clone())),
             _ => None,
+        }
+    })
+}
+
+/// A call that was rejected while a caller looked, who may have seen what was made before the call failed.
+pub(super) fn rejected_beside<O: Object>(parts: &[Part<O>], look: usize) -> Option<usize> {
+    let begin = parts[look].step.around.invoked;
+    rejected(parts, look, |call| call.returned >= begin)
+}
+
+/// A call that was rejected and took effect all the same, as a caller saw who looked afterwards; and what is wrong with it.
+pub(super) fn rejected_and_done<O: Object>(parts: &[Part<O>], look: usize) -> Option<(usize, Breach)> {
+    let begin = parts[look].step.around.invoked;
+    let one = rejected(parts, look, |call| call.returned < begin)?;
+    let Operation { call, answer, .. } = &parts[one].step;
+    let breach = Breach {
+        rule: &AFTER_ERROR_003,
+        message: format!("{} is rejected, and takes effect all the same", O::method(call)),
+        expected: format!("nothing made or changed by a call that is answered {answer}"),
+        actual: format!("{} sees what it was to do", O::method(&parts[look].step.call)),
+        code: None,
+        leaves_doubt: true,
+    };
+    Some((one, breach))
+}
+
+/// A call, begun before a caller who only looked had an answer, without whose rejection that answer would be right.
+fn rejected<O: Object>(
+    parts: &[Part<O>],
+    look: usize,
+    is_meant: impl Fn(&CallContext) -> bool,
+) -> Option<usize> {
+    let end = parts[look].step.around.returned;
+    if !O::only_looks(&parts[look].step.call) {
+        return None;
+    }
+    let is_rejected = |place: &usize| {
+        let Operation { call, answer, around } = &parts[*place].step;
+        let is_rejected = matches!(answer, Answer::Refused(_)) && !O::only_looks(call);
+        is_rejected && around.invoked <= end && is_meant(around)
+    };
+    let mut steps = CULPRIT_STEPS_MAX;
+    (0..parts.len()).filter(is_rejected).find(|one| {
+        let mut parts = parts.to_vec();
+        parts[*one].step.answer = Answer::Unknown;
+        let came_later = |place: usize| parts[place].step.around.invoked > end;
+        let treat = |place| if came_later(place) { Treatment::LeftOut } else { Treatment::Kept };
+        match search(&parts, treat, &mut steps) {
+            Outcome::Ordered(_) | Outcome::Known(_) => true,
+            Outcome::Unordered { last, .. } => last != look,
+            Outcome::Undecided(_) => false,
         }
     })
 }

@@ -179,6 +179,14 @@ impl Found {
             _ => None,
         }
     }
+
+    /// The volume that it was written to, where that can be seen.
+    pub fn volume(self) -> Option<Id> {
+        match self {
+            Found::Of(volume, _) => Some(volume),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Found {

@@ -135,7 +135,7 @@ impl Expectation {
             Done::Due => format!("{method} must {}, but failed", self.what),
             _ => format!("{method} {} is rejected with the wrong code", self.what),
         };
-        let breach = Breach { message, code: Some(code), ..self.breach(code) };
+        let breach = Breach { message, code: Some(code), actual: refused(method, code), ..self.breach(code) };
         match listed {
             Some(Refusal { tolerated: false, .. }) => Finding::Fits,
             _ if self.any_refusal => Finding::Fits,
@@ -155,6 +155,21 @@ impl Expectation {
             code: None,
             leaves_doubt: false,
         }
+    }
+}
+
+/// How a call was refused; what comes of a workload has no code of the protocol.
+fn refused(method: &str, code: Code) -> String {
+    let is_call = RPCS.iter().any(|rpc| rpc.method == method);
+    if is_call { code_name(code).to_owned() } else { workload_error(code).to_owned() }
+}
+
+/// What a workload met, which the model keeps as a code.
+pub(crate) fn workload_error(code: Code) -> &'static str {
+    match code {
+        Code::PermissionDenied => "no permission",
+        Code::NotFound => "nothing there",
+        _ => "an I/O error",
     }
 }
 
@@ -293,13 +308,18 @@ impl Breach {
 
     /// What tells it from others.
     pub fn fault(&self) -> FaultKey {
-        let code = self.code.map_or(String::new(), |code| format!(" as {}", code_name(code)));
         // That calls get in each other's way is one fault, whichever they are.
         let what = match self.rule == &req::GEN_CONC_003 {
             true => FaultKey::BESIDE_ANOTHER_CALL.to_owned(),
-            false => format!("{}{code}", self.message),
+            false => self.failure(),
         };
         FaultKey { rule: self.rule.id, what }
+    }
+
+    /// What is wrong, with the code, whichever rule it breaks.
+    pub(crate) fn failure(&self) -> String {
+        let code = self.code.map_or(String::new(), |code| format!(" as {}", code_name(code)));
+        format!("{}{code}", self.message)
     }
 }
 

@@ -16,6 +16,7 @@ use crate::model::Span;
 use crate::model::answer::{Answer, Found, Response, VolumeResponse};
 use crate::model::call::VolumeCall;
 use crate::model::call_context::Time;
+use crate::model::expectation::workload_error;
 use crate::model::generate::SLOTS;
 use crate::model::names::{Id, Node, Slot, Stamp, Target};
 
@@ -51,7 +52,10 @@ impl Orchestrator {
             }
             Err(error) => (Answer::Refused(code(&error)), error.to_string()),
         };
-        let came = Came::new(&answer, &message, Value::Null);
+        let mut came = Came::new(&answer, &message, Value::Null);
+        if let Answer::Refused(code) = answer {
+            came.code = workload_error(code).to_owned();
+        }
         let span = Span { invoked, returned: self.now() };
         Made { answer, span, request: Value::Null, came, listing: Listing::None }
     }

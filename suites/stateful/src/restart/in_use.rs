@@ -48,6 +48,8 @@ check! {
         id: "restart/reboot",
         title: "after a reboot volumes can be staged and published again, and given back without that",
         spec: [
+            req::NODE_UNPUBLISH_001,
+            req::NODE_UNSTAGE_001,
             req::NODE_UNPUBLISH_006,
             req::NODE_UNSTAGE_006,
             req::NODE_UNPUBLISH_007,
@@ -72,6 +74,7 @@ check! {
 type Rules = [&'static Requirement; 2];
 
 const AFTER_KILL: Rules = [&req::NODE_UNPUBLISH_007, &req::NODE_UNSTAGE_007];
+const MOUNTED_AGAIN: Rules = [&req::NODE_UNPUBLISH_001, &req::NODE_UNSTAGE_001];
 const WITHOUT_MOUNTS: Rules = [&req::NODE_UNPUBLISH_006, &req::NODE_UNSTAGE_006];
 
 /// A volume of a pod that stays on the node, and one of a pod that goes while the driver is away.
@@ -115,11 +118,14 @@ impl Volumes<'_> {
             return self.after_kill().await;
         }
         // The specification does not speak of reboots, and what a driver keeps where only a true one reaches is still there.
-        match self.stays.again(self.cx).await {
-            Err(Stop::Violation(violation)) => self.cx.warn(*violation),
-            other => other?,
-        }
-        self.stays.back(self.cx, WITHOUT_MOUNTS).await?;
+        let rules = match self.stays.again(self.cx).await {
+            Err(Stop::Violation(violation)) => {
+                self.cx.warn(*violation);
+                WITHOUT_MOUNTS
+            }
+            other => other.map(|()| MOUNTED_AGAIN)?,
+        };
+        self.stays.back(self.cx, rules).await?;
         self.goes.back(self.cx, WITHOUT_MOUNTS).await
     }
 

@@ -132,6 +132,46 @@ fn calls_at_the_same_time_may_come_in_any_order() {
     assert_eq!(report.unordered[0].calls, [1, 2], "that it was made does not matter");
 }
 
+/// Before it fails a call may have made something, which it takes back.
+#[test]
+fn what_a_rejected_call_has_made_meanwhile_may_be_seen() {
+    let larger = Wanted { size: Size::at_least(2 * GIB), ..wanted() };
+    let seen_at = |from| {
+        history(vec![
+            (1, 0, 10, create(v(1), wanted()).into(), made(facts(v(1)))),
+            (1, 20, 30, delete(v(1)).into(), ok()),
+            (2, 50, 90, create(v(1), larger.clone()).into(), no(Code::OutOfRange)),
+            (3, from, from + 5, look_up(v(1)).into(), seen(facts(v(1)))),
+            (3, from + 100, from + 105, look_up(v(1)).into(), no(Code::NotFound)),
+        ])
+    };
+    let report = check(&seen_at(60));
+    assert_eq!(rules(&report), [] as [&str; 0]);
+    let remarks: Vec<_> =
+        report.remarks.iter().map(|(_, breach)| (breach.rule.id, &*breach.message)).collect();
+    let told = "ControllerGetVolume of a deleted volume must be rejected, but succeeded, while CreateVolume was under way, \
+                which was rejected";
+    assert_eq!(remarks, [("GEN-CONC-003", told)]);
+    assert_eq!(rules(&check(&seen_at(95))), ["AFTER-ERROR-003"], "it was over by then");
+}
+
+/// What a driver has made of a call that it rejected is not laid to those who look.
+#[test]
+fn a_rejected_call_that_took_effect_is_told() {
+    let larger = Wanted { size: Size::at_least(2 * GIB), ..wanted() };
+    let history = history(vec![
+        (1, 0, 10, create(v(1), wanted()).into(), made(facts(v(1)))),
+        (1, 20, 30, delete(v(1)).into(), ok()),
+        (2, 50, 60, create(v(1), larger).into(), no(Code::OutOfRange)),
+        (3, 70, 75, look_up(v(1)).into(), seen(facts(v(1)))),
+        (3, 80, 85, look_up(v(1)).into(), seen(facts(v(1)))),
+    ]);
+    let report = check(&history);
+    assert_eq!(rules(&report), ["AFTER-ERROR-003"]);
+    assert_eq!(report.unordered[0].breach.message, "CreateVolume is rejected, and takes effect all the same");
+    assert_eq!(report.unordered[0].calls, [1, 2, 3]);
+}
+
 #[test]
 fn publishing_and_unpublishing_at_the_same_time_leaves_one_of_the_two() {
     let both = |answer| {

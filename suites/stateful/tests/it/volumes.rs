@@ -28,7 +28,7 @@ fn a_new_volume_is_as_it_was_asked_for() {
             (with(|facts| facts.id = None), "MSG-VOLUME-003"),
             (with(|facts| facts.source = SourceTold::Stranger), "odd MSG-VOLUME-013"),
             (no(Code::OutOfRange), "fits"),
-            (no(Code::Internal), "CTRL-CREATEVOL-001"),
+            (no(Code::Internal), "CTRL-CREATEVOL-047"),
         ],
     );
 }
@@ -72,6 +72,16 @@ fn a_name_belongs_to_one_volume() {
             (no(Code::AlreadyExists), "CTRL-CREATEVOL-002"),
             (no(Code::Aborted), "fits"),
         ],
+    );
+}
+
+#[test]
+fn a_volume_has_one_context_whatever_it_is_asked_for_with() {
+    let other = Wanted { parameters: 1, ..wanted() };
+    let with = |context: &str| made(VolumeFacts { context: context.into(), ..facts(v(1)) });
+    Story::of_a_volume().judges(
+        create(v(1), other),
+        [(made(facts(v(1))), "fits"), (with("{other}"), "MSG-VOLUME-011"), (no(Code::AlreadyExists), "fits")],
     );
 }
 

@@ -46,7 +46,8 @@ async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, w
         expected: format!("content_source {}, or none", wire(&source)),
         actual: wires(&copy.content_source)
     );
-    let again = cx.create_volume(request).setup("a repeated request for a copy").await?;
+    let again = cx.create_volume(request).await.must("answer with the copy made before");
+    let again = again.map_err(|stop| stop.of(&req::CTRL_CREATEVOL_002))?;
     if again.volume_id == copy.volume_id && again.content_source != copy.content_source {
         cx.warn(
             Violation::new("the content_source of a copy is told otherwise when CreateVolume is repeated")
@@ -63,9 +64,10 @@ check! {
     FROM_SNAPSHOT {
         id: "controller/create-volume/from-snapshot",
         title: "CreateVolume makes a volume from a snapshot",
-        spec: [req::MSG_VOLSOURCE_004, req::MSG_VOLUME_013, req::MSG_VOLUME_003],
+        spec: [req::MSG_VOLSOURCE_004, req::MSG_VOLUME_013, req::MSG_VOLUME_003, req::CTRL_CREATEVOL_002],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: [
+            "create-volume-refuses-repeated-copies",
             "create-volume-refuses-sources",
             "create-volume-names-other-source",
             "create-volume-repeat-drops-source",
@@ -87,9 +89,10 @@ check! {
     FROM_VOLUME {
         id: "controller/create-volume/from-volume",
         title: "CreateVolume makes a volume from another",
-        spec: [req::MSG_VOLSOURCE_006, req::MSG_VOLUME_013, req::MSG_VOLUME_003],
+        spec: [req::MSG_VOLSOURCE_006, req::MSG_VOLUME_013, req::MSG_VOLUME_003, req::CTRL_CREATEVOL_002],
         needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
         refuted_by: [
+            "create-volume-refuses-repeated-copies",
             "create-volume-refuses-sources",
             "create-volume-names-other-source",
             "create-volume-repeat-drops-source",

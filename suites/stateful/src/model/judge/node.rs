@@ -217,12 +217,12 @@ fn target_is_the_volume(life: &VolumeLife) -> &'static Requirement {
 /// What was written to a volume, or to what it is a copy of, is there.
 pub(super) fn read_back(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Finding {
     let Some((slot, write)) = life.bytes.lost(found) else { return of_others(life, found) };
+    let found = found.get(&slot).copied().unwrap_or(Found::Empty);
     let (rule, what): (&Requirement, _) = match life.wanted.source.map(|source| source.name.kind) {
         Some(ObjectKind::Volume) if !life.written => (&req::MSG_VOLSOURCE_006, "a copy of a volume"),
-        Some(_) if !life.written => (&req::CTRL_CREATESNAP_015, "a copy of a snapshot"),
+        Some(_) if !life.written => (of_snapshot(write, found), "a copy of a snapshot"),
         _ => (target_is_the_volume(life), "a volume"),
     };
-    let found = found.get(&slot).copied().unwrap_or(Found::Empty);
     let breach = Breach {
         rule,
         message: format!("{what} {}", instead(write, found)),
@@ -232,6 +232,13 @@ pub(super) fn read_back(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Fin
         leaves_doubt: true,
     };
     breach.weighed()
+}
+
+/// A snapshot that holds what was written later was cut late. Of anything else nobody knows whether it is in the snapshot.
+fn of_snapshot(write: Write, found: Found) -> &'static Requirement {
+    let is_later = found.volume().is_none_or(|volume| volume == write.volume)
+        && found.stamp().is_some_and(|stamp| stamp > write.stamp);
+    if is_later { &req::CTRL_CREATESNAP_015 } else { &req::MSG_VOLSOURCE_004 }
 }
 
 /// What is to be said where a write should be, and this was found.

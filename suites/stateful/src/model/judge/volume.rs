@@ -64,7 +64,7 @@ pub(in crate::model) fn volume_said(
         return match &volume.life {
             // That it is done at all is wrong, and told.
             Some(life) if is_taken(life, wanted) => Finding::Fits,
-            Some(life) => complete(facts).and(same(life, facts)),
+            Some(life) => complete(facts).and(same(life, wanted, facts)),
             None => complete(facts).and(as_wanted(*name, wanted, facts, around)),
         };
     }
@@ -159,14 +159,13 @@ fn create(volume: &Volume, wanted: &Wanted, around: &CallContext) -> Expectation
 /// Under a name that is free.
 fn create_new(wanted: &Wanted, around: &CallContext) -> Expectation {
     let profile = &around.profile;
+    let is_usual = wanted.size == Size::at_least(profile.size_bytes);
     let expectation = match wanted.source {
-        None => must(&req::CTRL_CREATEVOL_001, "make a volume under a name that is free"),
-        Some(source) => copy(source, around),
-    };
-    let expectation = if wanted.size == Size::at_least(profile.size_bytes) && wanted.source.is_none() {
-        expectation
-    } else {
-        unusual_size(expectation)
+        Some(source) => unusual_size(copy(source, around)),
+        None if is_usual => must(&req::CTRL_CREATEVOL_001, "make a volume under a name that is free"),
+        None => {
+            unusual_size(must(&req::CTRL_CREATEVOL_047, "make a volume of that size, or reject the size"))
+        }
     };
     // What other keys mean in parameters only the driver knows.
     let is_accepted = profile.usages.contains(&wanted.usage) && wanted.parameters == 0;
@@ -562,7 +561,7 @@ fn as_wanted(name: Name, wanted: &Wanted, facts: &VolumeFacts, around: &CallCont
 }
 
 /// What is said of a volume when its name is used again.
-fn same(life: &VolumeLife, facts: &VolumeFacts) -> Finding {
+fn same(life: &VolumeLife, wanted: &Wanted, facts: &VolumeFacts) -> Finding {
     let shown = |id: Option<Id>| id.map_or("none".to_owned(), |id| id.to_string());
     let id = says(
         life.id.is_none() || facts.id == life.id,
@@ -580,13 +579,15 @@ fn same(life: &VolumeLife, facts: &VolumeFacts) -> Finding {
     );
     let id = id.in_doubt();
     let Some((context, topology)) = &life.told else { return id.and(size) };
-    let context = says(
-        facts.context == *context,
-        &req::MSG_VOLUME_008,
-        "the volume_context of the repeated answer differs",
-        context,
-        &facts.context,
-    );
+    let (rule, what): (&Requirement, _) = match wanted.parameters == life.wanted.parameters {
+        true => (&req::MSG_VOLUME_008, "the volume_context of the repeated answer differs"),
+        false => {
+            let what =
+                "a volume has another volume_context when CreateVolume is repeated with other parameters";
+            (&req::MSG_VOLUME_011, what)
+        }
+    };
+    let context = says(facts.context == *context, rule, what, context, &facts.context);
     let topology = says(
         facts.topology == *topology,
         &req::CTRL_CREATEVOL_002,
