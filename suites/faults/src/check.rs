@@ -195,6 +195,7 @@ check! {
             "plain/syncs-no-contents",
             "plain/syncs-no-directory",
             "plain/syncs-no-copy",
+            "plain/writes-one-late",
             "plain/remembers-mounts",
         ],
         runs: EndsAtWork,
