@@ -95,6 +95,7 @@ impl Bench<'_> {
         fault: &Fault,
         told: &mut Told,
     ) -> CheckResult<Went> {
+        lever.begin_trial();
         let scope = self.cx.scope();
         let before = Look::take(self.cx, &self.places).await;
         let mut life = Life::begin(&scope).await?;
