@@ -211,14 +211,16 @@ fn found(
 ) -> Option<LeftBehind> {
     let check = path.split('/').find_map(|part| target.maker_of(part));
     let is_named = check.is_some() || path.contains(target.run_prefix());
+    let is_aside = target.has_put_aside(Path::new(path));
     let why = match (is_named, reason) {
         (true, _) => "it was not there before the run, and has a name or id of it",
+        (false, _) if is_aside => "the driver left it, whose state this run has put aside",
         (false, true) => "it was not there before the run; it may be another program's",
         (false, false) => return None,
     };
     // Nobody is to be told to take away what others use.
-    let remove = is_named.then_some(Removal::Command(remove));
-    Some(LeftBehind { what, id: Some(id), why: why.to_owned(), in_doubt: true, check, remove })
+    let remove = (is_named || is_aside).then_some(Removal::Command(remove));
+    Some(LeftBehind { what, id: Some(id), why: why.to_owned(), in_doubt: !is_aside, check, remove })
 }
 
 fn text(stop: Stop) -> String {

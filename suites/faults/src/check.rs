@@ -399,9 +399,10 @@ impl<'a> Search<'a> {
         }
         let scope = cx.scope();
         let neighbour = Neighbour::begin(&scope, plan.sees).await?;
-        let mut bench = Bench { cx: &scope, neighbour, plan, places };
+        let mut bench = Bench { cx: &scope, neighbour, plan, places, ruined_more: 0 };
         let limit = limit(cx).mul_f64(self.share);
         let met = try_each(&mut bench, lever, &tries, limit, &mut self.told).await;
+        bench.end();
         // What cannot be undone now is tried once more at the end of the check.
         let _ = scope.undo().await;
         let met = met?;

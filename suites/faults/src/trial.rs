@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
+use csi_harness::resources::state_dir::Aside;
 use csi_harness::spec::requirements::Requirement;
 
 use crate::case::Case;
@@ -35,6 +36,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) plan: Plan,
     pub(crate) places: Places,
     pub(crate) neighbour: Neighbour,
+    /// States with which the driver did not start, and that are not kept.
+    pub(crate) ruined_more: u32,
 }
 
 /// What was told of the driver, each thing once.
@@ -137,12 +140,9 @@ impl Bench<'_> {
             self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
             return Ok(true);
         }
-        match self.cx.target().start_afresh().await {
+        match self.cx.target().start_afresh(self.cx.label()).await {
             Ok(aside) => {
-                self.cx.note(format!(
-                    "after {fault}, the driver no longer started: its state is kept in {}, and it was started with an empty one",
-                    aside.display()
-                ));
+                self.note_ruined(fault, &aside);
                 self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
                 Ok(true)
             }
@@ -152,6 +152,26 @@ impl Bench<'_> {
                 ));
                 Ok(false)
             }
+        }
+    }
+
+    /// Says where a state is with which the driver does not start; those that are not kept are counted.
+    fn note_ruined(&mut self, fault: &Fault, aside: &Aside) {
+        match aside {
+            Aside::Kept(_) => self.cx.note(format!(
+                "after {fault}, the driver no longer started: its state {aside}, and it was started with an empty one"
+            )),
+            Aside::Deleted(_) => self.ruined_more += 1,
+        }
+    }
+
+    /// Says how often a state was ruined that is not kept.
+    pub(crate) fn end(&self) {
+        if self.ruined_more > 0 {
+            self.cx.note(format!(
+                "after {} more faults, the driver no longer started: each time its state was deleted, since enough of them are kept",
+                self.ruined_more
+            ));
         }
     }
 
