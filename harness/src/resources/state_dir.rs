@@ -161,7 +161,9 @@ mod tests {
             assert_eq!(ruined.put_aside(&state, "power").expect("a free name"), Aside::Kept(aside.clone()));
             assert_eq!(fs::read_to_string(aside.join("state.json")).expect("the file"), number.to_string());
             assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
+            assert!(ruined.has(&fs::canonicalize(aside).expect("it is there").join("state.json")));
         }
+        assert!(!ruined.has(&fs::canonicalize(&state).expect("it is there").join("state.json")));
         for _ in 0..=KEPT_MAX {
             ruin(&state, "one more");
             assert_eq!(ruined.put_aside(&state, "power").expect("it goes on"), Aside::Deleted(KEPT_OF_CHECK));
@@ -210,6 +212,32 @@ mod tests {
         assert_eq!(aside.expect("what the driver has mounted is taken away"), Aside::Deleted(KEPT_OF_CHECK));
         assert_eq!(fs::read_to_string(export.join("one")).expect("the file"), "data");
         assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
+    }
+
+    #[test]
+    fn the_loop_devices_of_a_deleted_state_are_freed() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root for loop devices");
+            return;
+        }
+        let root = tempfile::tempdir().expect("a directory");
+        let state = root.path().canonicalize().expect("it is there").join("state");
+        fs::create_dir(&state).expect("a directory");
+        let image = state.join("image");
+        File::create(&image).and_then(|file| file.set_len(1 << 20)).expect("a file");
+        let attached = Command::new("losetup").arg("--find").arg(&image).status();
+        assert!(attached.expect("losetup is there").success());
+        let mut ruined = Ruined(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
+        assert_eq!(ruined.put_aside(&state, "power").expect("it is deleted"), Aside::Deleted(KEPT_OF_CHECK));
+        // Whoever looks into a new device holds it for a moment.
+        let is_there = || mounts::loops().values().any(|file| Path::new(file).starts_with(&state));
+        for _ in 0..100 {
+            if !is_there() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        panic!("the device of {} is still there", image.display());
     }
 
     #[test]
