@@ -213,15 +213,15 @@ mod tests {
 
     #[test]
     fn what_lies_in_a_mount_that_stays_is_told_as_the_mount() {
-        let before = look(&["file /work/old"], &["/", "/state"]);
+        let before = look(&["file /share/old"], &["/", "/state"]);
         for (there, points, left) in [
             // The directory that it is mounted at is new, too.
-            (&["file /work/new"][..], &["/", "/state", "/work/new"][..], &["mount /work/new"][..]),
+            (&["file /share/new"][..], &["/", "/state", "/share/new"][..], &["mount /share/new"][..]),
             // The files of an export.
-            (&["file /work/a", "file /work/b"], &["/", "/state", "/work"], &["mount /work"]),
+            (&["file /share/a", "file /share/b"], &["/", "/state", "/share"], &["mount /share"]),
             // That was mounted all the time.
             (&["file /state/a"], &["/", "/state"], &["file /state/a"]),
-            (&["file /work/old", "file /work/new"], &["/", "/work/old"], &["file /work/new"]),
+            (&["file /share/old", "file /share/new"], &["/", "/share/old"], &["file /share/new"]),
         ] {
             assert_eq!(look(there, points).since(&before), left, "{there:?}");
         }
