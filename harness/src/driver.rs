@@ -7,7 +7,6 @@ mod in_process;
 mod log;
 mod proxy;
 mod starts;
-pub(crate) mod state_dir;
 mod syscalls;
 
 use std::collections::VecDeque;

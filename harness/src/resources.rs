@@ -11,6 +11,7 @@ pub mod paths;
 pub mod read_back;
 pub(crate) mod resource;
 pub(crate) mod room;
+pub mod state_dir;
 pub mod usage;
 pub(crate) mod volumes;
 pub mod workload;

@@ -3,7 +3,7 @@
 mod interview;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -22,7 +22,7 @@ use crate::client::response_rules::{ResponseBreach, ResponseRules};
 use crate::client::stages::Stages;
 use crate::client::tally::Tally;
 use crate::config::{AccessType, Config, Elsewhere, NodeConfig};
-use crate::driver::{Away, Driver, DriverError, Proxy, START_FACTOR, state_dir};
+use crate::driver::{Away, Driver, DriverError, Proxy, START_FACTOR};
 use crate::protocol::capability::{Capabilities, Capability};
 use crate::protocol::version::Judged;
 use crate::resources::logbook::{Logbook, RunOf};
@@ -31,6 +31,7 @@ use crate::resources::names::Names;
 use crate::resources::paths::Paths;
 use crate::resources::read_back::{Mismatch, ReadBack};
 use crate::resources::room::Room;
+use crate::resources::state_dir::{Aside, Ruined};
 use crate::resources::volumes::Pool;
 use crate::spec::faults::Faults;
 use crate::spec::requirements::Requirement;
@@ -80,6 +81,8 @@ pub struct Target {
     logbook: Option<Arc<Logbook>>,
     /// Whether the driver had nothing when the run began, and nobody else uses it.
     is_all_ours: AtomicBool,
+    /// What it kept when it did not start any more.
+    ruined: Arc<Mutex<Ruined>>,
 }
 
 /// A node of the driver: where its Node service is, and where its paths are made.
@@ -389,6 +392,7 @@ impl Target {
             breaks: AtomicU64::new(0),
             logbook: None,
             is_all_ours: AtomicBool::new(false),
+            ruined: Arc::default(),
             config,
         }
     }
@@ -688,12 +692,13 @@ impl Target {
         self.is_all_ours.store(true, Ordering::Relaxed);
     }
 
-    /// Starts a driver that does not start any more with what it keeps, as a new one. Its state is put aside. Returns where that is now.
+    /// Starts a driver that does not start any more with what it keeps, as a new one. Its state, which the check of
+    /// this label has left, is put aside. Returns what has become of it.
     ///
     /// # Errors
     /// Why it is not started: the run has not started it, it had something before the run, no `state-dir` is set, or it does not
     /// start with an empty one either.
-    pub async fn start_afresh(&self) -> Result<PathBuf, String> {
+    pub async fn start_afresh(&self, label: &str) -> Result<Aside, String> {
         let driver = self.driver().filter(|driver| driver.is_started_here());
         let driver = driver.ok_or("the run does not start it")?;
         let dir = self.config.state_dir.as_ref().ok_or("--state-dir does not say what it keeps")?;
@@ -703,8 +708,9 @@ impl Target {
         // It may be dead already.
         let _ = driver.kill().await;
         let put = tokio::task::spawn_blocking({
-            let dir = dir.clone();
-            move || state_dir::put_aside(&dir)
+            let (dir, ruined) = (dir.clone(), self.ruined.clone());
+            let check = label.split('@').next().unwrap_or_default().to_owned();
+            move || ruined.lock().put_aside(&dir, &check)
         });
         let put = put.await.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));
         let aside = put.map_err(|error| format!("failed to put {} aside: {error}", dir.display()))?;
@@ -712,6 +718,11 @@ impl Target {
             Ok(_) => Ok(aside),
             Err(away) => Err(format!("it does not start with an empty state either: {away}")),
         }
+    }
+
+    /// Whether a file is part of a state of the driver's that this run has put aside.
+    pub(crate) fn has_put_aside(&self, file: &Path) -> bool {
+        self.ruined.lock().has(file)
     }
 
     /// The check that says of an RPC that the driver does not survive its plain call, which then nobody makes again.

@@ -2,7 +2,8 @@
 //! the next one can read what that is.
 //!
 //! A line of JSON for each piece of news. Secrets are left out of the requests in it; those of the configuration are filled
-//! in when they are sent again. The file is locked as long as its run lives, and goes with it if nothing is left.
+//! in when they are sent again. The file is locked as long as its run lives; it goes with it if nothing is left, and otherwise has what is
+//! left, and nothing else, after that.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -87,6 +88,15 @@ enum News {
     Driver(ChildProcess),
 }
 
+impl News {
+    fn line(&self) -> Vec<u8> {
+        // Nothing in it can fail.
+        let mut line = serde_json::to_vec(self).unwrap_or_default();
+        line.push(b'\n');
+        line
+    }
+}
+
 impl Logbook {
     /// Begins the file of a run.
     pub(crate) fn begin(run: RunOf) -> io::Result<Logbook> {
@@ -135,9 +145,7 @@ impl Logbook {
 
     /// A run goes on without its file: where the disk is full, undoing matters more than what would be missing here.
     fn write(&self, news: &News) {
-        let Ok(mut line) = serde_json::to_vec(news) else { return };
-        line.push(b'\n');
-        let _ = self.lock().file.write_all(&line);
+        let _ = self.lock().file.write_all(&news.line());
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Open> {
@@ -157,11 +165,25 @@ impl Notebook for Logbook {
 
 impl Drop for Logbook {
     fn drop(&mut self) {
-        if self.driver_ends_too || self.lock().resources == 0 {
+        let _ = match self.driver_ends_too || self.lock().resources == 0 {
             // There is nothing that anybody could undo.
-            let _ = std::fs::remove_file(&self.path);
-        }
+            true => std::fs::remove_file(&self.path),
+            // The whole file says the same.
+            false => shorten(&self.path),
+        };
     }
+}
+
+/// Leaves in the file of a run that is over only what is still to be undone.
+fn shorten(path: &Path) -> io::Result<()> {
+    let text = std::fs::read_to_string(path)?;
+    let remains = parse(path, &text, File::open(path)?).map_err(io::Error::other)?;
+    let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
+    for news in remains.news() {
+        file.write_all(&news.line())?;
+    }
+    file.persist(path)?;
+    Ok(())
 }
 
 /// What a run that was killed has left behind.
@@ -275,6 +297,18 @@ fn remove_what_it_told(directory: &Path) {
 }
 
 impl Remains {
+    /// The lines of a file that tells of them, and of nothing else.
+    fn news(self) -> impl Iterator<Item = News> {
+        let resources = (1..).zip(self.resources).flat_map(|(number, (resource, node, is_known))| {
+            let made = is_known.then_some(News::Made(number));
+            [News::Begun { number, resource, node }].into_iter().chain(made)
+        });
+        let directories = self.directories.into_iter().filter(|directory| directory.exists());
+        let drivers = self.drivers.into_iter().map(News::Driver);
+        let run = [News::Run(self.run)].into_iter();
+        run.chain(directories.map(News::Directory)).chain(drivers).chain(resources)
+    }
+
     /// What there is to undo, in words.
     pub fn resources(&self) -> Vec<String> {
         self.resources.iter().map(|(resource, ..)| resource.to_string()).collect()
@@ -322,5 +356,43 @@ impl Remains {
                 self.directories.push(directory.to_owned());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_run_that_is_over_has_what_is_left_and_nothing_else() {
+        let run = RunOf { endpoints: vec!["unix:///csi.sock".to_owned()], driver_ends_too: false };
+        let logbook = Logbook::begin(run.clone()).unwrap();
+        let (path, directory) = (logbook.path.clone(), tempfile::tempdir().unwrap());
+        for number in 0..1_000 {
+            let gone = logbook.begun(&Resource::Volume(format!("gone-{number}")), 0);
+            logbook.made(gone);
+            logbook.gone(gone);
+            logbook.directory(&directory.path().join(number.to_string()));
+        }
+        logbook.directory(directory.path());
+        let known = logbook.begun(&Resource::Volume("known".to_owned()), 1);
+        logbook.made(known);
+        logbook.begun(&Resource::Volume("in-doubt".to_owned()), 0);
+        drop(logbook);
+        let bytes = std::fs::metadata(&path).unwrap().len();
+        let remains = read(&path).unwrap().unwrap();
+        assert!(bytes < 1_000, "{bytes} bytes");
+        assert_eq!(remains.run, run);
+        assert_eq!(remains.directories, [directory.path()]);
+        let left = remains
+            .resources
+            .iter()
+            .map(|(resource, node, is_known)| (resource.to_string(), *node, *is_known));
+        assert_eq!(
+            left.collect::<Vec<_>>(),
+            [("volume known".to_owned(), 1, true), ("volume in-doubt".to_owned(), 0, false)]
+        );
+        assert_eq!(remains.clear_away(), Vec::<String>::new());
+        assert!(!path.exists() && !directory.path().exists());
     }
 }

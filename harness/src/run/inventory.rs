@@ -211,14 +211,21 @@ fn found(
 ) -> Option<LeftBehind> {
     let check = path.split('/').find_map(|part| target.maker_of(part));
     let is_named = check.is_some() || path.contains(target.run_prefix());
-    let why = match (is_named, reason) {
-        (true, _) => "it was not there before the run, and has a name or id of it",
-        (false, true) => "it was not there before the run; it may be another program's",
-        (false, false) => return None,
-    };
+    let is_aside = target.has_put_aside(Path::new(path));
+    let why = why(is_named, is_aside, reason)?;
     // Nobody is to be told to take away what others use.
-    let remove = is_named.then_some(Removal::Command(remove));
-    Some(LeftBehind { what, id: Some(id), why: why.to_owned(), in_doubt: true, check, remove })
+    let remove = (is_named || is_aside).then_some(Removal::Command(remove));
+    Some(LeftBehind { what, id: Some(id), why: why.to_owned(), in_doubt: !is_aside, check, remove })
+}
+
+/// Why something new is told, if it is.
+fn why(is_named: bool, is_aside: bool, reason: bool) -> Option<&'static str> {
+    match (is_named, reason) {
+        _ if is_aside => Some("the driver left it, on a state that this run has put aside"),
+        (true, _) => Some("it was not there before the run, and has a name or id of it"),
+        (false, true) => Some("it was not there before the run; it may be another program's"),
+        (false, false) => None,
+    }
 }
 
 fn text(stop: Stop) -> String {
@@ -234,4 +241,23 @@ fn mounts(session: &Session) -> Vec<String> {
     let roots: Vec<_> = nodes.filter(|paths| paths.commands().is_none()).flat_map(Paths::roots).collect();
     let ours = |point: &PathBuf| roots.iter().any(|root| point.starts_with(root));
     mounts::points().into_iter().filter(ours).map(|point| point.to_string_lossy().into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_driver_left_on_a_state_that_was_put_aside_is_not_called_another_programs() {
+        for is_named in [true, false] {
+            let told = why(is_named, true, false);
+            assert_eq!(
+                told,
+                Some("the driver left it, on a state that this run has put aside"),
+                "{is_named}"
+            );
+        }
+        assert_eq!(why(false, false, false), None);
+        assert!(why(false, false, true).is_some_and(|why| why.ends_with("another program's")));
+    }
 }

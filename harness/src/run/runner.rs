@@ -552,14 +552,14 @@ impl<'a> Runner<'a> {
     /// Whether a driver that does not start any more does so as a new one, and what is told of it.
     async fn starts_afresh(&mut self, away: &Away, during: &[String]) -> bool {
         let target = self.target.clone();
+        let label = during.first().map(String::as_str).unwrap_or_default();
         if away.is_fault()
             && let Ok(aside) =
-                self.with_news_of("starting the driver with an empty state", target.start_afresh()).await
+                self.with_news_of("starting the driver with an empty state", target.start_afresh(label)).await
         {
             self.emit(&Event::Remark(&format!(
-                "after {}, the driver did not start any more: {away}. Its state is kept in {}, and it was started with an empty one",
-                during.join(", "),
-                aside.display()
+                "after {}, the driver did not start any more: {away}. Its state {aside}, and it was started with an empty one",
+                during.join(", ")
             )));
             return true;
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_harness::lifecycle::memory::needs_memory;
@@ -195,6 +196,7 @@ check! {
             "plain/syncs-no-contents",
             "plain/syncs-no-directory",
             "plain/syncs-no-copy",
+            "plain/writes-one-late",
             "plain/remembers-mounts",
         ],
         runs: EndsAtWork,
@@ -203,7 +205,7 @@ check! {
     async |cx| {
         power::try_it()?;
         cx.target().driver().map_or(Ok(()), needs_memory)?;
-        let search = Search::new(cx, power::NAME)?;
+        let search = Search::new(cx, power::NAME).await?;
         let devices = devices_for(&search).await?;
         let mut points = CrashPoints::begin(cx).await?;
         let lived = plain_life(cx, &mut points).await;
@@ -316,12 +318,13 @@ check! {
     }
 }
 
+/// Those that take longest come last, since they get what the others leave of --budget.
 pub(crate) const CHECKS: &[&Check] =
-    &[&COMMANDS, &RESOURCES, &SYSTEM_CALLS, &BACKEND_NETWORK, &BY_HOOKS, &CRASH_POINTS, &POWER];
+    &[&RESOURCES, &SYSTEM_CALLS, &BACKEND_NETWORK, &BY_HOOKS, &COMMANDS, &CRASH_POINTS, &POWER];
 
 /// Leads a volume through its life without any fault, and then once for each fault that there is time for.
 async fn try_all(cx: &Cx, name: &str, lever: &mut dyn Lever, nothing: fn() -> Stop) -> CheckResult {
-    let mut search = Search::new(cx, name)?;
+    let mut search = Search::new(cx, name).await?;
     let ended = search.try_all(lever, nothing).await;
     search.end();
     ended
@@ -333,8 +336,12 @@ struct Search<'a> {
     /// The faults that --fault names, of this check; `None` if it names none.
     wanted: Option<Vec<Fault>>,
     stored: Vec<(PathBuf, Case)>,
-    /// The part of the time of the check in which the lever may begin new faults.
+    /// In which new faults are begun, and how much of that was needed.
+    time: Duration,
+    used: Duration,
+    /// The part of the time in which the lever may begin them.
     share: f64,
+    left_over: Arc<LeftOver>,
     /// What the first lever has learnt.
     learnt: Option<(Plan, Places)>,
     told: Told,
@@ -343,7 +350,7 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     /// # Errors
     /// Skip if others are wanted; broken if what is wanted cannot be read.
-    fn new(cx: &'a Cx, name: &str) -> CheckResult<Search<'a>> {
+    async fn new(cx: &'a Cx, name: &str) -> CheckResult<Search<'a>> {
         let texts = &cx.config().effort.only_faults;
         let wanted: Vec<Fault> =
             texts.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(Stop::broken)?;
@@ -354,7 +361,19 @@ impl<'a> Search<'a> {
         }
         let stored = case::of_check(cx)?;
         let wanted = is_named.then_some(wanted);
-        Ok(Search { cx, wanted, stored, share: 1.0, learnt: None, told: Told::default() })
+        let left_over = cx.learn(async { Ok(LeftOver::default()) }).await?;
+        let time = limit(cx, &left_over);
+        Ok(Search {
+            cx,
+            wanted,
+            stored,
+            time,
+            used: Duration::ZERO,
+            share: 1.0,
+            left_over,
+            learnt: None,
+            told: Told::default(),
+        })
     }
 
     /// Whether --fault, or the case that is replayed, says what is tried.
@@ -398,9 +417,12 @@ impl<'a> Search<'a> {
         }
         let scope = cx.scope();
         let neighbour = Neighbour::begin(&scope, plan.sees).await?;
-        let mut bench = Bench { cx: &scope, neighbour, plan, places };
-        let limit = limit(cx).mul_f64(self.share);
+        let mut bench = Bench { cx: &scope, neighbour, plan, places, ruined_more: 0 };
+        let limit = self.time.mul_f64(self.share).min(most(cx));
+        let begun = Instant::now();
         let met = try_each(&mut bench, lever, &tries, limit, &mut self.told).await;
+        self.used += begun.elapsed();
+        bench.end();
         // What cannot be undone now is tried once more at the end of the check.
         let _ = scope.undo().await;
         let met = met?;
@@ -413,7 +435,23 @@ impl<'a> Search<'a> {
     }
 
     fn end(self) {
+        self.left_over.add(self.time.saturating_sub(self.used));
         self.told.end(self.cx);
+    }
+}
+
+/// What the checks so far have not used of --budget.
+#[derive(Default)]
+struct LeftOver(Mutex<Duration>);
+
+impl LeftOver {
+    fn add(&self, unused: Duration) {
+        *self.0.lock() += unused;
+    }
+
+    /// For one check, which gives back what it does not use.
+    fn take(&self) -> Duration {
+        std::mem::take(&mut self.0.lock())
     }
 }
 
@@ -520,19 +558,23 @@ fn came_of(went: Went, is_told: bool) -> &'static str {
 }
 
 /// How long new faults are begun.
-fn limit(cx: &Cx) -> Duration {
+fn limit(cx: &Cx, left_over: &LeftOver) -> Duration {
     let effort = &cx.config().effort;
     let accesses = u32::try_from(cx.config().access_types.len()).unwrap_or(1).max(1);
-    let limit = match effort.budget_ms {
+    match effort.budget_ms {
         Some(budget_ms) => {
             let config = cx.config();
             let optional = [!config.faults.is_empty(), !config.backend_proxies.is_empty()];
             let shares = SHARES + optional.into_iter().map(u32::from).sum::<u32>();
-            Duration::from_millis(budget_ms) / shares / accesses
+            Duration::from_millis(budget_ms) / shares / accesses + left_over.take()
         }
         None => CHECK_LIMIT.min(Duration::from_millis(effort.check_budget_ms)) / accesses,
-    };
-    limit.min(cx.remaining().mul_f64(1.0 - SPARE))
+    }
+}
+
+/// What the time limit of the check has room for.
+fn most(cx: &Cx) -> Duration {
+    cx.remaining().mul_f64(1.0 - SPARE)
 }
 
 /// Sees what a driver does, and where, while nothing is broken, and what it leaves.
@@ -633,5 +675,20 @@ async fn once(life: &mut Life, step: Step) -> CheckResult {
         Answer::Ok(()) => Ok(()),
         Answer::Refused(refused) => Err(Stop::broken(refused.to_string())),
         Answer::Unknown(why) => Err(Stop::broken(why.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_check_gets_what_was_left_and_the_one_after_it_does_not() {
+        let left_over = LeftOver::default();
+        for unused_s in [2, 3] {
+            left_over.add(Duration::from_secs(unused_s));
+        }
+        assert_eq!(left_over.take(), Duration::from_secs(5));
+        assert_eq!(left_over.take(), Duration::ZERO);
     }
 }

@@ -26,14 +26,14 @@ pub(crate) fn not_done(rpc: &str, actual: &str) -> Violation {
         .actual(actual)
 }
 
-/// A volume that was answered for is known.
+/// A volume that was answered for is known; `after` says what has happened since.
 ///
 /// # Errors
 /// A violation if it is not.
-pub(crate) async fn is_known(cx: &Cx, id: &str, context: &Pairs) -> CheckResult {
+pub(crate) async fn is_known(cx: &Cx, id: &str, context: &Pairs, after: &str) -> CheckResult {
     let gone = |how: String| {
         let lost =
-            Violation::new("a volume for which CreateVolume returned OK is gone after the driver was killed");
+            Violation::new(format!("a volume for which CreateVolume returned OK is gone after {after}"));
         Err(lost.of(&FAULT_DONE_001).expected(format!("volume {id:?}")).actual(how).into())
     };
     if cx.target().capabilities().has(Capability::ListVolumes) {

@@ -45,7 +45,11 @@ pub(crate) struct Places {
 
 /// What is there at one time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Look(BTreeSet<String>);
+pub(crate) struct Look {
+    there: BTreeSet<String>,
+    /// Where something is mounted, whoever did it.
+    points: BTreeSet<PathBuf>,
+}
 
 impl Places {
     /// Those of the tests, in which nobody else has any business.
@@ -95,17 +99,21 @@ impl Places {
     /// Leaves out where something is left also of a life without fault.
     pub(crate) fn forget(&mut self, left: &[String]) {
         self.directories.retain(|dir| {
-            let is_in =
-                |one: &String| one.strip_prefix("file ").is_some_and(|path| Path::new(path).starts_with(dir));
-            !left.iter().any(is_in)
+            let path = |one: &String| one.strip_prefix("mount ").map(PathBuf::from).or_else(|| file(one));
+            !left.iter().filter_map(path).any(|path| path.starts_with(dir))
         });
     }
 }
 
 /// Whether something that is left is a directory with nothing in it.
 pub(crate) fn is_empty_directory(left: &str) -> bool {
-    let entries = left.strip_prefix("file ").and_then(|path| fs::read_dir(path).ok());
+    let entries = file(left).and_then(|path| fs::read_dir(path).ok());
     entries.is_some_and(|mut entries| entries.next().is_none())
+}
+
+/// The path of a file that is left.
+fn file(left: &str) -> Option<PathBuf> {
+    left.strip_prefix("file ").map(PathBuf::from)
 }
 
 /// The directory of something, where it is not everybody's.
@@ -127,12 +135,9 @@ impl Look {
     /// Looks around.
     pub(crate) async fn take(cx: &Cx, places: &Places) -> Look {
         let below = |path: &Path, dirs: &BTreeSet<PathBuf>| dirs.iter().any(|dir| path.starts_with(dir));
-        let mut there = BTreeSet::new();
-        for point in mounts::points() {
-            if below(&point, &places.mounts) {
-                there.insert(format!("mount {}", point.display()));
-            }
-        }
+        let points = BTreeSet::from_iter(mounts::points());
+        let of_tests = points.iter().filter(|point| below(point, &places.mounts));
+        let mut there = BTreeSet::from_iter(of_tests.map(|point| mount(point)));
         // The device of a volume that was given back and is had again may be another one.
         let mut devices_of = BTreeMap::<String, u32>::new();
         for file in mounts::loops().into_values().filter(|file| below(Path::new(file), &places.images)) {
@@ -150,13 +155,24 @@ impl Look {
             let ids = listed.into_iter().filter_map(|entry| Some(entry.volume?.volume_id));
             there.extend(ids.map(|id| format!("volume {id} in ListVolumes")));
         }
-        Look(there)
+        Look { there, points }
     }
 
-    /// What has come to be since the other one.
+    /// What has come to be since the other one. A file at or below something that was mounted meanwhile is told as the mount: it is no
+    /// file of the driver's.
     pub(crate) fn since(&self, before: &Look) -> Vec<String> {
-        self.0.difference(&before.0).cloned().collect()
+        let mounted: Vec<&PathBuf> = self.points.difference(&before.points).collect();
+        let told = |left: &String| {
+            let over = file(left).and_then(|path| mounted.iter().find(|point| path.starts_with(point)));
+            over.map_or_else(|| left.clone(), |point| mount(point))
+        };
+        let left: BTreeSet<String> = self.there.difference(&before.there).map(told).collect();
+        left.into_iter().collect()
     }
+}
+
+fn mount(point: &Path) -> String {
+    format!("mount {}", point.display())
 }
 
 /// So many of them as can be read.
@@ -182,7 +198,32 @@ mod tests {
     fn where_a_right_life_leaves_something_nothing_is_counted() {
         let directories = ["/state/a", "/state/b"].map(PathBuf::from).into();
         let mut places = Places { directories, ..Places::default() };
-        places.forget(&["file /state/a/journal".to_owned(), "mount /state/b".to_owned()]);
+        places.forget(&["file /state/a/journal".to_owned(), "mount /kubelet/b".to_owned()]);
         assert_eq!(places.directories, BTreeSet::from([PathBuf::from("/state/b")]));
+        places.forget(&["mount /state/b/share".to_owned()]);
+        assert_eq!(places.directories, BTreeSet::new());
+    }
+
+    fn look(there: &[&str], points: &[&str]) -> Look {
+        Look {
+            there: there.iter().map(|one| (*one).to_owned()).collect(),
+            points: points.iter().map(PathBuf::from).collect(),
+        }
+    }
+
+    #[test]
+    fn what_lies_in_a_mount_that_stays_is_told_as_the_mount() {
+        let before = look(&["file /share/old"], &["/", "/state"]);
+        for (there, points, left) in [
+            // The directory that it is mounted at is new, too.
+            (&["file /share/new"][..], &["/", "/state", "/share/new"][..], &["mount /share/new"][..]),
+            // The files of an export.
+            (&["file /share/a", "file /share/b"], &["/", "/state", "/share"], &["mount /share"]),
+            // That was mounted all the time.
+            (&["file /state/a"], &["/", "/state"], &["file /state/a"]),
+            (&["file /share/old", "file /share/new"], &["/", "/share/old"], &["file /share/new"]),
+        ] {
+            assert_eq!(look(there, points).since(&before), left, "{there:?}");
+        }
     }
 }

@@ -50,6 +50,9 @@ pub(crate) trait Lever: Send + Sync {
     /// What it asks of a driver.
     fn traits(&self, fault: &Fault) -> Traits;
 
+    /// What was left over by the trial before is none of the next one's.
+    fn begin_trial(&self) {}
+
     /// Breaks it.
     ///
     /// # Errors

@@ -419,13 +419,16 @@ impl Life {
         }
     }
 
-    /// Looks whether what was answered for is still known, now that the driver was killed and started.
+    /// Looks whether a volume that was answered for is still known in a step, or after it; `after` says what has happened since. One that
+    /// is being deleted need not be.
     ///
     /// # Errors
     /// A violation if it is not.
-    pub(crate) async fn is_kept(&self, step: Step) -> CheckResult {
-        match (step, &self.volume) {
-            (Step::Create, Some(volume)) => found::is_known(&self.cx, &volume.id, &volume.context).await,
+    pub(crate) async fn is_kept(&self, step: Step, after: &str) -> CheckResult {
+        match &self.volume {
+            Some(volume) if step < Step::Delete => {
+                found::is_known(&self.cx, &volume.id, &volume.context, after).await
+            }
             _ => Ok(()),
         }
     }

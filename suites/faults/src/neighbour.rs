@@ -52,12 +52,12 @@ impl Neighbour {
         found::holds(path, PLACE, &self.stamp, "another volume has lost its data").await
     }
 
-    /// Whether the driver knows it after it was killed.
+    /// Whether the driver knows it after what has happened.
     ///
     /// # Errors
     /// A violation if it does not.
-    pub(crate) async fn is_known(&self) -> CheckResult {
-        found::is_known(&self.cx, &self.id, &self.context).await
+    pub(crate) async fn is_known(&self, after: &str) -> CheckResult {
+        found::is_known(&self.cx, &self.id, &self.context, after).await
     }
 
     /// Whether it can be had on the node again, with its data, after a loss of power.

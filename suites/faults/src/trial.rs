@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
+use csi_harness::resources::state_dir::Aside;
 use csi_harness::spec::requirements::Requirement;
 
 use crate::case::Case;
@@ -24,6 +25,8 @@ const ENDS_IN: Duration = Duration::from_millis(500);
 /// How long what was healed may take until nothing of it is left: before the driver is started anew, which is waited for so that few
 /// are, and after that.
 const SETTLES_IN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
+/// What has happened to a driver of which something is gone.
+const KILLED: &str = "the driver was killed";
 /// Pauses between two looks at what is left.
 const LOOKS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
 
@@ -33,6 +36,8 @@ pub(crate) struct Bench<'a> {
     pub(crate) plan: Plan,
     pub(crate) places: Places,
     pub(crate) neighbour: Neighbour,
+    /// States with which the driver did not start, and that are not kept.
+    pub(crate) ruined_more: u32,
 }
 
 /// What was told of the driver, each thing once.
@@ -93,6 +98,7 @@ impl Bench<'_> {
         fault: &Fault,
         told: &mut Told,
     ) -> CheckResult<Went> {
+        lever.begin_trial();
         let scope = self.cx.scope();
         let before = Look::take(self.cx, &self.places).await;
         let mut life = Life::begin(&scope).await?;
@@ -134,12 +140,9 @@ impl Bench<'_> {
             self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
             return Ok(true);
         }
-        match self.cx.target().start_afresh().await {
+        match self.cx.target().start_afresh(self.cx.label()).await {
             Ok(aside) => {
-                self.cx.note(format!(
-                    "after {fault}, the driver no longer started: its state is kept in {}, and it was started with an empty one",
-                    aside.display()
-                ));
+                self.note_ruined(fault, &aside);
                 self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
                 Ok(true)
             }
@@ -149,6 +152,26 @@ impl Bench<'_> {
                 ));
                 Ok(false)
             }
+        }
+    }
+
+    /// Says where a state is with which the driver does not start; those that are not kept are counted.
+    fn note_ruined(&mut self, fault: &Fault, aside: &Aside) {
+        match aside {
+            Aside::Kept(_) => self.cx.note(format!(
+                "after {fault}, the driver no longer started: its state {aside}, and it was started with an empty one"
+            )),
+            Aside::Deleted(_) => self.ruined_more += 1,
+        }
+    }
+
+    /// Says how often a state was ruined that is not kept.
+    pub(crate) fn end(&self) {
+        if self.ruined_more > 0 {
+            self.cx.note(format!(
+                "after {} more faults, the driver no longer started: each time its state was deleted, since enough of them are kept",
+                self.ruined_more
+            ));
         }
     }
 
@@ -284,25 +307,36 @@ impl Trial<'_> {
         healed?;
         life.lines.push(self.healed().to_owned());
         if self.traits.kills {
-            self.bench.neighbour.is_known().await?;
+            self.bench.neighbour.is_known(self.happened()).await?;
         }
         had_again?;
-        if !matches!(asked, Some(Answer::Ok(()))) {
-            return Ok(Broke::Open);
-        }
-        let is_started_to_see = self.traits.may_forget && remembers(self.cx());
+        let is_answered = matches!(asked, Some(Answer::Ok(())));
+        let is_started_to_see = is_answered && self.traits.may_forget && remembers(self.cx());
         if is_started_to_see {
             come_back(self.cx()).await?;
             life.lines.push("the driver is killed and started again".to_owned());
         }
         let is_started = self.traits.kills || is_started_to_see;
         if is_started {
-            life.is_kept(step).await?;
+            let happened = if is_started_to_see { KILLED } else { self.happened() };
+            life.is_kept(step, happened).await?;
+        }
+        if !is_answered {
+            return Ok(Broke::Open);
         }
         if is_started && !self.traits.loses_power {
             life.is_done(step, &self.bench.plan).await?;
         }
         Ok(Broke::Answered)
+    }
+
+    /// What has happened when something is gone, in words that read after "after".
+    fn happened(&self) -> &'static str {
+        match self.traits {
+            Traits { loses_power: true, .. } => "the power was lost",
+            Traits { kills: true, .. } => KILLED,
+            _ => "something failed",
+        }
     }
 
     /// What comes after the fault, in words.
@@ -401,11 +435,19 @@ impl Trial<'_> {
             }
             Err(last) => {
                 let message = format!("{} is not done any more after something has failed once", step.rpc());
-                Err(Violation::new(message)
-                    .of(&FAULT_HEAL_001)
-                    .expected("OK when the same call is made again, now that nothing is broken")
-                    .actual(self.with_others(last).await)
-                    .into())
+                let expected = "OK when the same call is made again, now that nothing is broken";
+                Err(self.unhealed(life, step, message, expected, last).await)
+            }
+        }
+    }
+
+    /// What is to be said of a call that fails for good: nothing can be done with a volume that is gone, which was answered for.
+    async fn unhealed(&self, life: &Life, step: Step, what: String, expected: &str, last: String) -> Stop {
+        match life.is_kept(step, self.happened()).await {
+            Err(gone @ Stop::Violation(_)) => gone,
+            _ => {
+                let unhealed = Violation::new(what).of(&FAULT_HEAL_001).expected(expected);
+                unhealed.actual(self.with_others(last).await).into()
             }
         }
     }
@@ -428,7 +470,7 @@ impl Trial<'_> {
                 let unusable = format!("no volume can be made from the snapshot: {last}");
                 Err(found::not_done("CreateSnapshot", &unusable).into())
             }
-            Some(_) => Err(self.for_good(Step::Restore, last).await.into()),
+            Some(_) => Err(self.for_good(life, Step::Restore, last).await),
         }
     }
 
@@ -436,16 +478,14 @@ impl Trial<'_> {
     async fn further(&mut self, life: &mut Life, step: Step) -> CheckResult {
         match life.converge(step).await? {
             Ok(_) => life.is_done(step, &self.bench.plan).await,
-            Err(last) => Err(self.for_good(step, last).await.into()),
+            Err(last) => Err(self.for_good(life, step, last).await),
         }
     }
 
-    async fn for_good(&self, step: Step, last: String) -> Violation {
+    async fn for_good(&self, life: &Life, step: Step, last: String) -> Stop {
         let failed = self.fault.step.rpc();
-        Violation::new(format!("{} fails for good after something has failed in {failed}", step.rpc()))
-            .of(&FAULT_HEAL_001)
-            .expected("OK, since nothing is broken any more")
-            .actual(self.with_others(last).await)
+        let message = format!("{} fails for good after something has failed in {failed}", step.rpc());
+        self.unhealed(life, step, message, "OK, since nothing is broken any more", last).await
     }
 
     /// Tells what does not end the trial.

@@ -64,6 +64,8 @@ defects! {
     TakesOfflineForGone = "plain/takes-offline-for-gone";
     /// The answer is sent before the state is written.
     AnswersBeforeWriting = "plain/answers-before-writing";
+    /// A volume is written down only when the next one is made.
+    WritesOneLate = "plain/writes-one-late";
     /// Nothing of the state is made durable before the answer.
     SyncsNothing = "plain/syncs-nothing";
     /// The state is renamed into place before its contents are durable.

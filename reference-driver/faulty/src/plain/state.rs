@@ -89,8 +89,16 @@ impl State {
     /// Takes in a thing, or what has changed of it.
     pub(super) fn put(&mut self, thing: Thing) -> Result<(), Status> {
         let before = self.things.clone();
+        let is_late =
+            self.mistake == Some(Mistake::WritesOneLate) && self.find(thing.kind, &thing.id).is_none();
+        if is_late {
+            self.save()?;
+        }
         self.things.retain(|other| other.id != thing.id);
         self.things.push(thing);
+        if is_late {
+            return Ok(());
+        }
         self.save().inspect_err(|_| self.things = before)
     }
 

@@ -205,6 +205,11 @@ impl Lever for Power<'_> {
         Traits { kills: true, loses_power: true, ..Traits::default() }
     }
 
+    /// What was written until now is durable, so that a volume deleted before does not come back in a trial of something else.
+    fn begin_trial(&self) {
+        self.disk.lock().store().sync_all();
+    }
+
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
         let unknown = || Stop::broken(format!("there is no fault {fault}"));
         let way = Way::parse(&fault.way).ok_or_else(unknown)?;

@@ -8,6 +8,7 @@
 mod bench;
 mod matrix;
 mod power_device;
+mod told;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
     }));
     trials.push(libtest_mimic::Trial::test("what-is-forgotten-is-told-once", what_is_forgotten_is_told_once));
     trials.extend(power_device::trials());
+    trials.extend(told::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

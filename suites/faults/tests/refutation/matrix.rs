@@ -76,6 +76,8 @@ const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/syncs-no-contents", "power/create-volume/answer/keeps-names"),
     ("plain/syncs-no-directory", "power/create-volume/answer/keeps-none"),
     ("plain/syncs-no-copy", "power/create-snapshot/answer/keeps-names"),
+    // NodeStageVolume is the first call that needs the volume, which is lost.
+    ("plain/writes-one-late", "power/node-stage/change:1/keeps-none"),
     ("plain/lists-nothing-unreached", "backend-network/node-stage/backend:1/reset"),
     ("plain/believes-half-an-answer", "backend-network/node-stage/backend:1/cut-in-answer"),
     ("plain/takes-unreadable-for-unmounted", "commands/node-unpublish/mountpoint:1/code-1"),

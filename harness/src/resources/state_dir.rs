@@ -1,0 +1,262 @@
+//! The directory in which a driver keeps what it knows, where a check has left it in a state with which the driver does not start.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::resources::mounts;
+
+/// States of one check that are kept: what it leaves after that shows nothing new.
+const KEPT_OF_CHECK: usize = 3;
+/// States of a run that are kept.
+const KEPT_MAX: usize = 20;
+
+/// The states that a run has put aside and kept, with the check that left each.
+#[derive(Debug, Default)]
+pub(crate) struct Ruined(Vec<(String, PathBuf)>);
+
+/// What has become of a state with which the driver does not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Aside {
+    /// It is here.
+    Kept(PathBuf),
+    /// It is gone, since so many of the same check or run are kept.
+    Deleted(usize),
+}
+
+impl fmt::Display for Aside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Aside::Kept(path) => write!(f, "is kept in {}", path.display()),
+            Aside::Deleted(kept) => write!(f, "was deleted, since {kept} such states are kept already"),
+        }
+    }
+}
+
+impl Ruined {
+    /// Puts the directory aside, with an empty one in its place: as `STATE.ruined-1` beside it, or for good where enough are kept. The first
+    /// one is always kept, so that nothing is deleted that was there before the run.
+    ///
+    /// # Errors
+    /// It can be neither renamed nor, where something is mounted on it, copied and emptied.
+    pub(crate) fn put_aside(&mut self, dir: &Path, check: &str) -> io::Result<Aside> {
+        if let Some(kept) = self.enough(check) {
+            free(dir)?;
+            empty(dir)?;
+            return Ok(Aside::Deleted(kept));
+        }
+        let aside = keep(dir)?;
+        // As the table of loop devices has it.
+        self.0.push((check.to_owned(), fs::canonicalize(&aside)?));
+        Ok(Aside::Kept(aside))
+    }
+
+    /// How many are kept, if no more are to be of that check.
+    fn enough(&self, check: &str) -> Option<usize> {
+        let of_check = self.0.iter().filter(|(known, _)| known == check).count();
+        match of_check {
+            KEPT_OF_CHECK.. => Some(of_check),
+            _ => Some(self.0.len()).filter(|kept| *kept >= KEPT_MAX),
+        }
+    }
+
+    /// Whether a file is part of a state that is kept.
+    pub(crate) fn has(&self, file: &Path) -> bool {
+        self.0.iter().any(|(_, aside)| file.starts_with(aside))
+    }
+}
+
+/// Moves the directory aside. Returns where it is now.
+fn keep(dir: &Path) -> io::Result<PathBuf> {
+    let permissions = fs::metadata(dir)?.permissions();
+    let name = dir.file_name().ok_or_else(|| io::Error::other("it has no name"))?;
+    let place = |number: u32| dir.with_file_name(format!("{}.ruined-{number}", name.to_string_lossy()));
+    let mut places = (1..=u32::MAX).map(place);
+    let aside = places.find(|place| place.symlink_metadata().is_err());
+    let aside = aside.ok_or_else(|| io::Error::other("no name is free beside it"))?;
+    match fs::rename(dir, &aside) {
+        // Something is mounted on it.
+        Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+            copy(dir, &aside)?;
+            empty(dir)?;
+        }
+        renamed => {
+            renamed?;
+            fs::create_dir(dir)?;
+            fs::set_permissions(dir, permissions)?;
+        }
+    }
+    Ok(aside)
+}
+
+/// Takes away what a driver that is gone has mounted in its directory, and the loop devices of its files, which would keep their room.
+fn free(dir: &Path) -> io::Result<()> {
+    let dir = fs::canonicalize(dir)?;
+    for point in mounted_in(&dir) {
+        // It may have gone with one that it was in.
+        let _ = mounts::unmount_below(&point);
+    }
+    for (device, _) in mounts::loops().iter().filter(|(_, file)| Path::new(file).starts_with(&dir)) {
+        Command::new("losetup").args(["--detach", device]).stdin(Stdio::null()).output()?;
+    }
+    Ok(())
+}
+
+/// Where something is mounted in a directory of this true name.
+fn mounted_in(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    mounts::points().into_iter().filter(move |point| point != dir && point.starts_with(dir))
+}
+
+/// Copies a directory with all that is in it, to one that is not there yet; holes of files stay holes.
+fn copy(dir: &Path, to: &Path) -> io::Result<()> {
+    let copied = Command::new("cp").arg("-a").arg("--").arg(dir).arg(to).stdin(Stdio::null()).output()?;
+    match copied.status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(String::from_utf8_lossy(&copied.stderr).trim().to_owned())),
+    }
+}
+
+/// Removes what is in a directory, for good: no loss of power brings it back.
+///
+/// # Errors
+/// Something is mounted in it, of which nothing is removed.
+fn empty(dir: &Path) -> io::Result<()> {
+    if let Some(point) = mounted_in(&fs::canonicalize(dir)?).next() {
+        return Err(io::Error::other(format!("something is mounted at {}", point.display())));
+    }
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(entry.path())?,
+            false => fs::remove_file(entry.path())?,
+        }
+    }
+    File::open(dir)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A driver has written a state into the directory that is new to it.
+    fn ruin(state: &Path, contents: &str) {
+        fs::write(state.join("state.json"), contents).expect("a file");
+    }
+
+    fn kept_in(root: &Path) -> usize {
+        fs::read_dir(root).expect("a directory").count() - 1
+    }
+
+    #[test]
+    fn the_first_states_of_each_check_are_kept_and_the_others_deleted_without_end() {
+        let root = tempfile::tempdir().expect("a directory");
+        let state = root.path().join("state");
+        fs::create_dir(&state).expect("a directory");
+        let mut ruined = Ruined::default();
+        for number in 1..=KEPT_OF_CHECK {
+            ruin(&state, &number.to_string());
+            let aside = root.path().join(format!("state.ruined-{number}"));
+            assert_eq!(ruined.put_aside(&state, "power").expect("a free name"), Aside::Kept(aside.clone()));
+            assert_eq!(fs::read_to_string(aside.join("state.json")).expect("the file"), number.to_string());
+            assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
+            assert!(ruined.has(&fs::canonicalize(aside).expect("it is there").join("state.json")));
+        }
+        assert!(!ruined.has(&fs::canonicalize(&state).expect("it is there").join("state.json")));
+        for _ in 0..=KEPT_MAX {
+            ruin(&state, "one more");
+            assert_eq!(ruined.put_aside(&state, "power").expect("it goes on"), Aside::Deleted(KEPT_OF_CHECK));
+            assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
+        }
+        for check in 0..=KEPT_MAX {
+            ruin(&state, "of another check");
+            ruined.put_aside(&state, &check.to_string()).expect("it goes on");
+        }
+        assert_eq!(kept_in(root.path()), KEPT_MAX);
+    }
+
+    #[test]
+    fn what_was_there_before_the_run_is_kept_however_many_others_are() {
+        let root = tempfile::tempdir().expect("a directory");
+        let state = root.path().join("state");
+        fs::create_dir(&state).expect("a directory");
+        for number in 1..=KEPT_MAX {
+            let earlier = root.path().join(format!("state.ruined-{number}"));
+            fs::create_dir(&earlier).expect("a directory");
+            fs::write(earlier.join("state.json"), "of an earlier run").expect("a file");
+        }
+        ruin(&state, "a setting of the user's");
+        let aside = Ruined::default().put_aside(&state, "power").expect("a free name");
+        assert_eq!(aside, Aside::Kept(root.path().join(format!("state.ruined-{}", KEPT_MAX + 1))));
+        assert_eq!(kept_in(root.path()), KEPT_MAX + 1);
+    }
+
+    #[test]
+    fn nothing_is_deleted_through_a_mount() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root to mount");
+            return;
+        }
+        let root = tempfile::tempdir().expect("a directory");
+        let (state, export) = (root.path().join("state"), root.path().join("export"));
+        fs::create_dir_all(state.join("work")).expect("a directory");
+        fs::create_dir(&export).expect("a directory");
+        fs::write(export.join("one"), "data").expect("a file");
+        rustix::mount::mount_bind(&export, state.join("work")).expect("root can mount");
+        assert!(empty(&state).is_err());
+        let mut ruined = Ruined(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
+        let aside = ruined.put_aside(&state, "power");
+        // Nothing of the test may stay where it fails.
+        let _ = mounts::unmount_below(&state.join("work"));
+        assert_eq!(aside.expect("what the driver has mounted is taken away"), Aside::Deleted(KEPT_OF_CHECK));
+        assert_eq!(fs::read_to_string(export.join("one")).expect("the file"), "data");
+        assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
+    }
+
+    #[test]
+    fn the_loop_devices_of_a_deleted_state_are_freed() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root for loop devices");
+            return;
+        }
+        let root = tempfile::tempdir().expect("a directory");
+        let state = root.path().canonicalize().expect("it is there").join("state");
+        fs::create_dir(&state).expect("a directory");
+        let image = state.join("image");
+        File::create(&image).and_then(|file| file.set_len(1 << 20)).expect("a file");
+        let attached = Command::new("losetup").arg("--find").arg(&image).status();
+        assert!(attached.expect("losetup is there").success());
+        let mut ruined = Ruined(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
+        assert_eq!(ruined.put_aside(&state, "power").expect("it is deleted"), Aside::Deleted(KEPT_OF_CHECK));
+        // Whoever looks into a new device holds it for a moment.
+        let is_there = || mounts::loops().values().any(|file| Path::new(file).starts_with(&state));
+        for _ in 0..100 {
+            if !is_there() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        panic!("the device of {} is still there", image.display());
+    }
+
+    #[test]
+    fn what_is_mounted_there_is_copied_and_emptied() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root to mount");
+            return;
+        }
+        let root = tempfile::tempdir().expect("a directory");
+        let state = root.path().join("state");
+        let kept = root.path().join("state.ruined-1");
+        fs::create_dir_all(state.join("volumes")).expect("a directory");
+        fs::write(state.join("volumes/one"), "data").expect("a file");
+        rustix::mount::mount_bind(&state, &state).expect("root can mount");
+        let aside = Ruined::default().put_aside(&state, "power");
+        let left = fs::read_dir(&state).expect("a directory").count();
+        rustix::mount::unmount(&state, rustix::mount::UnmountFlags::DETACH).expect("it was mounted");
+        assert_eq!(aside.expect("a state that was put aside"), Aside::Kept(kept.clone()));
+        assert_eq!(fs::read_to_string(kept.join("volumes/one")).expect("the file"), "data");
+        assert_eq!(left, 0);
+    }
+}
