@@ -22,8 +22,14 @@ impl FaultKey {
 }
 
 /// Rules that ask for several things, of which a driver may do one and not the other.
-const OF_SEVERAL: [&Requirement; 3] =
-    [&req::CTRL_CREATEVOL_002, &req::CTRL_CREATESNAP_002, &req::GROUP_CREATE_003];
+const OF_SEVERAL: [&Requirement; 5] = [
+    &req::CTRL_CREATEVOL_002,
+    &req::CTRL_CREATESNAP_002,
+    &req::GROUP_CREATE_003,
+    // The right kind of target, and in it what was written.
+    &req::NODE_PUBLISH_026,
+    &req::NODE_PUBLISH_027,
+];
 
 /// Whether two checks that accuse a driver by this rule mean the same fault only if they use the same words.
 pub fn asks_for_several(rule: &str) -> bool {
@@ -111,12 +117,15 @@ mod tests {
     #[test]
     fn a_rule_stands_for_what_it_asks_for_unless_that_is_several_things() {
         let faults = Faults::default();
-        for rule in [&req::CTRL_EXPAND_011, &req::CTRL_CREATEVOL_002, &req::GEN_ERR_001] {
+        for rule in
+            [&req::CTRL_EXPAND_011, &req::CTRL_CREATEVOL_002, &req::NODE_PUBLISH_027, &req::GEN_ERR_001]
+        {
             faults.failed_by(rule, "one");
             faults.failed_by(rule, "two");
         }
         assert_eq!(faults.reported_by(&req::CTRL_EXPAND_011).as_deref(), Some("one"));
         assert_eq!(faults.reported_by(&req::CTRL_CREATEVOL_002), None);
+        assert_eq!(faults.reported_by(&req::NODE_PUBLISH_027), None);
         assert_eq!(faults.reported_by(&req::GEN_ERR_001), None);
     }
 }

@@ -38,6 +38,7 @@ check! {
             "hostpath/keeps-deleted-snapshots",
             "hostpath/hands-out-half-copies",
         ],
+        duplicate_of: "*",
         access: Each,
     }
     async |cx| {
@@ -59,6 +60,7 @@ check! {
             "hostpath/hands-out-deleted-data",
             "hostpath/expansion-wipes",
         ],
+        duplicate_of: "*",
         access: Each,
     }
     async |cx| {
@@ -84,6 +86,7 @@ check! {
             "hostpath/refuses-unstage-without-mount",
             "hostpath/unpublishes-all-targets",
         ],
+        duplicate_of: "*",
         access: Each,
     }
     async |cx| {
@@ -103,6 +106,7 @@ check! {
             "hostpath/exceeds-limit",
             "hostpath/loses-end",
         ],
+        duplicate_of: "*",
         access: Each,
     }
     async |cx| {
@@ -120,6 +124,7 @@ check! {
         refuted_by: [
             "hostpath/unmounts-at-start",
         ],
+        duplicate_of: "*",
         runs: EndsAtWork,
         access: Each,
     }

@@ -153,7 +153,8 @@ impl Recorder {
             answer: self.orchestrator.answer(made),
             span: made.span,
         };
-        let profile = DriverProfile { known: told.known(), ..self.profile.clone() };
+        let was_ended = !self.ends().is_empty();
+        let profile = DriverProfile { known: told.known(), was_ended, ..self.profile.clone() };
         let history = History { profile, entries: made.iter().map(entry).collect() };
         let report = check(&history);
         told.add(&report, &history.profile.known);

@@ -19,7 +19,6 @@ const OF_VOLUMES: Rules = &[
     &req::CTRL_CREATEVOL_042,
     &req::CTRL_CREATEVOL_043,
     &req::CTRL_CREATEVOL_045,
-    &req::CTRL_CREATEVOL_047,
     &req::CTRL_DELETEVOL_001,
     &req::CTRL_DELETEVOL_002,
     &req::CTRL_DELETEVOL_003,

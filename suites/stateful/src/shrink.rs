@@ -259,6 +259,7 @@ mod tests {
             capabilities: Capability::ALL.iter().copied().collect(),
             settle: Duration::ZERO,
             lists_lag: false,
+            was_ended: false,
             usages: vec![USAGE],
             size_bytes: SIZE,
             larger_bytes: 2 * SIZE,

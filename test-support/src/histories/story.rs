@@ -38,6 +38,7 @@ pub fn profile() -> DriverProfile {
         capabilities: Capability::ALL.iter().copied().collect(),
         settle: Duration::from_secs(5),
         lists_lag: false,
+        was_ended: false,
         usages: vec![WRITER, MANY],
         size_bytes: GIB,
         larger_bytes: 2 * GIB,

@@ -10,7 +10,7 @@ check! {
     WORKS {
         id: "controller/controller-list-volume-health/works",
         title: "ControllerListVolumeHealth answers, and its pages end",
-        spec: [req::CTRL_LISTHEALTH_001],
+        spec: [req::CTRL_LISTHEALTH_001, req::CTRL_LISTHEALTH_013],
         needs: [LIST_VOLUME_HEALTH],
         refuted_by: ["controller-list-volume-health-unimplemented"],
         plain: ["ControllerListVolumeHealth"],
@@ -27,7 +27,7 @@ check! {
     NEW_VOLUME {
         id: "controller/controller-list-volume-health/new-volume",
         title: "a volume that nothing is wrong with is not listed",
-        spec: [req::CTRL_LISTHEALTH_003],
+        spec: [req::CTRL_LISTHEALTH_003, req::CTRL_LISTHEALTH_013],
         needs: [LIST_VOLUME_HEALTH, GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME],
         refuted_by: [
             "controller-list-volume-health-inverted",
@@ -57,7 +57,7 @@ check! {
     DELETED_VOLUME {
         id: "controller/controller-list-volume-health/deleted-volume",
         title: "a deleted volume is not listed",
-        spec: [req::CTRL_LISTHEALTH_019],
+        spec: [req::CTRL_LISTHEALTH_019, req::CTRL_LISTHEALTH_013],
         needs: [LIST_VOLUME_HEALTH, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-list-volume-health-keeps-deleted"],
     }
@@ -81,7 +81,7 @@ check! {
     NEGATIVE_MAX {
         id: "controller/controller-list-volume-health/negative-max-entries",
         title: "ControllerListVolumeHealth with negative max_entries is rejected",
-        spec: [req::CTRL_LISTHEALTH_011],
+        spec: [req::CTRL_LISTHEALTH_011, req::GEN_ERR_005],
         needs: [LIST_VOLUME_HEALTH],
         refuted_by: ["controller-list-volume-health-accepts-negative-max"],
         runs: CrashProne,

@@ -71,7 +71,12 @@ check! {
     LISTED {
         id: "volume-health/listed",
         title: "a volume that is ill is listed once, in the words that it has when asked about alone",
-        spec: [req::CTRL_LISTHEALTH_002, req::CTRL_LISTHEALTH_018, req::CTRL_LISTHEALTH_017],
+        spec: [
+            req::CTRL_LISTHEALTH_002,
+            req::CTRL_LISTHEALTH_018,
+            req::CTRL_LISTHEALTH_017,
+            req::CTRL_LISTHEALTH_013,
+        ],
         needs: [LIST_VOLUME_HEALTH, GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME, HOOKS],
         refuted_by: [
             "controller-list-volume-health-inverted",
@@ -152,7 +157,7 @@ check! {
     TOKEN {
         id: "volume-health/made-up-token",
         title: "ControllerListVolumeHealth does not begin anew at a starting_token that it never gave",
-        spec: [req::CTRL_LISTHEALTH_014],
+        spec: [req::CTRL_LISTHEALTH_014, req::CTRL_LISTHEALTH_013],
         needs: [LIST_VOLUME_HEALTH, GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME, HOOKS],
         refuted_by: ["controller-list-volume-health-accepts-any-token"],
     }

@@ -140,9 +140,14 @@ pub(super) fn rejected_beside<O: Object>(parts: &[Part<O>], look: usize) -> Opti
     rejected(parts, look, |call| call.returned >= begin)
 }
 
-/// A call that was rejected and took effect all the same, as a caller saw who looked afterwards; and what is wrong with it.
+/// A call that was rejected and took effect all the same, as a caller saw who looked afterwards; and what is wrong with it. A driver that
+/// was ended may have forgotten what came before.
 pub(super) fn rejected_and_done<O: Object>(parts: &[Part<O>], look: usize) -> Option<(usize, Breach)> {
-    let begin = parts[look].step.around.invoked;
+    let around = &parts[look].step.around;
+    if around.profile.was_ended {
+        return None;
+    }
+    let begin = around.invoked;
     let one = rejected(parts, look, |call| call.returned < begin)?;
     let Operation { call, answer, .. } = &parts[one].step;
     let breach = Breach {

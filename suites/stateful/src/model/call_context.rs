@@ -25,6 +25,8 @@ pub struct DriverProfile {
     pub settle: Duration,
     /// Whether what is new may be missing from lists for a while.
     pub lists_lag: bool,
+    /// Whether it was ended meanwhile, and may have forgotten what it answered.
+    pub was_ended: bool,
     /// Ways to use volumes that CreateVolume is known to accept.
     pub usages: Vec<Usage>,
     /// A size that CreateVolume is known to accept, in bytes.

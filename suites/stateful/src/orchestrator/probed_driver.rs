@@ -60,6 +60,7 @@ impl ProbedDriver {
                 capabilities: Capability::ALL.iter().copied().filter(|one| capabilities.has(*one)).collect(),
                 settle: Duration::ZERO,
                 lists_lag: false,
+                was_ended: false,
                 usages: usages(cx, &request, usage).await?,
                 size_bytes: cx.volume_size_bytes(),
                 larger_bytes: cx.expand_size_bytes(),

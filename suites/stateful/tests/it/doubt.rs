@@ -28,7 +28,7 @@ fn a_volume_may_have_been_made() {
         let larger = Wanted { size: Size::at_least(2 * GIB), ..wanted() };
         story.judges(
             create(v(1), larger),
-            [(no(Code::AlreadyExists), "fits"), (no(Code::NotFound), "CTRL-CREATEVOL-047")],
+            [(no(Code::AlreadyExists), "fits"), (no(Code::NotFound), "CTRL-CREATEVOL-001")],
         );
         // Who says that it exists does not speak of a name that is free.
         story.judges(create(v(1), wanted()), [(no(Code::AlreadyExists), "CTRL-CREATEVOL-002")]);

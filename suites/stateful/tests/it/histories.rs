@@ -159,7 +159,7 @@ fn what_a_rejected_call_has_made_meanwhile_may_be_seen() {
 #[test]
 fn a_rejected_call_that_took_effect_is_told() {
     let larger = Wanted { size: Size::at_least(2 * GIB), ..wanted() };
-    let history = history(vec![
+    let mut history = history(vec![
         (1, 0, 10, create(v(1), wanted()).into(), made(facts(v(1)))),
         (1, 20, 30, delete(v(1)).into(), ok()),
         (2, 50, 60, create(v(1), larger).into(), no(Code::OutOfRange)),
@@ -170,6 +170,12 @@ fn a_rejected_call_that_took_effect_is_told() {
     assert_eq!(rules(&report), ["AFTER-ERROR-003"]);
     assert_eq!(report.unordered[0].breach.message, "CreateVolume is rejected, and takes effect all the same");
     assert_eq!(report.unordered[0].calls, [1, 2, 3]);
+    history.profile.was_ended = true;
+    assert_eq!(
+        rules(&check(&history)),
+        ["CTRL-GETVOL-015"],
+        "a driver that was ended may have forgotten the deletion"
+    );
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn a_new_volume_is_as_it_was_asked_for() {
             (with(|facts| facts.id = None), "MSG-VOLUME-003"),
             (with(|facts| facts.source = SourceTold::Stranger), "odd MSG-VOLUME-013"),
             (no(Code::OutOfRange), "fits"),
-            (no(Code::Internal), "CTRL-CREATEVOL-047"),
+            (no(Code::Internal), "CTRL-CREATEVOL-001"),
         ],
     );
 }

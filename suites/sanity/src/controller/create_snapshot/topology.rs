@@ -199,7 +199,7 @@ check! {
     EMPTY {
         id: "controller/create-snapshot/empty-topology-requirement",
         title: "CreateSnapshot with accessibility_requirements without a topology is rejected",
-        spec: [req::MSG_TOPOREQ_018],
+        spec: [req::MSG_TOPOREQ_018, req::GEN_ERR_005],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["create-snapshot-accepts-empty-topology"],
     }

@@ -159,13 +159,14 @@ fn create(volume: &Volume, wanted: &Wanted, around: &CallContext) -> Expectation
 /// Under a name that is free.
 fn create_new(wanted: &Wanted, around: &CallContext) -> Expectation {
     let profile = &around.profile;
-    let is_usual = wanted.size == Size::at_least(profile.size_bytes);
     let expectation = match wanted.source {
-        Some(source) => unusual_size(copy(source, around)),
-        None if is_usual => must(&req::CTRL_CREATEVOL_001, "make a volume under a name that is free"),
-        None => {
-            unusual_size(must(&req::CTRL_CREATEVOL_047, "make a volume of that size, or reject the size"))
-        }
+        None => must(&req::CTRL_CREATEVOL_001, "make a volume under a name that is free"),
+        Some(source) => copy(source, around),
+    };
+    let expectation = if wanted.size == Size::at_least(profile.size_bytes) && wanted.source.is_none() {
+        expectation
+    } else {
+        unusual_size(expectation)
     };
     // What other keys mean in parameters only the driver knows.
     let is_accepted = profile.usages.contains(&wanted.usage) && wanted.parameters == 0;
