@@ -17,7 +17,7 @@ use crate::protocol::version::{Version, Versions};
 use crate::text::suggest::did_you_mean;
 
 macro_rules! capabilities {
-    ($($set:ident { $($variant:ident = $name:literal from $proto:ident::$value:ident,)+ })+) => {
+    ($($set:ident { $($variant:ident $need:ident = $name:literal from $proto:ident::$value:ident,)+ })+) => {
         /// Everything a driver can advertise, over all five capability enums of the protocol.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize, JsonSchema)]
         pub enum Capability {
@@ -59,51 +59,60 @@ pub(crate) mod sets {
     pub(crate) struct Node(pub(crate) i32);
 }
 
-capabilities! {
-    Plugin {
-        ControllerService = "CONTROLLER_SERVICE" from ServiceType::ControllerService,
-        VolumeAccessibilityConstraints = "VOLUME_ACCESSIBILITY_CONSTRAINTS" from ServiceType::VolumeAccessibilityConstraints,
-        GroupControllerService = "GROUP_CONTROLLER_SERVICE" from ServiceType::GroupControllerService,
-        SnapshotMetadataService = "SNAPSHOT_METADATA_SERVICE" from ServiceType::SnapshotMetadataService,
-        SnapshotAccessibilityConstraints = "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS" from ServiceType::SnapshotAccessibilityConstraints,
-    }
-    Expansion {
-        OnlineExpansion = "ONLINE" from ExpansionType::Online,
-        OfflineExpansion = "OFFLINE" from ExpansionType::Offline,
-    }
-    Controller {
-        CreateDeleteVolume = "CREATE_DELETE_VOLUME" from ControllerType::CreateDeleteVolume,
-        PublishUnpublishVolume = "PUBLISH_UNPUBLISH_VOLUME" from ControllerType::PublishUnpublishVolume,
-        ListVolumes = "LIST_VOLUMES" from ControllerType::ListVolumes,
-        GetCapacity = "GET_CAPACITY" from ControllerType::GetCapacity,
-        CreateDeleteSnapshot = "CREATE_DELETE_SNAPSHOT" from ControllerType::CreateDeleteSnapshot,
-        ListSnapshots = "LIST_SNAPSHOTS" from ControllerType::ListSnapshots,
-        CloneVolume = "CLONE_VOLUME" from ControllerType::CloneVolume,
-        PublishReadonly = "PUBLISH_READONLY" from ControllerType::PublishReadonly,
-        ExpandVolume = "EXPAND_VOLUME" from ControllerType::ExpandVolume,
-        ListVolumesPublishedNodes = "LIST_VOLUMES_PUBLISHED_NODES" from ControllerType::ListVolumesPublishedNodes,
-        VolumeCondition = "VOLUME_CONDITION" from ControllerType::VolumeCondition,
-        GetVolume = "GET_VOLUME" from ControllerType::GetVolume,
-        SingleNodeMultiWriter = "SINGLE_NODE_MULTI_WRITER" from ControllerType::SingleNodeMultiWriter,
-        ModifyVolume = "MODIFY_VOLUME" from ControllerType::ModifyVolume,
-        GetSnapshot = "GET_SNAPSHOT" from ControllerType::GetSnapshot,
-        GetVolumeHealth = "GET_VOLUME_HEALTH" from ControllerType::GetVolumeHealth,
-        ListVolumeHealth = "LIST_VOLUME_HEALTH" from ControllerType::ListVolumeHealth,
-    }
-    Group {
-        CreateDeleteGetVolumeGroupSnapshot = "CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT" from GroupType::CreateDeleteGetVolumeGroupSnapshot,
-    }
-    Node {
-        StageUnstageVolume = "STAGE_UNSTAGE_VOLUME" from NodeType::StageUnstageVolume,
-        GetVolumeStats = "GET_VOLUME_STATS" from NodeType::GetVolumeStats,
-        NodeExpandVolume = "Node.EXPAND_VOLUME" from NodeType::ExpandVolume,
-        NodeVolumeCondition = "Node.VOLUME_CONDITION" from NodeType::VolumeCondition,
-        NodeSingleNodeMultiWriter = "Node.SINGLE_NODE_MULTI_WRITER" from NodeType::SingleNodeMultiWriter,
-        VolumeMountGroup = "VOLUME_MOUNT_GROUP" from NodeType::VolumeMountGroup,
-        NodeGetVolumeHealth = "Node.GET_VOLUME_HEALTH" from NodeType::GetVolumeHealth,
-        GetStorageHealth = "GET_STORAGE_HEALTH" from NodeType::GetStorageHealth,
-    }
+/// Calls a macro with every capability: its name here, that of the [need](crate::spec::need) for it, its name in the protocol, and its
+/// number.
+macro_rules! for_each_capability {
+    ($macro:ident) => {
+        $macro! {
+            Plugin {
+                ControllerService CONTROLLER_SERVICE = "CONTROLLER_SERVICE" from ServiceType::ControllerService,
+                VolumeAccessibilityConstraints VOLUME_ACCESSIBILITY_CONSTRAINTS = "VOLUME_ACCESSIBILITY_CONSTRAINTS" from ServiceType::VolumeAccessibilityConstraints,
+                GroupControllerService GROUP_CONTROLLER_SERVICE = "GROUP_CONTROLLER_SERVICE" from ServiceType::GroupControllerService,
+                SnapshotMetadataService SNAPSHOT_METADATA_SERVICE = "SNAPSHOT_METADATA_SERVICE" from ServiceType::SnapshotMetadataService,
+                SnapshotAccessibilityConstraints SNAPSHOT_ACCESSIBILITY_CONSTRAINTS = "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS" from ServiceType::SnapshotAccessibilityConstraints,
+            }
+            Expansion {
+                OnlineExpansion ONLINE_EXPANSION = "ONLINE" from ExpansionType::Online,
+                OfflineExpansion OFFLINE_EXPANSION = "OFFLINE" from ExpansionType::Offline,
+            }
+            Controller {
+                CreateDeleteVolume CREATE_DELETE_VOLUME = "CREATE_DELETE_VOLUME" from ControllerType::CreateDeleteVolume,
+                PublishUnpublishVolume PUBLISH_UNPUBLISH_VOLUME = "PUBLISH_UNPUBLISH_VOLUME" from ControllerType::PublishUnpublishVolume,
+                ListVolumes LIST_VOLUMES = "LIST_VOLUMES" from ControllerType::ListVolumes,
+                GetCapacity GET_CAPACITY = "GET_CAPACITY" from ControllerType::GetCapacity,
+                CreateDeleteSnapshot CREATE_DELETE_SNAPSHOT = "CREATE_DELETE_SNAPSHOT" from ControllerType::CreateDeleteSnapshot,
+                ListSnapshots LIST_SNAPSHOTS = "LIST_SNAPSHOTS" from ControllerType::ListSnapshots,
+                CloneVolume CLONE_VOLUME = "CLONE_VOLUME" from ControllerType::CloneVolume,
+                PublishReadonly PUBLISH_READONLY = "PUBLISH_READONLY" from ControllerType::PublishReadonly,
+                ExpandVolume EXPAND_VOLUME = "EXPAND_VOLUME" from ControllerType::ExpandVolume,
+                ListVolumesPublishedNodes LIST_VOLUMES_PUBLISHED_NODES = "LIST_VOLUMES_PUBLISHED_NODES" from ControllerType::ListVolumesPublishedNodes,
+                VolumeCondition VOLUME_CONDITION = "VOLUME_CONDITION" from ControllerType::VolumeCondition,
+                GetVolume GET_VOLUME = "GET_VOLUME" from ControllerType::GetVolume,
+                SingleNodeMultiWriter SINGLE_NODE_MULTI_WRITER = "SINGLE_NODE_MULTI_WRITER" from ControllerType::SingleNodeMultiWriter,
+                ModifyVolume MODIFY_VOLUME = "MODIFY_VOLUME" from ControllerType::ModifyVolume,
+                GetSnapshot GET_SNAPSHOT = "GET_SNAPSHOT" from ControllerType::GetSnapshot,
+                GetVolumeHealth GET_VOLUME_HEALTH = "GET_VOLUME_HEALTH" from ControllerType::GetVolumeHealth,
+                ListVolumeHealth LIST_VOLUME_HEALTH = "LIST_VOLUME_HEALTH" from ControllerType::ListVolumeHealth,
+            }
+            Group {
+                CreateDeleteGetVolumeGroupSnapshot CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT = "CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT" from GroupType::CreateDeleteGetVolumeGroupSnapshot,
+            }
+            Node {
+                StageUnstageVolume STAGE_UNSTAGE_VOLUME = "STAGE_UNSTAGE_VOLUME" from NodeType::StageUnstageVolume,
+                GetVolumeStats GET_VOLUME_STATS = "GET_VOLUME_STATS" from NodeType::GetVolumeStats,
+                NodeExpandVolume NODE_EXPAND_VOLUME = "Node.EXPAND_VOLUME" from NodeType::ExpandVolume,
+                NodeVolumeCondition NODE_VOLUME_CONDITION = "Node.VOLUME_CONDITION" from NodeType::VolumeCondition,
+                NodeSingleNodeMultiWriter NODE_SINGLE_NODE_MULTI_WRITER = "Node.SINGLE_NODE_MULTI_WRITER" from NodeType::SingleNodeMultiWriter,
+                VolumeMountGroup VOLUME_MOUNT_GROUP = "VOLUME_MOUNT_GROUP" from NodeType::VolumeMountGroup,
+                NodeGetVolumeHealth NODE_GET_VOLUME_HEALTH = "Node.GET_VOLUME_HEALTH" from NodeType::GetVolumeHealth,
+                GetStorageHealth GET_STORAGE_HEALTH = "GET_STORAGE_HEALTH" from NodeType::GetStorageHealth,
+            }
+        }
+    };
 }
+pub(crate) use for_each_capability;
+
+for_each_capability!(capabilities);
 
 impl Capability {
     /// The versions of the protocol that define it.

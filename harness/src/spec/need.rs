@@ -3,7 +3,7 @@
 use csi_proto::Service;
 
 use crate::config::{AccessType, Setting};
-use crate::protocol::capability::Capability;
+use crate::protocol::capability::{Capability, for_each_capability};
 
 /// A condition on driver and configuration.
 #[derive(Clone, Copy, Debug)]
@@ -79,45 +79,13 @@ macro_rules! names {
 }
 
 macro_rules! has {
-    ($($name:ident = $variant:ident;)+) => {
-        $(#[doc = concat!("The driver advertises it: [`Capability::", stringify!($variant), "`].")]
-        pub const $name: Need = Need::Has(Capability::$variant);)+
+    ($($set:ident { $($variant:ident $name:ident = $in_protocol:literal from $proto:ident::$value:ident,)+ })+) => {
+        $($(#[doc = concat!("The driver advertises it: [`Capability::", stringify!($variant), "`].")]
+        pub const $name: Need = Need::Has(Capability::$variant);)+)+
     };
 }
 
-has! {
-    CONTROLLER_SERVICE = ControllerService;
-    VOLUME_ACCESSIBILITY_CONSTRAINTS = VolumeAccessibilityConstraints;
-    GROUP_CONTROLLER_SERVICE = GroupControllerService;
-    SNAPSHOT_METADATA_SERVICE = SnapshotMetadataService;
-    SNAPSHOT_ACCESSIBILITY_CONSTRAINTS = SnapshotAccessibilityConstraints;
-    CREATE_DELETE_VOLUME = CreateDeleteVolume;
-    PUBLISH_UNPUBLISH_VOLUME = PublishUnpublishVolume;
-    LIST_VOLUMES = ListVolumes;
-    GET_CAPACITY = GetCapacity;
-    CREATE_DELETE_SNAPSHOT = CreateDeleteSnapshot;
-    LIST_SNAPSHOTS = ListSnapshots;
-    CLONE_VOLUME = CloneVolume;
-    PUBLISH_READONLY = PublishReadonly;
-    EXPAND_VOLUME = ExpandVolume;
-    LIST_VOLUMES_PUBLISHED_NODES = ListVolumesPublishedNodes;
-    VOLUME_CONDITION = VolumeCondition;
-    GET_VOLUME = GetVolume;
-    SINGLE_NODE_MULTI_WRITER = SingleNodeMultiWriter;
-    MODIFY_VOLUME = ModifyVolume;
-    GET_SNAPSHOT = GetSnapshot;
-    GET_VOLUME_HEALTH = GetVolumeHealth;
-    LIST_VOLUME_HEALTH = ListVolumeHealth;
-    CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT = CreateDeleteGetVolumeGroupSnapshot;
-    STAGE_UNSTAGE_VOLUME = StageUnstageVolume;
-    GET_VOLUME_STATS = GetVolumeStats;
-    NODE_EXPAND_VOLUME = NodeExpandVolume;
-    NODE_VOLUME_CONDITION = NodeVolumeCondition;
-    NODE_SINGLE_NODE_MULTI_WRITER = NodeSingleNodeMultiWriter;
-    VOLUME_MOUNT_GROUP = VolumeMountGroup;
-    NODE_GET_VOLUME_HEALTH = NodeGetVolumeHealth;
-    GET_STORAGE_HEALTH = GetStorageHealth;
-}
+for_each_capability!(has);
 
 names! {
     /// The endpoint serves the Controller service.

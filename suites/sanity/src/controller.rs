@@ -19,3 +19,39 @@ pub(crate) mod list_snapshots;
 pub(crate) mod list_volumes;
 pub(crate) mod second_node;
 pub(crate) mod validate_volume_capabilities;
+
+use csi_harness::checks::check::Check;
+
+/// A list for each file of checks.
+pub(crate) const CHECKS: &[&[&Check]] = &[
+    create_volume::malformed::CHECKS,
+    create_volume::reply::CHECKS,
+    create_volume::names::CHECKS,
+    create_volume::capacity::CHECKS,
+    create_volume::parameters::CHECKS,
+    create_volume::secrets::CHECKS,
+    create_volume::modes::CHECKS,
+    create_volume::source::CHECKS,
+    create_volume::topology::CHECKS,
+    create_volume::topology_names::CHECKS,
+    create_volume::conflicts::CHECKS,
+    delete_volume::CHECKS,
+    list_volumes::CHECKS,
+    controller_get_capabilities::CHECKS,
+    validate_volume_capabilities::CHECKS,
+    get_capacity::CHECKS,
+    controller_publish_volume::CHECKS,
+    controller_unpublish_volume::CHECKS,
+    second_node::CHECKS,
+    controller_expand_volume::CHECKS,
+    controller_modify_volume::CHECKS,
+    controller_get_volume::CHECKS,
+    controller_get_volume_health::CHECKS,
+    controller_list_volume_health::CHECKS,
+    create_snapshot::CHECKS,
+    create_snapshot::topology::CHECKS,
+    delete_snapshot::CHECKS,
+    list_snapshots::CHECKS,
+    list_snapshots::pages::CHECKS,
+    get_snapshot::CHECKS,
+];

@@ -110,3 +110,7 @@ fn of_a_long_name(breach: &ResponseBreach) -> String {
     let name_bytes = breach.request["name"].as_str().map_or(0, str::len);
     if name_bytes > 64 { format!(" for a name of {name_bytes} bytes") } else { String::new() }
 }
+
+/// A list for each file of checks.
+pub(crate) const CHECKS: &[&[&Check]] =
+    &[sizes::CHECKS, fields::CHECKS, status::CHECKS, secrets::CHECKS, health::CHECKS, not_advertised::CHECKS];

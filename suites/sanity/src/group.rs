@@ -64,3 +64,13 @@ pub(crate) fn get_request(group: &v1::VolumeGroupSnapshot) -> v1::GetVolumeGroup
         ..Default::default()
     }
 }
+
+/// A list for each file of checks.
+pub(crate) const CHECKS: &[&[&Check]] = &[
+    group_controller_get_capabilities::CHECKS,
+    create_volume_group_snapshot::CHECKS,
+    create_volume_group_snapshot::repeats::CHECKS,
+    create_volume_group_snapshot::refusals::CHECKS,
+    get_volume_group_snapshot::CHECKS,
+    delete_volume_group_snapshot::CHECKS,
+];

@@ -1,7 +1,7 @@
 //! The specification, checked: a folder for each service, a file for each RPC.
 //!
-//! A check is a private static in the file of its RPC and stands in the `CHECKS` of that file; the compiler warns of
-//! one that does not.
+//! A check is a private static in the file of its RPC and stands in the `CHECKS` of that file, which stands in that of its service; the
+//! compiler warns of one that does not.
 
 mod controller;
 mod every_reply;
@@ -19,86 +19,27 @@ mod topology;
 pub mod untested;
 mod volume_health;
 
+use csi_harness::checks::check::Check;
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::checks::retired::{Fate, Retired};
+use csi_harness::spec::list::{joined, length};
+
+const FILES: &[&[&[&Check]]] = &[
+    identity::CHECKS,
+    controller::CHECKS,
+    every_reply::CHECKS,
+    group::CHECKS,
+    metadata::CHECKS,
+    node::CHECKS,
+    volume_health::CHECKS,
+    &[inspect::CHECKS],
+    lifecycle::CHECKS,
+];
 
 /// Every check of the specification.
 pub const SUITE: Suite = Suite {
     name: "sanity",
-    checks: Checks::Declared(&[
-        identity::get_plugin_info::CHECKS,
-        identity::get_plugin_capabilities::CHECKS,
-        identity::probe::CHECKS,
-        identity::every_endpoint::CHECKS,
-        controller::create_volume::malformed::CHECKS,
-        controller::create_volume::reply::CHECKS,
-        controller::create_volume::names::CHECKS,
-        controller::create_volume::capacity::CHECKS,
-        controller::create_volume::parameters::CHECKS,
-        controller::create_volume::secrets::CHECKS,
-        controller::create_volume::modes::CHECKS,
-        controller::create_volume::source::CHECKS,
-        controller::create_volume::topology::CHECKS,
-        controller::create_volume::topology_names::CHECKS,
-        controller::create_volume::conflicts::CHECKS,
-        controller::delete_volume::CHECKS,
-        controller::list_volumes::CHECKS,
-        every_reply::sizes::CHECKS,
-        every_reply::fields::CHECKS,
-        every_reply::status::CHECKS,
-        every_reply::secrets::CHECKS,
-        every_reply::health::CHECKS,
-        every_reply::not_advertised::CHECKS,
-        controller::controller_get_capabilities::CHECKS,
-        controller::validate_volume_capabilities::CHECKS,
-        controller::get_capacity::CHECKS,
-        controller::controller_publish_volume::CHECKS,
-        controller::controller_unpublish_volume::CHECKS,
-        controller::second_node::CHECKS,
-        controller::controller_expand_volume::CHECKS,
-        controller::controller_modify_volume::CHECKS,
-        controller::controller_get_volume::CHECKS,
-        controller::controller_get_volume_health::CHECKS,
-        controller::controller_list_volume_health::CHECKS,
-        controller::create_snapshot::CHECKS,
-        controller::create_snapshot::topology::CHECKS,
-        controller::delete_snapshot::CHECKS,
-        controller::list_snapshots::CHECKS,
-        controller::list_snapshots::pages::CHECKS,
-        controller::get_snapshot::CHECKS,
-        group::group_controller_get_capabilities::CHECKS,
-        group::create_volume_group_snapshot::CHECKS,
-        group::create_volume_group_snapshot::repeats::CHECKS,
-        group::create_volume_group_snapshot::refusals::CHECKS,
-        group::get_volume_group_snapshot::CHECKS,
-        group::delete_volume_group_snapshot::CHECKS,
-        metadata::get_metadata_allocated::CHECKS,
-        metadata::get_metadata_delta::CHECKS,
-        node::node_get_capabilities::CHECKS,
-        node::node_get_info::CHECKS,
-        node::node_stage_volume::CHECKS,
-        node::node_unstage_volume::CHECKS,
-        node::node_publish_volume::CHECKS,
-        node::node_publish_volume::fields::CHECKS,
-        node::node_publish_volume::repeats::CHECKS,
-        node::node_publish_volume::target::CHECKS,
-        node::node_publish_volume::modes::CHECKS,
-        node::node_publish_volume::paths::CHECKS,
-        node::node_unpublish_volume::CHECKS,
-        node::node_get_volume_stats::CHECKS,
-        node::node_get_volume_stats::fields::CHECKS,
-        node::node_get_volume_stats::paths::CHECKS,
-        node::node_get_volume_health::CHECKS,
-        node::node_get_storage_health::CHECKS,
-        volume_health::told::CHECKS,
-        node::node_expand_volume::CHECKS,
-        node::node_expand_volume::fields::CHECKS,
-        node::node_expand_volume::refusals::CHECKS,
-        node::node_expand_volume::paths::CHECKS,
-        inspect::CHECKS,
-        lifecycle::created::CHECKS,
-        lifecycle::provisioned::CHECKS,
-    ]),
+    checks: Checks::Declared(&joined::<_, { length(FILES) }>(FILES)),
     retired: &[
         Retired {
             id: "controller/create-volume/mutable-parameters-win",

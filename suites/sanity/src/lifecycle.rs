@@ -121,3 +121,6 @@ impl Walk<'_> {
         self.detach(self.unstage(self.unpublish(published).await?).await?).await
     }
 }
+
+/// A list for each file of checks.
+pub(crate) const CHECKS: &[&[&Check]] = &[created::CHECKS, provisioned::CHECKS];

@@ -35,3 +35,6 @@ fn missing_id<Q: told::Question>() -> Refusal {
 fn or_untracked(refusal: Refusal) -> Refusal {
     refusal.or(Code::FailedPrecondition, UNTRACKED)
 }
+
+/// A list for each file of checks.
+pub(crate) const CHECKS: &[&[&Check]] = &[get_metadata_allocated::CHECKS, get_metadata_delta::CHECKS];

@@ -172,3 +172,27 @@ pub(crate) fn refused_or_stateless<T>(cx: &Cx, reply: Reply<T>, what: &str) -> C
     }
     Ok(())
 }
+
+/// A list for each file of checks.
+pub(crate) const CHECKS: &[&[&Check]] = &[
+    node_get_capabilities::CHECKS,
+    node_get_info::CHECKS,
+    node_stage_volume::CHECKS,
+    node_unstage_volume::CHECKS,
+    node_publish_volume::CHECKS,
+    node_publish_volume::fields::CHECKS,
+    node_publish_volume::repeats::CHECKS,
+    node_publish_volume::target::CHECKS,
+    node_publish_volume::modes::CHECKS,
+    node_publish_volume::paths::CHECKS,
+    node_unpublish_volume::CHECKS,
+    node_get_volume_stats::CHECKS,
+    node_get_volume_stats::fields::CHECKS,
+    node_get_volume_stats::paths::CHECKS,
+    node_get_volume_health::CHECKS,
+    node_get_storage_health::CHECKS,
+    node_expand_volume::CHECKS,
+    node_expand_volume::fields::CHECKS,
+    node_expand_volume::refusals::CHECKS,
+    node_expand_volume::paths::CHECKS,
+];

@@ -123,3 +123,6 @@ pub(crate) fn is_well(cx: &Cx, told: &Told, rule: &'static Requirement, what: &s
     cx.warn(violation);
     Ok(())
 }
+
+/// A list for each file of checks.
+pub(crate) const CHECKS: &[&[&Check]] = &[told::CHECKS];

@@ -1,5 +1,6 @@
 //! The rules that the model judges by: those that its suites can blame a driver for.
 
+use csi_harness::spec::list::{joined, length};
 use csi_harness::spec::requirements::{Requirement, req};
 
 use crate::after_error::rules::AFTER_ERROR_003;
@@ -149,58 +150,35 @@ const OF_NODES: Rules = &[
 /// Calls about volumes to the Controller service.
 pub static VOLUMES: Rules = OF_VOLUMES;
 /// The same with snapshots and what is copied from them.
-pub static SNAPSHOTS: Rules = &joined::<{ length(&[OF_VOLUMES, OF_SNAPSHOTS]) }>(&[OF_VOLUMES, OF_SNAPSHOTS]);
+pub static SNAPSHOTS: Rules =
+    &joined::<_, { length(&[OF_VOLUMES, OF_SNAPSHOTS]) }>(&[OF_VOLUMES, OF_SNAPSHOTS]);
 /// The same with group snapshots.
 pub static GROUPS: Rules = {
     const LISTS: &[Rules] = &[OF_GROUPS, OF_VOLUMES, OF_SNAPSHOTS];
-    &joined::<{ length(LISTS) }>(LISTS)
+    &joined::<_, { length(LISTS) }>(LISTS)
 };
 /// Everything, and what is said of calls that are given up.
 pub static GIVEN_UP: Rules = {
     const LISTS: &[Rules] = &[&[&req::GEN_TIMEOUT_002], OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
-    &joined::<{ length(LISTS) }>(LISTS)
+    &joined::<_, { length(LISTS) }>(LISTS)
 };
 /// Everything, and what is said of drivers that end.
 pub static RESTARTED: Rules = {
     const OF_ENDS: Rules = &[&req::GEN_TIMEOUT_002, &req::GEN_ERR_001];
     const LISTS: &[Rules] = &[OF_ENDS, OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
-    &joined::<{ length(LISTS) }>(LISTS)
+    &joined::<_, { length(LISTS) }>(LISTS)
 };
 /// Everything, and what is said of a driver that calls at the same time end.
 pub(crate) static AT_ONCE: Rules = {
     const LISTS: &[Rules] =
         &[&[&req::GEN_ERR_001, &AFTER_ERROR_003], OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
-    &joined::<{ length(LISTS) }>(LISTS)
+    &joined::<_, { length(LISTS) }>(LISTS)
 };
 /// Everything.
 pub static ALL: Rules = {
     const LISTS: &[Rules] = &[OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
-    &joined::<{ length(LISTS) }>(LISTS)
+    &joined::<_, { length(LISTS) }>(LISTS)
 };
-
-const fn length(lists: &[Rules]) -> usize {
-    let (mut length, mut list) = (0, 0);
-    while list < lists.len() {
-        length += lists[list].len();
-        list += 1;
-    }
-    length
-}
-
-const fn joined<const LENGTH: usize>(lists: &[Rules]) -> [&'static Requirement; LENGTH] {
-    let mut joined = [lists[0][0]; LENGTH];
-    let (mut at, mut list) = (0, 0);
-    while list < lists.len() {
-        let mut rule = 0;
-        while rule < lists[list].len() {
-            joined[at] = lists[list][rule];
-            rule += 1;
-            at += 1;
-        }
-        list += 1;
-    }
-    joined
-}
 
 #[cfg(test)]
 mod tests {
