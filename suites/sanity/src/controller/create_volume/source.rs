@@ -46,7 +46,7 @@ async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, w
         expected: format!("content_source {}, or none", wire(&source)),
         actual: wires(&copy.content_source)
     );
-    let again = cx.create_volume(request).await.must("answer with the copy made before");
+    let again = cx.create_volume(request).await.must("answer with the volume made before");
     let again = again.map_err(|stop| stop.of(&req::CTRL_CREATEVOL_002))?;
     if again.volume_id == copy.volume_id && again.content_source != copy.content_source {
         cx.warn(
