@@ -392,6 +392,21 @@ mod tests {
         assert_eq!(found(&derived, Answer::Refused(Code::InvalidArgument)), "odd");
     }
 
+    /// FAILED_PRECONDITION would be taken for an answer of the driver's.
+    #[test]
+    fn what_a_workload_meets_is_not_told_as_a_code() {
+        let actual = |method, code| {
+            let expectation = must(&req::NODE_PUBLISH_027, "take what a workload writes");
+            match expectation.of(method, &Answer::<()>::Refused(code)) {
+                Finding::Wrong(breaches) => breaches[0].actual.clone(),
+                other => format!("{other:?}"),
+            }
+        };
+        assert_eq!(actual("write", Code::FailedPrecondition), "an I/O error");
+        assert_eq!(actual("write", Code::PermissionDenied), "no permission");
+        assert_eq!(actual("NodePublishVolume", Code::FailedPrecondition), "FAILED_PRECONDITION");
+    }
+
     #[test]
     fn a_driver_may_ask_for_patience_but_not_for_ever() {
         let expectation = must(&req::CTRL_DELETEVOL_003, "succeed");
