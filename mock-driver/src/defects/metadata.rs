@@ -156,11 +156,20 @@ macro_rules! messages {
 
 messages!(GetMetadataAllocatedResponse, GetMetadataDeltaResponse);
 
+/// Turns the tuples around; each message keeps its number of them.
+fn fall<M: Message>(messages: &mut [M]) {
+    let all: Vec<_> = messages.iter_mut().flat_map(|message| message.tuples().clone()).collect();
+    let mut falling = all.into_iter().rev();
+    for message in messages {
+        let count = message.tuples().len();
+        *message.tuples() = falling.by_ref().take(count).collect();
+    }
+}
+
 fn spoil<M: Message>(driver: &MockDriver, starting_offset: i64, messages: &mut Vec<M>) {
     let has = |defect| driver.has(defect);
     if has(Defect::GetMetadataUnordered) {
-        messages.reverse();
-        messages.iter_mut().for_each(|message| message.tuples().reverse());
+        fall(messages);
     }
     messages.iter_mut().for_each(|message| spoil_tuples(driver, starting_offset, message.tuples()));
     if has(Defect::GetMetadataMessagesOverlap) {
