@@ -122,6 +122,8 @@ impl Dedup {
 
     fn deduplicated(&mut self, mut report: CheckReport) -> CheckReport {
         let accused = match report.planned.check.duplicate_of {
+            // Where each check is to tell what it finds, nobody follows.
+            Some(SAME_RULE) if !self.leaders.contains_key(SAME_RULE) => None,
             Some(SAME_RULE) => return self.without_reported(report),
             Some(leader) => self.leaders.get(leader).and_then(|leader| leader.accuses.clone()),
             None => None,
