@@ -111,20 +111,23 @@ impl HealthFiles {
     }
 }
 
-/// The text of a file, or nothing if there is none.
+/// The text of a file, or nothing if there is none, or none any more.
 fn contents(path: &Path) -> io::Result<Option<String>> {
-    match std::fs::metadata(path) {
-        Ok(found) if found.is_file() => {}
-        Ok(_) => return Err(io::Error::other("it is no file")),
+    match text_of(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => {
-            return Ok(None);
+            Ok(None)
         }
-        Err(error) => return Err(error),
+        text => text.map(Some),
     }
-    let file = File::open(path)?;
+}
+
+fn text_of(path: &Path) -> io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
     let mut text = String::new();
-    file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-    Ok(Some(text))
+    File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// The status is the name of csi.proto, or the word that Kubernetes has for it, in whatever case.

@@ -79,6 +79,11 @@ impl LoopDevice {
         &self.path
     }
 
+    /// Whether the file is behind it, which stays so while this is open.
+    pub(crate) fn has_behind_it(&self, image: &Path) -> bool {
+        matches!(Identity::of_file(image), Ok(Some(wanted)) if Identity::of_backing(&self.device) == Some(wanted))
+    }
+
     /// Whether writes are refused.
     pub(crate) fn is_readonly(&self) -> Result<bool> {
         Ok(kernel::loop_backing(self.device.as_fd()).on("look at", &self.path)?.readonly)
@@ -143,9 +148,7 @@ impl Identity {
 
 /// Whether a device node is a loop device with the file behind it.
 pub(crate) fn is_backed_by(node: &Path, image: &Path) -> bool {
-    let backing = || File::open(node).ok().as_ref().and_then(Identity::of_backing);
-    has_name_of(node, image)
-        && matches!(Identity::of_file(image), Ok(Some(wanted)) if backing() == Some(wanted))
+    has_name_of(node, image) && LoopDevice::open(node).is_ok_and(|device| device.has_behind_it(image))
 }
 
 /// Whether a device node is a loop device with the file behind it, or had it until the file was lost. Then there is only

@@ -109,27 +109,29 @@ fn forget_unused_inline(driver: &Driver) -> Result<()> {
 /// others take over the size of their images, which they may have missed.
 fn tend_devices(driver: &Driver) -> Result<()> {
     let view = driver.store.view()?;
-    for (device, backing) in loopdev::attached()? {
+    for (path, backing) in loopdev::attached()? {
         let Some(key) = key_of(&backing) else { continue };
+        // It is looked at while it is open: otherwise it could go, and its node be another's device by the time it is detached.
+        let Ok(device) = LoopDevice::open(&path) else { continue };
         let image = driver.layout.volume(&key);
         // A file without a name any more can only be told by where it was.
-        if !loopdev::is_backed_by(&device, &image) && backing != image {
+        if !device.has_behind_it(&image) && loopdev::backing_path(&path).as_ref() != Some(&image) {
             continue;
         }
         let needed = match view.volume_by_key(&key)? {
             None => false,
             Some(volume) => {
-                volume.backend().needs_device(driver, &view, &volume, &device).unwrap_or_else(|error| {
+                volume.backend().needs_device(driver, &view, &volume, &path).unwrap_or_else(|error| {
                     log("a loop device", Err(error));
                     true
                 })
             }
         };
         if needed {
-            log("a loop device", LoopDevice::open(&device).and_then(|device| device.refresh_size()));
+            log("a loop device", device.refresh_size());
         } else {
-            tracing::info!(device = %device.display(), "detached a loop device that nothing needs");
-            log("a loop device", LoopDevice::open(&device).and_then(LoopDevice::detach));
+            tracing::info!(device = %path.display(), "detached a loop device that nothing needs");
+            log("a loop device", device.detach());
         }
     }
     Ok(())

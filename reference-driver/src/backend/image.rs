@@ -2,6 +2,8 @@
 
 use std::fs::OpenOptions;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use csi_proto::v1::VolumeUsage;
 use rustix::fs::StatVfsMountFlags;
@@ -20,6 +22,10 @@ use crate::mount::{self, MountOptions};
 use crate::paths::{Occupant, PathEntry};
 use crate::storage::NewData;
 use crate::store::{Change, FsState, Published, Volume};
+
+/// How long a device that nothing has mounted may last, and how often it is looked for.
+const LAST_USER_LIMIT: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// The device goes with its last mount, so that there is one exactly while the volume is mounted somewhere.
 #[derive(Debug)]
@@ -213,13 +219,13 @@ fn mount_image(
 ) -> Result<()> {
     driver.require_privileges("mounting an image")?;
     let image = driver.layout.volume(&volume.key);
-    let (device, fs_type) = match LoopDevice::of_image(&image)?.into_iter().next() {
+    let (device, fs_type) = match mounted_device(driver, volume, &image)? {
         None => {
             let device = LoopDevice::attach(&image, false, true)?;
             let fs_type = prepare(driver, volume, capability, &image, device.path())?;
             (device, fs_type)
         }
-        Some(device) => (device, mounted_type(driver, volume)?),
+        Some(found) => found,
     };
     mount_checked(fs_type, &device, options, at)?;
     let grown = if options.flags.contains(MountFlags::RDONLY) { Ok(()) } else { grow(volume, &device, at) };
@@ -247,12 +253,25 @@ fn mount_checked(fs_type: FsType, device: &LoopDevice, options: &MountOptions, a
     }
 }
 
-/// The file system of a volume that has a device already because it is mounted elsewhere. A device without a mount is
-/// held by a helper program that a killed driver has left running; until it ends, the volume is busy.
-fn mounted_type(driver: &Driver, volume: &Volume) -> Result<FsType> {
-    match volume.fs {
-        FsState::Formatted { fs_type, .. } if mounted_place(driver, volume)?.is_some() => Ok(fs_type),
-        _ => Err(DriverError::Busy { what: format!("the device of volume {}", Shown(volume.id())) }),
+/// The device and the file system of a volume that is mounted elsewhere. A device without a mount goes with its last
+/// user: a command that was about to start when it was unmounted, or one that a killed driver has left running.
+fn mounted_device(driver: &Driver, volume: &Volume, image: &Path) -> Result<Option<(LoopDevice, FsType)>> {
+    let deadline = Instant::now() + LAST_USER_LIMIT;
+    loop {
+        let Some(device) = LoopDevice::of_image(image)?.into_iter().next() else { return Ok(None) };
+        match volume.fs {
+            FsState::Formatted { fs_type, .. } if mounted_place(driver, volume)?.is_some() => {
+                return Ok(Some((device, fs_type)));
+            }
+            _ if Instant::now() < deadline => {}
+            _ => {
+                return Err(DriverError::Busy {
+                    what: format!("the device of volume {}", Shown(volume.id())),
+                });
+            }
+        }
+        drop(device);
+        thread::sleep(PAUSE);
     }
 }
 

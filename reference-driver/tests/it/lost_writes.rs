@@ -49,13 +49,11 @@ impl ThinDisk {
     }
 
     fn fill(&self) {
-        let mut filler = File::create(self.lower.join("filler")).unwrap();
-        let full = std::io::copy(&mut std::io::repeat(1), &mut filler).unwrap_err();
-        assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+        fill(&self.lower.join("filler"));
     }
 
     fn make_room(&self) {
-        fs::remove_file(self.lower.join("filler")).unwrap();
+        make_room(&self.lower.join("filler"));
     }
 
     /// Makes each write to a file go to a new block.

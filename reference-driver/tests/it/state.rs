@@ -134,9 +134,7 @@ async fn a_full_disk_is_survived() {
     let rig = Rig::on(ground, &[]).await;
     let first = rig.create("first", MIB, mount("")).await;
     let filler = state.join("filler");
-    let mut file = fs::File::create(&filler).unwrap();
-    let full = std::io::copy(&mut std::io::repeat(1), &mut file).unwrap_err();
-    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    fill(&filler);
     for number in 0..200 {
         match rig.try_create(create_request(&format!("v{number}"), 1, mount(""))).await {
             Ok(_) => {}
@@ -149,8 +147,7 @@ async fn a_full_disk_is_survived() {
     if let Some(spare) = spare {
         rig.delete(&spare).await; // It is what makes room.
     }
-    drop(file);
-    fs::remove_file(&filler).unwrap();
+    make_room(&filler);
     let second = rig.create("second", MIB, mount("")).await;
     assert_eq!(rig.create("first", MIB, mount("")).await, first);
     let rig = rig.restart(&[]).await;
@@ -279,7 +276,7 @@ async fn a_commit_that_fails_does_not_close_the_state() {
         rig.stage(id, mount("")).await;
     }
     let filler = state.join("filler");
-    std::io::copy(&mut std::io::repeat(1), &mut fs::File::create(&filler).unwrap()).unwrap_err();
+    fill(&filler);
     let mut full = 0;
     for (number, id) in ids.iter().enumerate() {
         let request = ControllerModifyVolumeRequest {
@@ -299,7 +296,7 @@ async fn a_commit_that_fails_does_not_close_the_state() {
         }
     }
     assert!(full > 0, "the state found room");
-    fs::remove_file(&filler).unwrap();
+    make_room(&filler);
     for id in &ids {
         rig.try_unstage(id).await.unwrap();
         rig.delete(id).await;

@@ -115,6 +115,19 @@ pub(crate) fn unmount(path: impl AsRef<Path>) {
     unless_held(tried).unwrap_or_else(|| panic!("{} is in use", path.display())).unwrap();
 }
 
+/// Fills a file system through a new file on it.
+pub(crate) fn fill(filler: &Path) {
+    let mut file = fs::File::create(filler).unwrap();
+    let full = std::io::copy(&mut std::io::repeat(1), &mut file).unwrap_err();
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+}
+
+/// Takes the filling away. It is emptied first: while a forked child holds it, its removal frees nothing.
+pub(crate) fn make_room(filler: &Path) {
+    fs::File::options().write(true).truncate(true).open(filler).unwrap();
+    fs::remove_file(filler).unwrap();
+}
+
 impl Drop for Ground {
     fn drop(&mut self) {
         let mounts = self.mount_points();
