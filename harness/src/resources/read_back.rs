@@ -2,6 +2,7 @@
 //! checks to report.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
@@ -40,8 +41,33 @@ pub struct Mismatch {
 
 /// A volume on a node.
 type Place = (usize, String);
-/// What is at a target: a device, or a file system with its type.
-type Device = (u64, String);
+/// What is at a target.
+#[derive(Clone, Debug)]
+struct Shown {
+    /// The number of the device, or of the file system.
+    number: u64,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    /// A device, perhaps asked for for reading only.
+    Device {
+        readonly: bool,
+    },
+    FileSystem(String),
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.kind {
+            Kind::Device { .. } => "a device",
+            Kind::FileSystem(fs_type) => fs_type,
+        };
+        write!(f, "{kind} {}:{}", rustix::fs::major(self.number), rustix::fs::minor(self.number))
+    }
+}
+
 /// How a volume was asked for at a target.
 type Asked = (Option<v1::VolumeCapability>, bool);
 
@@ -57,7 +83,7 @@ struct Inner {
     /// Calls about a volume that are under way, or have had no answer, and how many there ever were.
     calls: BTreeMap<Place, (u64, u64)>,
     /// Where volumes are published, and what was there.
-    targets: BTreeMap<Place, BTreeMap<String, Device>>,
+    targets: BTreeMap<Place, BTreeMap<String, Shown>>,
     /// How it was asked for where it is published, by the first call since it was not.
     asked: BTreeMap<(usize, String), Asked>,
     /// Volumes that were attached for reading only.
@@ -107,7 +133,7 @@ impl ReadBack {
             return;
         }
         let mount = mounts::at(path).pop();
-        let device = device(path, mount.as_ref());
+        let shown = shown(path, mount.as_ref(), request.readonly);
         let mut inner = self.inner.lock();
         if inner.calls.get(&call.place) != Some(&(1, call.number)) {
             return;
@@ -123,10 +149,10 @@ impl ReadBack {
         let targets = inner.targets.entry(call.place.clone()).or_default();
         targets.retain(|other, _| *other != request.target_path && is_published(Path::new(other)));
         let mut found: Vec<Found> = other_kind.into_iter().collect();
-        if let Some(device) = device {
-            let other = targets.iter().find(|(_, other)| is_another(other, &device));
-            found.extend(other.map(|(path, other)| elsewhere(request, &device, path, other)));
-            targets.insert(request.target_path.clone(), device);
+        if let Some(shown) = shown {
+            let other = targets.iter().find(|(_, other)| is_another(other, &shown));
+            found.extend(other.map(|(path, other)| elsewhere(request, &shown, path, other)));
+            targets.insert(request.target_path.clone(), shown);
         }
         if let Some(mount) = &mount {
             found.extend(unlike(request, mount, attached_readonly));
@@ -151,18 +177,23 @@ impl ReadBack {
 type Found = (&'static Requirement, &'static str, String, String);
 
 /// What is at a target; of a device the number that it has.
-fn device(path: &Path, mount: Option<&Mount>) -> Option<Device> {
+fn shown(path: &Path, mount: Option<&Mount>, readonly: bool) -> Option<Shown> {
     let there = path.metadata().ok()?;
     match there.file_type().is_block_device() {
-        true => Some((there.rdev(), "a device".to_owned())),
-        false => Some((there.dev(), mount?.fs_type.clone())),
+        true => Some(Shown { number: there.rdev(), kind: Kind::Device { readonly } }),
+        false => Some(Shown { number: there.dev(), kind: Kind::FileSystem(mount?.fs_type.clone()) }),
     }
 }
 
-/// Whether two targets cannot show the same volume. A file system without a device of its own may have another number each time.
-fn is_another(one: &Device, other: &Device) -> bool {
-    let has_device = |device: &Device| rustix::fs::major(device.0) != 0;
-    one.1 != other.1 || (one.0 != other.0 && has_device(one) && has_device(other))
+/// Whether two targets cannot show the same volume. A file system without a device of its own may have another number each
+/// time, and a volume may have one device for writing and another for reading only.
+fn is_another(one: &Shown, other: &Shown) -> bool {
+    let has_device = |shown: &Shown| rustix::fs::major(shown.number) != 0;
+    match (&one.kind, &other.kind) {
+        (Kind::Device { readonly }, Kind::Device { readonly: other }) if readonly != other => false,
+        (kind, other_kind) if kind != other_kind => true,
+        _ => one.number != other.number && has_device(one) && has_device(other),
+    }
 }
 
 /// Whether something is there that is no device where one was asked for, or one where a file system was.
@@ -185,14 +216,11 @@ fn other_kind(path: &Path, request: &v1::NodePublishVolumeRequest) -> Option<Fou
     }
 }
 
-fn elsewhere(request: &v1::NodePublishVolumeRequest, device: &Device, path: &str, other: &Device) -> Found {
+fn elsewhere(request: &v1::NodePublishVolumeRequest, shown: &Shown, path: &str, other: &Shown) -> Found {
     let is_block = matches!(access(request), Some(AccessType::Block(_)));
     let rule = if is_block { &req::NODE_PUBLISH_026 } else { &req::NODE_PUBLISH_027 };
-    let told = |(number, kind): &Device| {
-        format!("{kind} {}:{}", rustix::fs::major(*number), rustix::fs::minor(*number))
-    };
     let what = "two targets of one volume show different devices or file systems";
-    (rule, what, format!("{} as at {path:?}", told(other)), told(device))
+    (rule, what, format!("{other} as at {path:?}"), shown.to_string())
 }
 
 /// Whether a volume is asked for with this access type.
@@ -299,14 +327,22 @@ mod tests {
 
     #[test]
     fn two_targets_are_told_apart_by_what_cannot_be_one() {
-        let device = |major, kind: &str| (rustix::fs::makedev(major, 3), kind.to_owned());
-        let other = |major, kind: &str| (rustix::fs::makedev(major, 4), kind.to_owned());
+        let numbered = |major, minor, kind: &Kind| Shown {
+            number: rustix::fs::makedev(major, minor),
+            kind: kind.clone(),
+        };
+        let differ = |major, kind| is_another(&numbered(major, 3, &kind), &numbered(major, 4, &kind));
+        let [ext4, nfs, tmpfs] = ["ext4", "nfs4", "tmpfs"].map(|name| Kind::FileSystem(name.to_owned()));
+        let [device, readonly] = [false, true].map(|readonly| Kind::Device { readonly });
+        assert!(differ(7, ext4.clone()));
+        assert!(is_another(&numbered(7, 3, &ext4), &numbered(0, 3, &tmpfs)));
+        assert!(!differ(0, nfs), "a server's export");
+        assert!(differ(7, device.clone()));
+        assert!(!is_another(&numbered(7, 3, &device), &numbered(7, 3, &device)));
         assert!(
-            is_another(&device(7, "ext4"), &other(7, "ext4"))
-                && is_another(&device(7, "ext4"), &device(0, "tmpfs"))
+            !is_another(&numbered(7, 3, &device), &numbered(7, 4, &readonly)),
+            "a device that refuses writes may be one of its own"
         );
-        assert!(!is_another(&device(0, "nfs4"), &other(0, "nfs4")), "a server's export");
-        assert!(!is_another(&device(7, "a device"), &device(7, "a device")));
     }
 
     #[test]

@@ -14,26 +14,31 @@ use crate::send::send;
 
 /// Time for the requests of one check at the most: what takes longer has been tried often enough.
 const SWEEP_MS_MAX: u64 = 10_000;
-/// So many requests are enough once this time has passed.
+/// So many requests are enough once this part of the time of a check has passed.
 const ENOUGH: usize = 600;
-const ENOUGH_AFTER: Duration = Duration::from_secs(3);
+const ENOUGH_AFTER: u64 = 10;
 
 /// The time for the requests of one check.
 #[derive(Debug)]
 pub(crate) struct Budget {
     begun: Instant,
     limit: Duration,
+    enough_after: Duration,
 }
 
 impl Budget {
     pub(crate) fn begin(cx: &Cx) -> Budget {
-        let budget_ms = cx.config().effort.check_budget_ms.min(SWEEP_MS_MAX);
-        Budget { begun: Instant::now(), limit: Duration::from_millis(budget_ms) }
+        let budget_ms = cx.config().effort.check_budget_ms;
+        Budget {
+            begun: Instant::now(),
+            limit: Duration::from_millis(budget_ms.min(SWEEP_MS_MAX)),
+            enough_after: Duration::from_millis(budget_ms / ENOUGH_AFTER),
+        }
     }
 
     /// Whether it is used up after so many requests, which is noted.
     pub(crate) fn is_over(&self, cx: &Cx, requests: usize) -> bool {
-        let enough = if requests < ENOUGH { self.limit } else { ENOUGH_AFTER.min(self.limit) };
+        let enough = if requests < ENOUGH { self.limit } else { self.enough_after.min(self.limit) };
         let is_over = self.begun.elapsed() > enough;
         if is_over {
             cx.note(format!("time was up after {requests} requests"));
