@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
+use csi_harness::checks::check::Check;
 use csi_harness::text::suggest::did_you_mean;
 use csi_proto::RPCS;
 use csi_proto::redact::STRIPPED;
@@ -33,7 +34,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<Exit, Error> {
 fn find<'a>(run: &'a Run, id: &str) -> Result<&'a CheckEntry, String> {
     let has_calls = |check: &&CheckEntry| calls(check).next().is_some();
     let exact = run.checks.iter().find(|check| check.id == id);
-    let of_id = || run.checks.iter().filter(has_calls).find(|check| check.id.split('@').next() == Some(id));
+    let of_id = || run.checks.iter().filter(has_calls).find(|check| Check::id_of(&check.id) == id);
     match exact.filter(has_calls).or_else(of_id) {
         Some(check) => Ok(check),
         None if exact.is_some() => Err(format!(

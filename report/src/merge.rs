@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use csi_harness::checks::check::SAME_RULE;
+use csi_harness::checks::check::{Check, SAME_RULE};
 use csi_harness::checks::registry::Registry;
 use csi_harness::checks::shard;
 use csi_harness::client::tally::Times;
@@ -319,7 +319,7 @@ fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTre
         .map(|(at, (_, check))| (&*check.id, (at, check.duplicate_of == Some(SAME_RULE))))
         .collect();
     let of = |check: &CheckEntry| {
-        let id = check.id.split('@').next().unwrap_or_default();
+        let id = Check::id_of(&check.id);
         order.get(id).copied().unwrap_or((usize::MAX, false))
     };
     let accuses = |check: &&CheckEntry| {

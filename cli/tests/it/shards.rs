@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use csi_harness::checks::check::Check;
 use serde_json::{Value, json};
 
 use crate::program::{Said, check, program, run};
@@ -221,7 +222,7 @@ fn shards_share_out_all_checks() {
         let judges_all = ["every-reply/", "data/mounts/as-asked"].iter().any(|all| label.starts_with(all));
         let judges_all = judges_all && shards.len() == 4;
         assert!(shards.len() == 1 || judges_all, "{label}: {shards:?}");
-        let variant = label.split('@').next().unwrap();
+        let variant = Check::id_of(label);
         assert_eq!(seen.get(variant).unwrap_or(shards), shards, "{label} stays with its other variant");
     }
     assert_eq!(seen["every-reply/status/code"].len(), 4);

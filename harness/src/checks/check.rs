@@ -130,6 +130,11 @@ impl Check {
             AccessType::Mount => self.id.to_string(),
         }
     }
+
+    /// The id of the check in the name of one of its runs.
+    pub fn id_of(label: &str) -> &str {
+        label.strip_suffix("@block").unwrap_or(label)
+    }
 }
 
 impl fmt::Debug for Check {

@@ -14,6 +14,7 @@ use csi_proto::{Breaker, Call as _, DialError, Endpoint, Rpc, Service, Transport
 use futures_util::future::BoxFuture;
 use tonic::service::Routes;
 
+use crate::checks::check::Check;
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::call::{self, Exchange};
 use crate::client::learnt::Learnt;
@@ -709,7 +710,7 @@ impl Target {
         let _ = driver.kill().await;
         let put = tokio::task::spawn_blocking({
             let (dir, ruined) = (dir.clone(), self.ruined.clone());
-            let check = label.split('@').next().unwrap_or_default().to_owned();
+            let check = Check::id_of(label).to_owned();
             move || ruined.lock().put_aside(&dir, &check)
         });
         let put = put.await.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));

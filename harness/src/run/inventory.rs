@@ -177,8 +177,8 @@ impl Surroundings {
     }
 
     /// What is there now and was not there before. What bears no name of the run may be somebody else's: it is left out, unless
-    /// there is `reason` to think that the driver has lost sight of something.
-    pub(crate) fn news(self, target: &Target, reason: bool) -> Vec<LeftBehind> {
+    /// there is reason to think that the driver has lost sight of something.
+    pub(crate) fn news(self, target: &Target, driver_lost_sight: bool) -> Vec<LeftBehind> {
         if !self.seen {
             return Vec::new();
         }
@@ -188,43 +188,71 @@ impl Surroundings {
         let elsewhere = news.filter(|point| !roots.iter().any(|root| point.starts_with(root)));
         let mounts = elsewhere.filter_map(|point| {
             let path = point.to_string_lossy().into_owned();
-            let remove = format!("umount {}", shell_word(&path));
-            found(format!("mount {}", named(&path)), path.clone(), &path, remove, target, reason)
+            let (what, remove) = (format!("mount {}", named(&path)), format!("umount {}", shell_word(&path)));
+            New { what, id: path.clone(), path: &path, remove }.told(target, driver_lost_sight)
         });
         let news = now.loops.iter().filter(|(device, file)| self.loops.get(*device) != Some(file));
         let loops = news.filter_map(|(device, file)| {
             let what = format!("loop device {device} on {}", named(file));
-            found(what, device.clone(), file, format!("losetup -d {device}"), target, reason)
+            let remove = format!("losetup -d {device}");
+            New { what, id: device.clone(), path: file, remove }.told(target, driver_lost_sight)
         });
         mounts.chain(loops).collect()
     }
 }
 
-/// Something new that has to do with a path.
-fn found(
+/// Something that was not there before, and has to do with a path.
+#[derive(Debug)]
+struct New<'path> {
     what: String,
     id: String,
-    path: &str,
+    path: &'path str,
     remove: String,
-    target: &Target,
-    reason: bool,
-) -> Option<LeftBehind> {
-    let check = path.split('/').find_map(|part| target.maker_of(part));
-    let is_named = check.is_some() || path.contains(target.run_prefix());
-    let is_aside = target.has_put_aside(Path::new(path));
-    let why = why(is_named, is_aside, reason)?;
-    // Nobody is to be told to take away what others use.
-    let remove = (is_named || is_aside).then_some(Removal::Command(remove));
-    Some(LeftBehind { what, id: Some(id), why: why.to_owned(), in_doubt: !is_aside, check, remove })
 }
 
-/// Why something new is told, if it is.
-fn why(is_named: bool, is_aside: bool, reason: bool) -> Option<&'static str> {
-    match (is_named, reason) {
-        _ if is_aside => Some("the driver left it, on a state that this run has put aside"),
-        (true, _) => Some("it was not there before the run, and has a name or id of it"),
-        (false, true) => Some("it was not there before the run; it may be another program's"),
-        (false, false) => None,
+impl New<'_> {
+    /// It as something left behind. What may be another program's is left out unless `driver_lost_sight`.
+    fn told(self, target: &Target, driver_lost_sight: bool) -> Option<LeftBehind> {
+        let check = self.path.split('/').find_map(|part| target.maker_of(part));
+        let owner = if target.has_put_aside(Path::new(self.path)) {
+            Owner::RuinedDriver
+        } else if check.is_some() || self.path.contains(target.run_prefix()) {
+            Owner::Run
+        } else {
+            Owner::Unknown
+        };
+        if !owner.is_told(driver_lost_sight) {
+            return None;
+        }
+        // Nobody is to be told to take away what others use.
+        let remove = (owner != Owner::Unknown).then_some(Removal::Command(self.remove));
+        let why = owner.why().to_owned();
+        let in_doubt = owner != Owner::RuinedDriver;
+        Some(LeftBehind { what: self.what, id: Some(self.id), why, in_doubt, check, remove })
+    }
+}
+
+/// Whose something is that was not there before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// It belongs to a state that the driver did not get over.
+    RuinedDriver,
+    /// It has a name or an id of this run.
+    Run,
+    Unknown,
+}
+
+impl Owner {
+    fn is_told(self, driver_lost_sight: bool) -> bool {
+        self != Owner::Unknown || driver_lost_sight
+    }
+
+    fn why(self) -> &'static str {
+        match self {
+            Owner::RuinedDriver => "the driver left it, on a state that this run moved aside",
+            Owner::Run => "it appeared during the run, and has a name or id of this run",
+            Owner::Unknown => "it appeared during the run; it may be another program's",
+        }
     }
 }
 
@@ -248,16 +276,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_driver_left_on_a_state_that_was_put_aside_is_not_called_another_programs() {
-        for is_named in [true, false] {
-            let told = why(is_named, true, false);
-            assert_eq!(
-                told,
-                Some("the driver left it, on a state that this run has put aside"),
-                "{is_named}"
-            );
-        }
-        assert_eq!(why(false, false, false), None);
-        assert!(why(false, false, true).is_some_and(|why| why.ends_with("another program's")));
+    fn what_may_be_another_programs_is_told_only_of_a_driver_that_lost_sight_of_something() {
+        let told = |driver_lost_sight| {
+            let owners = [Owner::RuinedDriver, Owner::Run, Owner::Unknown];
+            owners.map(|owner| owner.is_told(driver_lost_sight))
+        };
+        assert_eq!(told(false), [true, true, false]);
+        assert_eq!(told(true), [true; 3]);
     }
 }

@@ -107,7 +107,7 @@ pub fn accused(matrix: &'static str) -> impl Iterator<Item = Accused> {
         };
         let mut words = accusation.split(' ');
         let (check, rule, warns) = (words.next()?, Requirement::find(words.next()?)?, words.next().is_some());
-        Some(Accused { defect, check: check.split('@').next()?, rule, warns })
+        Some(Accused { defect, check: Check::id_of(check), rule, warns })
     })
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use csi_harness::checks::check::Check;
 use csi_harness::protocol::version::Version;
 use csi_harness::spec::requirements::{Level, Party, Reliance, Requirement};
 use csi_harness::text::shorten::shortened;
@@ -190,8 +191,7 @@ fn write_checks(cell: &mut Html, places: &super::Places<'_>, rule: &Rule<'_>) {
         }
         cell.text(" ");
     }
-    let mut names: Vec<&str> =
-        rule.checks.iter().map(|check| check.id.split('@').next().unwrap_or(&check.id)).collect();
+    let mut names: Vec<&str> = rule.checks.iter().map(|check| Check::id_of(&check.id)).collect();
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(*name));
     let hidden = names.len().saturating_sub(CHECKS_MAX);

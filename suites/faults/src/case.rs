@@ -82,7 +82,7 @@ impl Case {
 
     /// The id of the check that found it.
     pub fn check_id(&self) -> &str {
-        self.check.split('@').next().unwrap_or_default()
+        Check::id_of(&self.check)
     }
 
     /// The access type that it was found with.

@@ -148,7 +148,7 @@ fn not_found(played: &Run, check: &Check) -> Option<String> {
 }
 
 fn is_run_of(label: &str, check: &Check) -> bool {
-    label.split('@').next() == Some(&*check.id)
+    Check::id_of(label) == check.id
 }
 
 /// Accusations by rules that the check does not name, or that do not bind a driver with these capabilities.
