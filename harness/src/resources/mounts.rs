@@ -48,6 +48,13 @@ pub fn loops() -> BTreeMap<String, String> {
     used.collect()
 }
 
+/// Whether a block device of this number refuses writes.
+pub(crate) fn refuses_writes(number: u64) -> bool {
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let flag = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro"));
+    flag.is_ok_and(|flag| flag.trim() == "1")
+}
+
 /// The mounts at a path, the uppermost last.
 pub fn at(path: &Path) -> Vec<Mount> {
     // The table has the true names of directories.

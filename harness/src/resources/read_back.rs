@@ -51,7 +51,7 @@ struct Shown {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A device, perhaps asked for for reading only.
+    /// A device, which may refuse writes.
     Device {
         readonly: bool,
     },
@@ -133,7 +133,7 @@ impl ReadBack {
             return;
         }
         let mount = mounts::at(path).pop();
-        let shown = shown(path, mount.as_ref(), request.readonly);
+        let shown = shown(path, mount.as_ref());
         let mut inner = self.inner.lock();
         if inner.calls.get(&call.place) != Some(&(1, call.number)) {
             return;
@@ -177,20 +177,23 @@ impl ReadBack {
 type Found = (&'static Requirement, &'static str, String, String);
 
 /// What is at a target; of a device the number that it has.
-fn shown(path: &Path, mount: Option<&Mount>, readonly: bool) -> Option<Shown> {
+fn shown(path: &Path, mount: Option<&Mount>) -> Option<Shown> {
     let there = path.metadata().ok()?;
     match there.file_type().is_block_device() {
-        true => Some(Shown { number: there.rdev(), kind: Kind::Device { readonly } }),
+        true => {
+            let readonly = mounts::refuses_writes(there.rdev());
+            Some(Shown { number: there.rdev(), kind: Kind::Device { readonly } })
+        }
         false => Some(Shown { number: there.dev(), kind: Kind::FileSystem(mount?.fs_type.clone()) }),
     }
 }
 
 /// Whether two targets cannot show the same volume. A file system without a device of its own may have another number each
-/// time, and a volume may have one device for writing and another for reading only.
+/// time, and a volume may have one device for writing and others that refuse writes.
 fn is_another(one: &Shown, other: &Shown) -> bool {
     let has_device = |shown: &Shown| rustix::fs::major(shown.number) != 0;
     match (&one.kind, &other.kind) {
-        (Kind::Device { readonly }, Kind::Device { readonly: other }) if readonly != other => false,
+        (Kind::Device { readonly }, Kind::Device { readonly: other }) if *readonly || *other => false,
         (kind, other_kind) if kind != other_kind => true,
         _ => one.number != other.number && has_device(one) && has_device(other),
     }
@@ -339,10 +342,8 @@ mod tests {
         assert!(!differ(0, nfs), "a server's export");
         assert!(differ(7, device.clone()));
         assert!(!is_another(&numbered(7, 3, &device), &numbered(7, 3, &device)));
-        assert!(
-            !is_another(&numbered(7, 3, &device), &numbered(7, 4, &readonly)),
-            "a device that refuses writes may be one of its own"
-        );
+        assert!(!is_another(&numbered(7, 3, &device), &numbered(7, 4, &readonly)));
+        assert!(!differ(7, readonly), "each target may have a device of its own that refuses writes");
     }
 
     #[test]

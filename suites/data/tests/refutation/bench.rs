@@ -39,7 +39,7 @@ impl Backend {
     }
 }
 
-/// Runs the checks that are wanted; without root it prints that it does not.
+/// Runs the checks that are wanted, of this suite and of the stateful one; without root it prints that it does not.
 pub(crate) fn play(
     backend: Backend,
     defect: Option<Defect>,
@@ -66,7 +66,7 @@ async fn play_in(
         config.effort.cases = 1;
     }
     let target = Target::connect_to(driver.clone(), config).await?;
-    let registry = Registry::new([SUITE]);
+    let registry = Registry::new([SUITE, csi_suite_stateful::property::SUITE]);
     let mut plan = registry.select(&Filter::default(), &target.config().access_types);
     plan.retain(|planned| is_wanted(&planned.check.id));
     let run = Run::of(target, plan, options(registry, defect)).await;

@@ -15,6 +15,7 @@ use csi_test_support::run::Run;
 use libtest_mimic::Failed;
 
 use crate::bench::{self, Backend};
+use crate::is_own;
 
 const HEADER: &str = "\
 # Which checks say something of the reference driver with one defect: the defect, then the checks, a line each, with the rule
@@ -51,8 +52,10 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
         .checks
         .iter()
         .any(|check| check.course() == Runs::Finally && named.iter().any(|named| *named == check.id));
-    let is_wanted =
-        |check: &str| updates || compares || needs_all || named.iter().any(|named| named == check);
+    let is_wanted = |check: &str| match updates || compares || needs_all {
+        true => is_own(check),
+        false => named.iter().any(|named| named == check),
+    };
     let Some(played) = bench::play(Backend::Images, Some(defect), is_wanted)? else { return Ok(()) };
     for check in &named {
         match on_a_defect(&played.outcomes_of(check)) {
