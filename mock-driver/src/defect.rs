@@ -52,6 +52,7 @@ named! {
     SecondStartDeletesVolumes, "second-start-deletes-volumes", "a driver that is started while another one runs takes its volumes for left behind and deletes them";
 
     RestartChangesNodeId, "restart-changes-node-id", "after a restart the node has another id";
+    RestartDatesSnapshotsAnew, "restart-dates-snapshots-anew", "after a restart snapshots are as old as the driver";
     RestartForgetsNodeTopology, "restart-forgets-node-topology", "after a restart NodeGetInfo has no topology";
     RestartForgetsSizes, "restart-forgets-sizes", "after a restart all volumes have a size of 0";
     RestartForgetsSnapshotSizes, "restart-forgets-snapshot-sizes", "after a restart all snapshots have a size of 0";
@@ -83,14 +84,17 @@ named! {
 
     // What calls take up and do not give back.
     ConnectionKeepsFile, "connection-keeps-file", "each connection leaves a file open";
+    ControllerExpandLeavesFile, "controller-expand-leaves-file", "each expansion leaves a file beside the driver's state";
     ControllerPublishKeepsSocket, "controller-publish-keeps-socket", "each volume that is attached leaves a socket open";
     ControllerPublishRefusalKeepsSocket, "controller-publish-refusal-keeps-socket", "each ControllerPublishVolume that is rejected leaves a socket open";
     CreateGroupSnapshotKeepsMemory, "create-group-snapshot-keeps-memory", "each group snapshot takes memory that is not given back";
     CreateSnapshotKeepsThread, "create-snapshot-keeps-thread", "some snapshots leave a thread";
     CreateSnapshotRefusalKeepsThread, "create-snapshot-refusal-keeps-thread", "some CreateSnapshot that are rejected leave a thread";
+    CreateVolumeFromVolumeLeavesFile, "create-volume-from-volume-leaves-file", "each clone leaves a file beside the driver's state";
     CreateVolumeFromSourceKeepsFile, "create-volume-from-source-keeps-file", "each copy leaves a file open";
     CreateVolumeGivenUpKeepsFile, "create-volume-given-up-keeps-file", "each CreateVolume that is given up leaves a file open";
     CreateVolumeKeepsMemory, "create-volume-keeps-memory", "each volume takes memory that is not given back";
+    CreateVolumeRefusedCopyLeavesFile, "create-volume-refused-copy-leaves-file", "each copy that is rejected leaves a file beside the driver's state";
     CreateVolumeRefusalKeepsMemory, "create-volume-refusal-keeps-memory", "each CreateVolume that is rejected takes memory that is not given back";
     DeleteVolumeKeepsFile, "delete-volume-keeps-file", "each volume that is deleted leaves a file open";
     ListVolumesKeepsMemory, "list-volumes-keeps-memory", "each ListVolumes takes memory that is not given back";
@@ -380,6 +384,7 @@ named! {
     ControllerGetCapabilitiesUnknownType, "controller-get-capabilities-unknown-type", "an entry has the type UNKNOWN";
 
     // CreateSnapshot.
+    CreateSnapshotTruncatesNames, "create-snapshot-truncates-names", "names with the same first 48 characters are taken for one";
     CreateSnapshotUnimplemented, "create-snapshot-unimplemented", "CreateSnapshot answers UNIMPLEMENTED although it is mandatory or advertised";
     CreateSnapshotAcceptsEmptyName, "create-snapshot-accepts-empty-name", "a missing name is accepted";
     CreateSnapshotAcceptsEmptyTopology, "create-snapshot-accepts-empty-topology", "accessibility_requirements without a topology are accepted";
@@ -854,6 +859,7 @@ impl Defect {
             NodeUnstageRefusalBlocks,
             ProbeFailsAfterStart,
             RestartChangesNodeId,
+            RestartDatesSnapshotsAnew,
             RestartForgetsLastWrite,
             RestartForgetsNames,
             RestartForgetsNodeTopology,
@@ -877,15 +883,18 @@ impl Defect {
         use Defect::*;
         &[
             ConnectionKeepsFile,
+            ControllerExpandLeavesFile,
             ControllerPublishKeepsSocket,
             ControllerPublishRefusalKeepsSocket,
             CreateGroupSnapshotKeepsMemory,
             CreateSnapshotKeepsThread,
             CreateSnapshotRefusalKeepsThread,
             CreateVolumeFromSourceKeepsFile,
+            CreateVolumeFromVolumeLeavesFile,
             CreateVolumeGivenUpKeepsFile,
             CreateVolumeKeepsMemory,
             CreateVolumeRefusalKeepsMemory,
+            CreateVolumeRefusedCopyLeavesFile,
             DeleteVolumeKeepsFile,
             ListVolumesKeepsMemory,
             NodePublishRefusalKeepsFile,

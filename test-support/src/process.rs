@@ -17,6 +17,8 @@ use crate::mock::{everything_set, run_on};
 
 /// Names the socket to serve a mock driver at.
 const SOCKET: &str = "SERVE_MOCK_AT";
+/// Names the directory of its state.
+const STATE: &str = "SERVE_MOCK_STATE_DIR";
 /// Names the defect that it has; none if it is empty.
 const DEFECT: &str = "SERVE_MOCK_WITH";
 
@@ -30,12 +32,19 @@ pub fn played(
     let dir = tempfile::tempdir()?;
     let socket = dir.path().join("csi.sock");
     let program = std::env::current_exe()?;
-    let config = Config { endpoint: Some(Endpoint::Unix(socket.clone()).to_string()), ..everything_set() };
+    let state_dir = dir.path().join("state");
+    std::fs::create_dir(&state_dir)?;
+    let config = Config {
+        endpoint: Some(Endpoint::Unix(socket.clone()).to_string()),
+        state_dir: Some(state_dir.clone()),
+        ..everything_set()
+    };
     let log = DriverLog::create(&dir.path().join("log"), &config)?;
     // Some defects keep files open, and are to be seen for that.
     let room = "ulimit -Sn \"$(ulimit -Hn)\"";
+    let (socket, state_dir, program) = (socket.display(), state_dir.display(), program.display());
     let command =
-        format!("{room}; {SOCKET}='{}' {DEFECT}='{defect}' exec '{}'", socket.display(), program.display());
+        format!("{room}; {SOCKET}='{socket}' {STATE}='{state_dir}' {DEFECT}='{defect}' exec '{program}'");
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let driver = Driver::child(&command, None, Some(log));
     Ok(runtime.block_on(run_on(registry, driver, config, seed, |other| other.id == check.id))?.reports)
@@ -47,7 +56,8 @@ pub fn serve_if_asked() -> Option<ExitCode> {
     let served = || -> Result<(), Box<dyn std::error::Error>> {
         let defect = std::env::var(DEFECT)?;
         let defects = if defect.is_empty() { Vec::new() } else { vec![defect.parse::<Defect>()?] };
-        let driver = MockDriver::new(csi_mock_driver::Config { defects, ..Default::default() })?;
+        let state = std::env::var_os(STATE).map(|dir| PathBuf::from(dir).join("state.json"));
+        let driver = MockDriver::new(csi_mock_driver::Config { defects, state, ..Default::default() })?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let listener = Listener::bind(&Endpoint::Unix(socket)).await?;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -171,26 +171,45 @@ impl Usage {
         true
     }
 
-    /// Adds what lies in a directory, but for what is mounted below it.
+    /// Adds what lies in a directory.
     fn count_directory(&mut self, directory: &Path) {
-        let Ok(device) = fs::metadata(directory).map(|found| found.dev()) else { return };
-        let (mut entries, mut bytes) = (0_usize, 0);
-        let mut open = vec![directory.to_owned()];
-        while let Some(directory) = open.pop() {
-            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-                let Ok(found) = entry.metadata() else { continue };
-                if entries == ENTRIES_MAX || found.dev() != device {
-                    continue;
-                }
-                entries += 1;
-                bytes += found.blocks() * BLOCK_BYTES;
-                if found.is_dir() {
-                    open.push(entry.path());
-                }
-            }
+        if !directory.is_dir() {
+            return;
         }
-        self.add(Resource::Entries, entries as u64);
-        self.add(Resource::Storage, bytes);
+        self.add(Resource::Entries, 0);
+        self.add(Resource::Storage, 0);
+        each_entry(directory, |_, found| {
+            self.add(Resource::Entries, 1);
+            self.add(Resource::Storage, found.blocks() * BLOCK_BYTES);
+        });
+    }
+}
+
+/// Files and directories below a directory, but for what is mounted there.
+pub fn entries_below(directory: &Path) -> BTreeSet<PathBuf> {
+    let mut entries = BTreeSet::new();
+    each_entry(directory, |path, _| {
+        entries.insert(path);
+    });
+    entries
+}
+
+fn each_entry(directory: &Path, mut look: impl FnMut(PathBuf, &Metadata)) {
+    let Ok(device) = fs::metadata(directory).map(|found| found.dev()) else { return };
+    let mut entries = 0;
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let Ok(found) = entry.metadata() else { continue };
+            if entries == ENTRIES_MAX || found.dev() != device {
+                continue;
+            }
+            entries += 1;
+            if found.is_dir() {
+                open.push(entry.path());
+            }
+            look(entry.path(), &found);
+        }
     }
 }
 

@@ -21,6 +21,9 @@ pub(crate) async fn create_snapshot(
     if has(Defect::CreateSnapshotAcceptsEmptyName) && request.name.is_empty() {
         request.name = "unnamed".to_owned();
     }
+    if has(Defect::CreateSnapshotTruncatesNames) {
+        request.name = request.name.chars().take(48).collect();
+    }
     if has(Defect::CreateSnapshotForgetsNames) {
         driver.state().snapshots.forget_name(&request.name);
     }

@@ -49,8 +49,8 @@ pub(crate) async fn create_volume(
     if let Ok(CreateVolumeResponse { volume: Some(volume) }) = &mut answer {
         spoil_volume(driver, volume);
     }
-    if answer.is_ok() && asked.volume_content_source.is_some() {
-        keep_for_copy(driver);
+    if let Some(source) = asked.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref()) {
+        keep_for_copy(driver, source, answer.is_ok());
     }
     if driver.has(Defect::CreateVolumeEchoesRequisite)
         && let Some(requirement) = &asked.accessibility_requirements

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::Builder;
 
 use csi_proto::ConnectionNumber;
+use csi_proto::v1::volume_content_source::Type as SourceType;
 
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -57,10 +58,13 @@ enum What {
     Thread,
     Child,
     Zombie,
+    /// A file beside the one with the driver's state.
+    Entry,
 }
 
 /// Which defect leaves what, after which calls.
 const TABLE: &[(Defect, &str, End, What)] = &[
+    (Defect::ControllerExpandLeavesFile, "ControllerExpandVolume", End::Done, What::Entry),
     (Defect::ControllerPublishKeepsSocket, "ControllerPublishVolume", End::Done, What::Socket),
     (Defect::ControllerPublishRefusalKeepsSocket, "ControllerPublishVolume", End::Refused, What::Socket),
     (Defect::CreateGroupSnapshotKeepsMemory, "CreateVolumeGroupSnapshot", End::Done, What::Memory),
@@ -96,10 +100,18 @@ pub(crate) fn keep_for_connection(driver: &MockDriver, connection: Option<Connec
     }
 }
 
-/// Keeps a file open for each copy.
-pub(crate) fn keep_for_copy(driver: &MockDriver) {
-    if driver.has(Defect::CreateVolumeFromSourceKeepsFile) {
+/// Keeps a file for each copy that was made or refused: open, or left behind.
+pub(crate) fn keep_for_copy(driver: &MockDriver, source: &SourceType, is_made: bool) {
+    let is_clone = matches!(source, SourceType::Volume(_));
+    if is_made && driver.has(Defect::CreateVolumeFromSourceKeepsFile) {
         keep(driver, What::File);
+    }
+    let leaves = match is_made {
+        true => is_clone && driver.has(Defect::CreateVolumeFromVolumeLeavesFile),
+        false => driver.has(Defect::CreateVolumeRefusedCopyLeavesFile),
+    };
+    if leaves {
+        keep(driver, What::Entry);
     }
 }
 
@@ -117,7 +129,13 @@ fn keep(driver: &MockDriver, what: What) {
         What::Thread => thread(),
         What::Child => command("sleep", "600").map(Kept::Child),
         What::Zombie => command("true", "").map(Kept::Zombie),
+        What::Entry => entry(driver).map(Kept::File),
     });
+}
+
+fn entry(driver: &MockDriver) -> Option<File> {
+    let name = format!("left-{}", driver.another_number());
+    File::create(driver.config.state.as_ref()?.with_file_name(name)).ok()
 }
 
 fn thread() -> Option<Kept> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tonic::Status;
 
 use crate::defect::Defect;
-use crate::driver::MockDriver;
+use crate::driver::{MockDriver, now_ms};
 
 /// How long a change that was answered for is not written.
 const LATE: Duration = Duration::from_secs(1);
@@ -35,6 +35,9 @@ pub(crate) fn forget_at_restart(driver: &MockDriver) {
     for snapshot in state.snapshots.values_mut() {
         if driver.has(Defect::RestartForgetsSnapshotSizes) {
             snapshot.size_bytes = 0;
+        }
+        if driver.has(Defect::RestartDatesSnapshotsAnew) {
+            snapshot.created_ms = now_ms();
         }
         if driver.has(Defect::RestartShiftsCreationTimes) {
             snapshot.created_ms += HOUR_MS;

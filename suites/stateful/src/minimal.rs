@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 
+use crate::after_error::rules::AFTER_ERROR_005;
 use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
 use crate::model::answer::leaves_open;
@@ -49,7 +50,7 @@ impl CaseRunner<'_> {
             return Ok(Smallest::ToldElsewhere);
         }
         // Without deletions and lists there is nothing that time could change, and what was insisted on had its time.
-        let takes_time = smallest.takes_time() && breach.rule != &req::GEN_TIMEOUT_002;
+        let takes_time = smallest.takes_time() && breach.rule != &AFTER_ERROR_005;
         // A code that says nothing of the request may be of other calls at the time.
         let may_be_of_others = !comes_again && breach.code.is_some_and(leaves_open);
         if !takes_time && !may_be_of_others {

@@ -10,6 +10,7 @@ pub mod rules;
 mod second;
 mod started;
 mod told_again;
+mod undone;
 mod used;
 
 use std::time::{Duration, Instant};
@@ -44,6 +45,7 @@ pub const SUITE: Suite = Suite { name: "restart", checks: Checks::Declared(&[CHE
 const CHECKS: &[&Check] = &[
     &memory::REMEMBERS,
     &told_again::TOLD_AGAIN,
+    &undone::UNDONE,
     &UNDER_LOAD,
     &in_use::IN_USE,
     &in_use::REBOOT,

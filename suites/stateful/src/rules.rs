@@ -3,7 +3,7 @@
 use csi_harness::spec::list::{joined, length};
 use csi_harness::spec::requirements::{Requirement, req};
 
-use crate::after_error::rules::AFTER_ERROR_003;
+use crate::after_error::rules::{AFTER_ERROR_003, AFTER_ERROR_005};
 
 type Rules = &'static [&'static Requirement];
 
@@ -159,12 +159,13 @@ pub static GROUPS: Rules = {
 };
 /// Everything, and what is said of calls that are given up.
 pub static GIVEN_UP: Rules = {
-    const LISTS: &[Rules] = &[&[&req::GEN_TIMEOUT_002], OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
+    const OF_CALLS: Rules = &[&req::GEN_TIMEOUT_002, &AFTER_ERROR_005];
+    const LISTS: &[Rules] = &[OF_CALLS, OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
     &joined::<_, { length(LISTS) }>(LISTS)
 };
 /// Everything, and what is said of drivers that end.
 pub static RESTARTED: Rules = {
-    const OF_ENDS: Rules = &[&req::GEN_TIMEOUT_002, &req::GEN_ERR_001];
+    const OF_ENDS: Rules = &[&req::GEN_TIMEOUT_002, &AFTER_ERROR_005, &req::GEN_ERR_001];
     const LISTS: &[Rules] = &[OF_ENDS, OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
     &joined::<_, { length(LISTS) }>(LISTS)
 };

@@ -6,6 +6,7 @@ use csi_harness::prelude::*;
 
 use csi_proto::code_name;
 
+use crate::after_error::rules::AFTER_ERROR_005;
 use crate::case::{BreachText, Case, CaseStep, Driver, FORM};
 use crate::disruption::GIVEN_UP;
 use crate::how::How;
@@ -197,7 +198,7 @@ pub(crate) fn step(worker: u16, call: Call, expected: Vec<String>, made: Made) -
 /// What is to be said of a driver that goes on saying "not now".
 fn never_done(call: &Call, code: Code) -> Breach {
     Breach {
-        rule: &req::GEN_TIMEOUT_002,
+        rule: &AFTER_ERROR_005,
         message: format!("{} is put off for ever after a call that got no answer", call.method()),
         expected: "the work picked up where it stood, and OK once it is done".to_owned(),
         actual: code_name(code).to_owned(),

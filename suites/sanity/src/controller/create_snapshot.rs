@@ -207,6 +207,35 @@ check! {
 }
 
 check! {
+    /// A driver that cuts names off hands out the snapshot of another moment.
+    LONG_NAMES_DIFFER {
+        id: "controller/create-snapshot/long-names-differ",
+        title: "long names that differ in their last byte only are names of two snapshots",
+        spec: [req::MSG_SNAPSHOT_003, req::CTRL_CREATESNAP_018],
+        needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
+        refuted_by: ["create-snapshot-truncates-names"],
+        runs: Odd,
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let start = cx.unique_name_of_length(NAME_BYTES.min(cx.config().name_length_max) - 1);
+        let mut ids = Vec::new();
+        for end in ["a", "b"] {
+            let name = format!("{start}{end}");
+            let request = v1::CreateSnapshotRequest { name, ..cx.create_snapshot_request(&volume.id) };
+            ids.push(cx.create_snapshot(request).await.or_skip("long names are rejected")?.snapshot_id);
+        }
+        ensure!(
+            ids[0] != ids[1],
+            "two long names that differ in the last byte got the same snapshot";
+            expected: format!("two snapshots for \"{start}a\" and \"{start}b\""),
+            actual: format!("snapshot_id {:?} for both", ids[0])
+        );
+        Ok(())
+    }
+}
+
+check! {
     /// Whatever a back end does with names, it must not mix up snapshots, nor fail as if it were ill.
     UNUSUAL_NAMES {
         id: "controller/create-snapshot/unusual-names",
@@ -432,6 +461,7 @@ pub(crate) static CHECKS: &[&Check] = &[
     &REPEATED,
     &OTHER_SOURCE,
     &LONG_NAME,
+    &LONG_NAMES_DIFFER,
     &UNUSUAL_NAMES,
     &DELETED_SOURCE,
     &UNKNOWN_SOURCE,

@@ -33,5 +33,13 @@ pub static AFTER_ERROR_004: Requirement = rule(
     "the right order of calls then undoes everything",
 );
 
+/// Calls without an answer.
+pub static AFTER_ERROR_005: Requirement = rule(
+    "AFTER-ERROR-005",
+    "a call was given up, or its connection broken, and nothing else is under way since",
+    "the same call is done at last",
+);
+
 /// All of them.
-pub static ALL: &[&Requirement] = &[&AFTER_ERROR_001, &AFTER_ERROR_002, &AFTER_ERROR_003, &AFTER_ERROR_004];
+pub static ALL: &[&Requirement] =
+    &[&AFTER_ERROR_001, &AFTER_ERROR_002, &AFTER_ERROR_003, &AFTER_ERROR_004, &AFTER_ERROR_005];

@@ -1,8 +1,12 @@
-//! What is in a back end that nobody else uses: all that was made goes, to the entry of lists and to the byte of the capacity.
+//! What is in a back end that nobody else uses: all that was made goes, to the entry of lists, to the byte of the capacity, and to
+//! the file in the driver's directory.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
+use csi_harness::resources::mounts;
+use csi_harness::resources::usage::entries_below;
 
 use super::cycle::Cycle;
 use super::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
@@ -23,7 +27,14 @@ check! {
             CREATE_DELETE_VOLUME,
             any_of(&[Capability::ListVolumes, Capability::ListSnapshots, Capability::GetCapacity]),
         ],
-        refuted_by: ["create-volume-leaves-snapshot-of-source", "create-volume-leaks-on-error", "delete-volume-keeps-storage"],
+        refuted_by: [
+            "create-volume-leaves-snapshot-of-source",
+            "create-volume-leaks-on-error",
+            "delete-volume-keeps-storage",
+            "create-volume-from-volume-leaves-file",
+            "create-volume-refused-copy-leaves-file",
+            "controller-expand-leaves-file",
+        ],
         runs: Serial,
     }
     async |cx| {
@@ -46,7 +57,7 @@ check! {
             let Some(left) = left else { continue };
             let violation = Violation::new(format!("something stays in the back end after {}", cycle.told()))
                 .of(cycle.rule())
-                .expected("the lists and the capacity that there were before")
+                .expected("what there was before, in the lists, the capacity and the driver's directory")
                 .actual(left);
             if is_alone {
                 return Err(violation.into());
@@ -61,13 +72,16 @@ check! {
 /// What this driver can do of all that leaves something behind.
 fn cycles(cx: &Cx) -> Vec<Cycle> {
     let has = |capability| cx.target().capabilities().has(capability);
+    let copies = has(Capability::CloneVolume) || has(Capability::CreateDeleteSnapshot);
     let needs = [
         (Cycle::Volumes, true),
+        (Cycle::Expansions, has(Capability::ExpandVolume)),
         (Cycle::Clones, has(Capability::CloneVolume)),
         (Cycle::Snapshots, has(Capability::CreateDeleteSnapshot)),
         (Cycle::Copies, has(Capability::CreateDeleteSnapshot)),
         (Cycle::GroupSnapshots, has(Capability::CreateDeleteGetVolumeGroupSnapshot)),
         (Cycle::RefusedVolumes, true),
+        (Cycle::RefusedCopies, copies),
         (Cycle::GivenUp, true),
     ];
     needs.into_iter().filter(|(_, is_there)| *is_there).map(|(cycle, _)| cycle).collect()
@@ -90,9 +104,11 @@ async fn available_bytes(cx: &Cx) -> CheckResult<i64> {
     Ok(cx.call(v1::GetCapacityRequest::default()).setup("capacity").await?.available_capacity)
 }
 
-/// What the driver tells of its back end.
+/// What the driver tells of its back end, and what is seen of it.
 struct Holdings {
     things: BTreeSet<String>,
+    /// In the directory of the driver, where that is known.
+    files: BTreeSet<PathBuf>,
     available_bytes: Option<i64>,
 }
 
@@ -108,8 +124,14 @@ impl Holdings {
             let snapshots = cx.list_snapshots(v1::ListSnapshotsRequest::default()).await?;
             things.extend(snapshots.into_iter().map(|snapshot| format!("snapshot {}", snapshot.snapshot_id)));
         }
+        let mut files = BTreeSet::new();
+        if let Some(dir) = &cx.config().state_dir {
+            let of_driver = mounts::loops().into_iter().filter(|(_, file)| Path::new(file).starts_with(dir));
+            things.extend(of_driver.map(|(device, file)| format!("loop device {device} on {file}")));
+            files = entries_below(dir);
+        }
         let available_bytes = if counts { Some(available_bytes(cx).await?) } else { None };
-        Ok(Holdings { things, available_bytes })
+        Ok(Holdings { things, files, available_bytes })
     }
 
     /// What there is beyond this, once the driver has had its time to delete; in words.
@@ -121,9 +143,15 @@ impl Holdings {
     }
 
     fn compared(&self, now: &Holdings) -> Option<String> {
-        let new: Vec<&str> = now.things.difference(&self.things).map(String::as_str).collect();
+        let mut new: Vec<String> = now.things.difference(&self.things).cloned().collect();
+        let files = now.files.difference(&self.files).map(|file| format!("file {}", file.display()));
+        let files: Vec<String> = files.collect();
+        // A database may begin another file of its own.
+        if files.len() >= ROUNDS {
+            new.extend(files);
+        }
         let lost = self.available_bytes.zip(now.available_bytes).map_or(0, |(before, now)| before - now);
-        let mut told = new.iter().take(TOLD_MAX).copied().collect::<Vec<_>>().join(", ");
+        let mut told = new[..new.len().min(TOLD_MAX)].join(", ");
         if new.len() > TOLD_MAX {
             told = format!("{told} and {} more", new.len() - TOLD_MAX);
         }

@@ -23,7 +23,9 @@ pub(super) enum Cycle {
     Attachments,
     Stagings,
     Publications,
+    Expansions,
     RefusedVolumes,
+    RefusedCopies,
     RefusedSnapshots,
     RefusedAttachments,
     RefusedStagings,
@@ -36,7 +38,7 @@ pub(super) enum Cycle {
 #[derive(Debug, Default)]
 pub(super) struct Scene {
     volume: v1::Volume,
-    source: Option<Source>,
+    sources: Vec<Source>,
     node_id: String,
     /// A volume that is no more.
     deleted_id: String,
@@ -52,8 +54,8 @@ impl Cycle {
         use Cycle::*;
         match self {
             Looks | Volumes | Copies | Clones | Snapshots | GroupSnapshots | Attachments | Stagings
-            | Publications => &GROWTH_001,
-            RefusedVolumes | RefusedSnapshots | RefusedAttachments | RefusedStagings
+            | Publications | Expansions => &GROWTH_001,
+            RefusedVolumes | RefusedCopies | RefusedSnapshots | RefusedAttachments | RefusedStagings
             | RefusedPublications => &GROWTH_002,
             GivenUp | Connections => &GROWTH_003,
         }
@@ -71,6 +73,8 @@ impl Cycle {
             Cycle::Attachments => "each ControllerPublishVolume that was undone",
             Cycle::Stagings => "each NodeStageVolume that was undone",
             Cycle::Publications => "each NodePublishVolume that was undone",
+            Cycle::Expansions => "each volume that was expanded, in use nowhere, and deleted",
+            Cycle::RefusedCopies => "each CreateVolume from a source that was rejected",
             Cycle::RefusedVolumes => "each round of CreateVolume and DeleteVolume that were rejected",
             Cycle::RefusedSnapshots => "each round of CreateSnapshot and DeleteSnapshot that were rejected",
             Cycle::RefusedAttachments => "each round of ControllerPublishVolume that was rejected",
@@ -85,14 +89,9 @@ impl Cycle {
     pub(super) async fn begin(self, cx: &Cx) -> CheckResult<Scene> {
         let mut scene = Scene::default();
         match self {
-            Cycle::Volumes | Cycle::GivenUp | Cycle::Looks | Cycle::Connections => {}
-            Cycle::Copies => {
-                scene.volume = cx.new_volume().await?;
-                scene.source = Some(source(cx, &scene.volume).await?);
-            }
-            Cycle::Clones => {
-                let volume_id = cx.new_volume().await?.volume_id;
-                scene.source = Some(Source::Volume(VolumeSource { volume_id }));
+            Cycle::Volumes | Cycle::Expansions | Cycle::GivenUp | Cycle::Looks | Cycle::Connections => {}
+            Cycle::Copies | Cycle::Clones | Cycle::RefusedCopies => {
+                scene.sources = sources(cx, &cx.new_volume().await?).await?;
             }
             Cycle::Snapshots | Cycle::GroupSnapshots => scene.volume = cx.new_volume().await?,
             Cycle::Attachments => {
@@ -135,11 +134,8 @@ impl Cycle {
         match self {
             Cycle::Looks => look(cx).await?,
             Cycle::Volumes => drop(cx.new_volume().await?),
-            Cycle::Copies | Cycle::Clones => {
-                let volume_content_source = Some(v1::VolumeContentSource { r#type: scene.source.clone() });
-                let request = v1::CreateVolumeRequest { volume_content_source, ..cx.create_volume_request() };
-                cx.create_volume(request).setup("a copy").await?;
-            }
+            Cycle::Copies => drop(cx.create_volume(of(cx, scene.sources.first())).setup("a copy").await?),
+            Cycle::Clones => drop(cx.create_volume(of(cx, scene.sources.last())).setup("a clone").await?),
             Cycle::Snapshots => {
                 let request = cx.create_snapshot_request(&scene.volume.volume_id);
                 cx.create_snapshot(request).setup("a snapshot").await?;
@@ -166,7 +162,9 @@ impl Cycle {
                     cx.node_publish(request).setup("a published volume").await?;
                 }
             }
+            Cycle::Expansions => expanded(cx).await?,
             Cycle::RefusedVolumes => refused_volumes(cx).await?,
+            Cycle::RefusedCopies => refused_copies(cx, scene).await?,
             Cycle::RefusedSnapshots => refused_snapshots(cx, scene).await?,
             Cycle::RefusedAttachments => refused_attachments(cx, scene).await?,
             Cycle::RefusedStagings => refused_stagings(cx, scene).await?,
@@ -187,12 +185,42 @@ impl Cycle {
     }
 }
 
-async fn source(cx: &Cx, volume: &v1::Volume) -> CheckResult<Source> {
-    if !cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
-        return Ok(Source::Volume(VolumeSource { volume_id: volume.volume_id.clone() }));
+/// What can be copied: a snapshot of the volume, and the volume, as far as the driver can do that.
+async fn sources(cx: &Cx, volume: &v1::Volume) -> CheckResult<Vec<Source>> {
+    let has = |capability| cx.target().capabilities().has(capability);
+    let mut sources = Vec::new();
+    if has(Capability::CreateDeleteSnapshot) {
+        let snapshot_id = cx.new_snapshot(&volume.volume_id).await?.snapshot_id;
+        sources.push(Source::Snapshot(SnapshotSource { snapshot_id }));
     }
-    let snapshot_id = cx.new_snapshot(&volume.volume_id).await?.snapshot_id;
-    Ok(Source::Snapshot(SnapshotSource { snapshot_id }))
+    if has(Capability::CloneVolume) {
+        sources.push(Source::Volume(VolumeSource { volume_id: volume.volume_id.clone() }));
+    }
+    Ok(sources)
+}
+
+fn of(cx: &Cx, source: Option<&Source>) -> v1::CreateVolumeRequest {
+    let volume_content_source = Some(v1::VolumeContentSource { r#type: source.cloned() });
+    v1::CreateVolumeRequest { volume_content_source, ..cx.create_volume_request() }
+}
+
+/// Expands a volume that no node has.
+async fn expanded(cx: &Cx) -> CheckResult {
+    let volume_id = cx.new_volume().await?.volume_id;
+    let range = v1::CapacityRange { required_bytes: cx.expand_size_bytes(), limit_bytes: 0 };
+    let request =
+        v1::ControllerExpandVolumeRequest { volume_id, capacity_range: Some(range), ..Default::default() };
+    heard(cx.call(request).once().await)
+}
+
+/// A copy with a limit below the size of its source.
+async fn refused_copies(cx: &Cx, scene: &Scene) -> CheckResult {
+    for source in &scene.sources {
+        let impossible = Some(v1::CapacityRange { required_bytes: 0, limit_bytes: 1 });
+        let request = v1::CreateVolumeRequest { capacity_range: impossible, ..of(cx, Some(source)) };
+        heard(cx.create_volume(request).once().await)?;
+    }
+    Ok(())
 }
 
 /// Only that there is an answer counts: whether it is the right one, other checks judge.

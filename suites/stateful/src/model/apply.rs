@@ -92,12 +92,14 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
             }
         }
         ControllerExpandVolume { size, .. } => {
+            let before_bytes = life.size_bytes;
             if life.size_bytes == 0 || !size.contains(life.size_bytes) {
                 life.changed = true;
                 life.size_bytes = 0;
             }
             if let Some(VolumeResponse::Grown(bytes, on_node)) = said {
-                life.size_bytes = *bytes;
+                // A volume that is said to have become smaller was not looked at: what it has, other calls tell.
+                life.size_bytes = if *bytes < before_bytes { 0 } else { *bytes };
                 // What the node has to do yet, other calls show, and what is in use may grow when it is used again.
                 if !on_node && !life.is_in_use() && *bytes > life.room_bytes {
                     (life.room_bytes, life.was_expanded) = (*bytes, true);

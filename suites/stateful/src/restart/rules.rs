@@ -4,13 +4,24 @@ use csi_harness::spec::requirements::Requirement;
 
 use crate::own_rule::own_rule;
 
+/// Where they are written down.
+const SECTION: &str = "csi-sanity's own rules, docs/stateful.md";
+
 /// Everything that was told before.
 pub static RESTART_001: Requirement = own_rule(
-    "csi-sanity's own rules, docs/stateful.md",
+    SECTION,
     "RESTART-001",
     "the driver was killed and started again",
     "it tells the same as before of itself, its nodes, volumes and snapshots",
 );
 
+/// What was undone.
+pub static RESTART_002: Requirement = own_rule(
+    SECTION,
+    "RESTART-002",
+    "something was undone before the driver was killed and started again",
+    "it stays undone",
+);
+
 /// All of them.
-pub static ALL: &[&Requirement] = &[&RESTART_001];
+pub static ALL: &[&Requirement] = &[&RESTART_001, &RESTART_002];

@@ -1,5 +1,7 @@
 //! What a driver tells of itself, of its nodes and of objects, before it is killed and after.
 
+use std::time::Duration;
+
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
@@ -7,6 +9,9 @@ use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 use super::rules::RESTART_001;
 use crate::disruption::{KILLED, driver};
 use crate::facts::{Change, Facts, Objects};
+
+/// After so long there is another time of day, also to a driver that rounds it.
+const ANOTHER_SECOND: Duration = Duration::from_millis(2_100);
 
 check! {
     /// Orchestrators keep what they were told once: the node's id and topology for as long as it is registered, and sizes and sources
@@ -23,6 +28,7 @@ check! {
             "restart-forgets-snapshot-sizes",
             "restart-forgets-sources",
             "restart-shifts-creation-times",
+            "restart-dates-snapshots-anew",
         ],
         duplicate_of: "restart/remembers",
     }
@@ -32,6 +38,10 @@ check! {
         let [of_driver, of_objects] = told(cx, &objects).await?;
         let [driver_again, objects_again] = told(cx, &objects).await?;
         let before = [of_driver.that_stay(&driver_again), of_objects.that_stay(&objects_again)];
+        if !objects.snapshots.is_empty() {
+            // What is dated by the start of the driver has another date then, and dates are compared by the second.
+            cx.wait(Settles::Everything, ANOTHER_SECOND, ANOTHER_SECOND).await;
+        }
         KILLED.inject_and_heal(cx).await?;
         // What a driver reads again in the background is there after a while.
         let same = cx.eventually(Settles::Everything, || async {
