@@ -14,7 +14,6 @@ use csi_proto::{Breaker, Call as _, DialError, Endpoint, Rpc, Service, Transport
 use futures_util::future::BoxFuture;
 use tonic::service::Routes;
 
-use crate::checks::check::Check;
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::call::{self, Exchange};
 use crate::client::learnt::Learnt;
@@ -693,13 +692,13 @@ impl Target {
         self.is_all_ours.store(true, Ordering::Relaxed);
     }
 
-    /// Starts a driver that does not start any more with what it keeps, as a new one. Its state, which the check of
-    /// this label has left, is put aside. Returns what has become of it.
+    /// Starts a driver that does not start any more with what it keeps, as a new one. Its state, which the check
+    /// has left, is put aside. Returns what has become of it.
     ///
     /// # Errors
     /// Why it is not started: the run has not started it, it had something before the run, no `state-dir` is set, or it does not
     /// start with an empty one either.
-    pub async fn start_afresh(&self, label: &str) -> Result<Aside, String> {
+    pub async fn start_afresh(&self, check: &str) -> Result<Aside, String> {
         let driver = self.driver().filter(|driver| driver.is_started_here());
         let driver = driver.ok_or("the run does not start it")?;
         let dir = self.config.state_dir.as_ref().ok_or("--state-dir does not say what it keeps")?;
@@ -710,7 +709,7 @@ impl Target {
         let _ = driver.kill().await;
         let put = tokio::task::spawn_blocking({
             let (dir, ruined) = (dir.clone(), self.ruined.clone());
-            let check = Check::id_of(label).to_owned();
+            let check = check.to_owned();
             move || ruined.lock().put_aside(&dir, &check)
         });
         let put = put.await.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));

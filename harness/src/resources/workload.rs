@@ -1,7 +1,7 @@
 //! What a workload does with a published volume: it writes to its places, waits until that is durable, and reads them.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +17,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 const PLACE_BYTES: u64 = 64 << 10;
 /// Blocks of a write.
 const BLOCKS: usize = 16;
+/// What a file is filled with at a time.
+const FILL_CHUNK_BYTES: usize = 1 << 20;
 /// What statfs(2) says of FUSE.
 const FUSE_SUPER_MAGIC: i64 = 0x6573_5546;
 /// A file system smaller than this may have no room for what workloads write.
@@ -65,6 +67,32 @@ pub fn size_bytes(path: &Path) -> io::Result<u64> {
     }
     let mut device = File::open(path)?;
     io::Seek::seek(&mut device, io::SeekFrom::End(0))
+}
+
+/// Bytes of the file system at a path that are in use.
+///
+/// # Errors
+/// Nothing is there, or it cannot be looked at.
+pub fn in_use_bytes(path: &Path) -> io::Result<u64> {
+    let found = rustix::fs::statvfs(path)?;
+    Ok(found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize))
+}
+
+/// Writes a file of so many bytes that cannot be compressed into a file system, and makes it durable.
+///
+/// # Errors
+/// That of the file system.
+pub fn fill(path: &Path, bytes: u64, rng: &mut fastrand::Rng) -> io::Result<()> {
+    let mut file = File::create(path.join("csi-sanity-fill"))?;
+    let mut chunk = vec![0; FILL_CHUNK_BYTES];
+    let mut left = bytes;
+    while left > 0 {
+        rng.fill(&mut chunk);
+        let length = left.min(FILL_CHUNK_BYTES as u64);
+        file.write_all(&chunk[..length as usize])?;
+        left -= length;
+    }
+    file.sync_all()
 }
 
 /// A place in a volume: a file of its file system, or a range of its device.

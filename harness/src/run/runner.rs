@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 use tokio::time::MissedTickBehavior;
 
-use crate::checks::check::Runs;
+use crate::checks::check::{Check, Runs};
 use crate::checks::known::KnownFailing;
 use crate::checks::planned::Planned;
 use crate::checks::registry::Registry;
@@ -552,10 +552,10 @@ impl<'a> Runner<'a> {
     /// Whether a driver that does not start any more does so as a new one, and what is told of it.
     async fn starts_afresh(&mut self, away: &Away, during: &[String]) -> bool {
         let target = self.target.clone();
-        let label = during.first().map(String::as_str).unwrap_or_default();
+        let check = during.first().map(|label| Check::id_of(label)).unwrap_or_default();
         if away.is_fault()
             && let Ok(aside) =
-                self.with_news_of("starting the driver with an empty state", target.start_afresh(label)).await
+                self.with_news_of("starting the driver with an empty state", target.start_afresh(check)).await
         {
             self.emit(&Event::Remark(&format!(
                 "after {}, the driver did not start any more: {away}. Its state {aside}, and it was started with an empty one",

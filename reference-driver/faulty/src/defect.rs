@@ -96,6 +96,16 @@ defects! {
     PublishesFilesForDevices = "hostpath/publishes-files-for-devices";
     /// NodeGetVolumeStats measures the file system that the driver's own directory is on.
     StatsOfTheHost = "hostpath/stats-of-the-host";
+    /// NodeGetVolumeStats tells for ever what it told first.
+    StatsRemembered = "hostpath/stats-remembered";
+    /// A volume that is published for reading only at one target is made to refuse writes at all of them.
+    ReadonlyForAll = "hostpath/readonly-for-all";
+    /// A volume that is published for reading only is mounted without the flags that were asked for.
+    ReadonlyDropsFlags = "hostpath/readonly-drops-flags";
+    /// NodeUnpublishVolume does nothing, and answers OK, where the volume is busy.
+    TakesBusyForUnpublished = "hostpath/takes-busy-for-unpublished";
+    /// NodeUnpublishVolume deletes what it finds at the target path, where the volume is busy.
+    DeletesWhatIsBusy = "hostpath/deletes-what-is-busy";
     /// NodeGetVolumeStats tells twice the size.
     StatsDoubled = "hostpath/stats-doubled";
     /// DeleteVolume does nothing where a volume of the same name was deleted before.

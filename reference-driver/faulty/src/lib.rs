@@ -77,6 +77,8 @@ pub(crate) struct Seen {
     pub(crate) attached: BTreeSet<String>,
     /// The inline volume that was published last.
     pub(crate) last_inline: Option<String>,
+    /// What was first told of volumes by their ids.
+    pub(crate) first_stats: BTreeMap<String, NodeGetVolumeStatsResponse>,
     /// Whether blocks of a snapshot were asked for.
     pub(crate) streamed: bool,
     pub(crate) data: Data,

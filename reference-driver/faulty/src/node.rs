@@ -2,11 +2,12 @@
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use csi_proto::v1::node_server::Node as _;
 use csi_proto::v1::*;
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 use tonic::{Request, Response, Status};
 
@@ -74,6 +75,7 @@ impl Faults {
         }
         message.volume_capability.iter_mut().for_each(|capability| self.misread(capability));
         message.readonly &= !self.has(Defect::IgnoresReadonly);
+        let is_readonly = message.readonly;
         let (id, target) = (message.volume_id.clone(), message.target_path.clone());
         let is_inline = message.volume_context.get(EPHEMERAL).is_some_and(|value| value == "true");
         let for_group = message.volume_capability.as_ref().is_some_and(has_group);
@@ -82,6 +84,14 @@ impl Faults {
             return Ok(Response::new(NodePublishVolumeResponse {}));
         }
         let done = self.driver.node_publish_volume(request).await?;
+        if is_readonly && self.has(Defect::ReadonlyDropsFlags) {
+            // That of a device says nothing.
+            let _ = mount_remount(&target, MountFlags::BIND | MountFlags::RDONLY, "");
+        }
+        if is_readonly && self.has(Defect::ReadonlyForAll) && is_on_loop_device(&target) {
+            // It fails while something is open for writing.
+            let _ = mount_remount(&target, MountFlags::RDONLY, "");
+        }
         if is_inline {
             seen.last_inline = Some(id.clone());
         }
@@ -173,6 +183,9 @@ impl Faults {
         if self.has(Defect::RefusesUnpublishWithoutMount) && !is_mounted(&target) {
             return Err(Status::internal(format!("umount {target}: not mounted")));
         }
+        if self.leaves_busy(&target) {
+            return Ok(Response::new(NodeUnpublishVolumeResponse {}));
+        }
         self.set_aside(&mut seen, &target);
         if seen.covered.remove(&target) {
             take_away(&target);
@@ -189,6 +202,21 @@ impl Faults {
             _ => {}
         }
         self.driver.node_unpublish_volume(request).await
+    }
+
+    /// Whether nothing more is done, since somebody uses what is published at the target.
+    fn leaves_busy(&self, target: &str) -> bool {
+        if !self.has(Defect::TakesBusyForUnpublished) && !self.has(Defect::DeletesWhatIsBusy) {
+            return false;
+        }
+        if unmount(target, UnmountFlags::empty()) != Err(Errno::BUSY) {
+            return false;
+        }
+        if self.has(Defect::DeletesWhatIsBusy) {
+            wipe(Path::new(target));
+            take_away(target);
+        }
+        self.has(Defect::TakesBusyForUnpublished)
     }
 
     pub(crate) async fn node_unstage_volume(
@@ -211,7 +239,13 @@ impl Faults {
         &self,
         request: Request<NodeGetVolumeStatsRequest>,
     ) -> Reply<NodeGetVolumeStatsResponse> {
+        let id = request.get_ref().volume_id.clone();
         let mut done = self.driver.node_get_volume_stats(request).await?;
+        if self.has(Defect::StatsRemembered) {
+            let mut seen = self.seen.lock().await;
+            let first = seen.first_stats.entry(id).or_insert_with(|| done.get_ref().clone());
+            return Ok(Response::new(first.clone()));
+        }
         let bytes = volume_usage::Unit::Bytes as i32;
         for usage in done.get_mut().usage.iter_mut().filter(|usage| usage.unit == bytes) {
             match self.defect {
@@ -258,6 +292,11 @@ impl Seen {
 fn bind_for_reading(other: &str, target: &str) {
     mount_bind(other, target).unwrap();
     mount_remount(target, MountFlags::BIND | MountFlags::RDONLY, "").unwrap();
+}
+
+fn is_on_loop_device(target: &str) -> bool {
+    const LOOP: u32 = 7;
+    fs::metadata(target).is_ok_and(|found| found.is_dir() && rustix::fs::major(found.dev()) == LOOP)
 }
 
 /// Removes links, and what is hidden, in a directory and those below it.

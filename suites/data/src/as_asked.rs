@@ -8,10 +8,19 @@ use v1::volume_usage::Unit;
 use crate::used::{Usage, Used};
 
 /// What is asked for beside what the configuration says; whoever cannot do it may refuse. Flags that harm no workload.
-const ASKED: [(&str, &[&str]); 3] =
-    [("", &["noatime"]), ("ext4", &["nodev", "noatime"]), ("xfs", &["nosuid"])];
+const ASKED: [(&str, &[&str], ForReading); 4] = [
+    ("", &["noatime"], false),
+    ("ext4", &["nodev", "noatime"], false),
+    ("xfs", &["nosuid"], false),
+    // Whoever makes a mount refuse writes may set its flags anew.
+    ("", &["nodev", "noexec"], true),
+];
+/// Whether it is published with readonly.
+type ForReading = bool;
 /// Statistics of a file system may leave out what it keeps for itself, or for root.
 const LEAST_PERCENT: u64 = 50;
+/// What is written for the statistics to show.
+const FILL_BYTES: u64 = 64 << 20;
 /// What rounding may add.
 const MOST_PERCENT: u64 = 110;
 
@@ -27,6 +36,7 @@ check! {
             "hostpath/hides-from-second-pod",
             "hostpath/ignores-fs-type",
             "hostpath/ignores-mount-flags",
+            "hostpath/readonly-drops-flags",
             "hostpath/mounts-for-reading-only",
             "hostpath/publishes-files-for-devices",
             "hostpath/takes-first-flag-only",
@@ -57,7 +67,7 @@ fn told(one: Mismatch) -> Violation {
 }
 
 async fn publish_all(cx: &Cx) -> CheckResult {
-    for (fs_type, mount_flags) in ASKED {
+    for (fs_type, mount_flags, published_readonly) in ASKED {
         let mut capability = cx.capability();
         let Some(Kind::Mount(MountVolume { fs_type: own, mount_flags: flags, .. })) =
             &mut capability.access_type
@@ -72,7 +82,8 @@ async fn publish_all(cx: &Cx) -> CheckResult {
         request.volume_capabilities = vec![capability.clone()];
         let Ok(volume) = cx.create_volume(request).await.any_answer()? else { continue };
         // Whoever refuses on the way does what he has to.
-        match Used::begin_with(cx, &volume.into(), Usage::with(capability)).await {
+        let usage = Usage { published_readonly, ..Usage::with(capability) };
+        match Used::begin_with(cx, &volume.into(), usage).await {
             Ok(used) => {
                 used.once_more().await.map(drop).or_else(unless_refused)?;
                 used.end().await?;
@@ -105,12 +116,7 @@ check! {
         let volume = cx.node_volume().await?;
         let capacity = u64::try_from(volume.size_bytes).unwrap_or_default();
         let used = Used::begin(cx, &volume).await?;
-        let request = v1::NodeGetVolumeStatsRequest {
-            volume_id: volume.id.clone(),
-            volume_path: used.path().to_string_lossy().into_owned(),
-            staging_target_path: used.staged().staging_path.clone(),
-        };
-        let stats = cx.call(request).setup("statistics of a published volume").await?;
+        let stats = cx.call(used.stats_request()).setup("statistics of a published volume").await?;
         let measured = used.measured_bytes().await?;
         for usage in stats.usage.iter().filter(|usage| usage.unit == Unit::Bytes as i32 && usage.total > 0) {
             let total = usage.total.unsigned_abs();
@@ -138,4 +144,46 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&AS_ASKED, &MEASURED];
+check! {
+    /// Who is told for ever what was there first never learns that a volume is filling up. Where the file system does not show what
+    /// was written either, as one that compresses, nothing is judged. How old numbers may be, the specification leaves open.
+    FOLLOWS {
+        id: "data/stats/follows-writes",
+        title: "NodeGetVolumeStats tells of what was written since it was last asked",
+        spec: [req::MSG_USAGE_003],
+        needs: [NODE, CREATE_DELETE_VOLUME, GET_VOLUME_STATS, ROOT, MOUNT_ACCESS],
+        refuted_by: ["hostpath/stats-remembered"],
+    }
+    async |cx| {
+        let used = Used::begin(cx, &cx.node_volume().await?).await?;
+        let (told, in_use) = (told_in_use(cx, &used).await?, used.in_use_bytes().await?);
+        let Some(told) = told else { return Err(Stop::skip("the driver does not tell how many bytes are in use")) };
+        let written = FILL_BYTES.min(used.measured_bytes().await? / 4);
+        used.fill(written).await?;
+        if used.in_use_bytes().await?.saturating_sub(in_use) < written / 2 {
+            return Err(Stop::skip("the file system does not show what was written"));
+        }
+        let follows = |now: Option<u64>| now.is_none_or(|now| now.saturating_sub(told) >= written / 2);
+        let seen = cx.eventually(Settles::Everything, || async {
+            Ok(follows(told_in_use(cx, &used).await?).then_some(()))
+        });
+        if seen.await?.is_none() {
+            let now = told_in_use(cx, &used).await?.unwrap_or_default();
+            cx.warn(
+                Violation::new("used of a usage stays as it was, although a workload has written")
+                    .expected(format!("some {} more than {}", sized(written), sized(told)))
+                    .actual(sized(now).to_string()),
+            );
+        }
+        used.end().await
+    }
+}
+
+/// How many bytes are in use, as the driver tells it.
+async fn told_in_use(cx: &Cx, used: &Used) -> CheckResult<Option<u64>> {
+    let stats = cx.call(used.stats_request()).setup("statistics of a published volume").await?;
+    let of_bytes = stats.usage.iter().find(|usage| usage.unit == Unit::Bytes as i32);
+    Ok(of_bytes.map(|usage| usage.used.unsigned_abs()))
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&AS_ASKED, &MEASURED, &FOLLOWS];

@@ -3,9 +3,10 @@
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::Found;
 use csi_harness::spec::requirements::Requirement;
+use v1::volume_capability::AccessType as Kind;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
-use crate::used::{Used, write_told};
+use crate::used::{Usage, Used, write_told};
 
 /// What is in the source when it is copied, and what is written to it afterwards.
 const BEFORE: u32 = 1;
@@ -43,7 +44,11 @@ async fn write(cx: &Cx, volume: &NodeVolume, stamp: u32) -> CheckResult {
 
 /// Reads from a volume that nobody uses.
 pub(crate) async fn read(cx: &Cx, volume: &NodeVolume) -> CheckResult<Found> {
-    let used = Used::begin(cx, volume).await?;
+    read_as(cx, volume, &Usage::plain(cx)).await
+}
+
+async fn read_as(cx: &Cx, volume: &NodeVolume, usage: &Usage) -> CheckResult<Found> {
+    let used = Used::begin_with(cx, volume, usage.clone()).await?;
     let found = used.read().await?;
     used.end().await?;
     Ok(found)
@@ -125,34 +130,96 @@ check! {
         access: Each,
     }
     async |cx| {
-        let source = cx.node_volume().await?;
-        write(cx, &source, BEFORE).await?;
-        let (from, rule) = any_copy(cx, &source).await?;
-        let copy = copy(cx, from, source.size_bytes).await?;
-        let alone = read(cx, &copy).await?;
+        let copied = Copied::of(cx, cx.capability()).await?;
         ensure!(
-            alone.number() == Some(BEFORE),
+            copied.alone.number() == Some(BEFORE),
             "a copy does not hold the data of its source, also where it is used alone";
-            of: rule,
+            of: copied.rule,
             expected: write_told(BEFORE),
-            actual: alone
+            actual: copied.alone
         );
-        let used = Used::begin(cx, &source).await?;
-        read(cx, &cx.node_volume().await?).await?;
-        let beside = match read(cx, &copy).await {
+        copied.is_usable_beside_source(cx).await
+    }
+}
+
+check! {
+    /// The same where XFS is not what the configuration asks for. Whoever does not have it may refuse, on the way to it.
+    XFS_BESIDE {
+        id: "data/copies/xfs-beside-source",
+        title: "a copy with XFS can be used on the node where its source is in use",
+        spec: [req::MSG_VOLSOURCE_004, req::MSG_VOLSOURCE_006],
+        needs: [
+            NODE,
+            CREATE_DELETE_VOLUME,
+            any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume]),
+            ROOT,
+            MOUNT_ACCESS,
+        ],
+        refuted_by: ["hostpath/refuses-copies-beside-source"],
+        duplicate_of: "data/copies/beside-source",
+    }
+    async |cx| {
+        let mut capability = cx.capability();
+        if let Some(Kind::Mount(mount)) = &mut capability.access_type {
+            "xfs".clone_into(&mut mount.fs_type);
+        }
+        match Copied::of(cx, capability).await {
+            Ok(copied) if copied.alone.number() == Some(BEFORE) => copied.is_usable_beside_source(cx).await,
+            Ok(_) => Err(Stop::skip("a copy does not hold the data of its source, which other checks judge")),
+            Err(Stop::Broken(why)) => Err(Stop::skip(format!("no copy with XFS can be used: {why}"))),
+            Err(other) => Err(other),
+        }
+    }
+}
+
+/// A volume, and a copy of it that was used alone.
+struct Copied {
+    source: NodeVolume,
+    copy: NodeVolume,
+    usage: Usage,
+    /// What was in the copy.
+    alone: Found,
+    rule: &'static Requirement,
+}
+
+impl Copied {
+    async fn of(cx: &Cx, capability: v1::VolumeCapability) -> CheckResult<Copied> {
+        let usage = Usage::with(capability);
+        let source = new_volume(cx, &usage).await?;
+        let used = Used::begin_with(cx, &source, usage.clone()).await?;
+        used.write(BEFORE).await?;
+        used.end().await?;
+        let (from, rule) = any_copy(cx, &source).await?;
+        let mut request = request(cx, from, source.size_bytes).await?;
+        request.volume_capabilities = vec![usage.capability.clone()];
+        let copy = cx.create_volume(request).setup("a volume made from another one").await?.into();
+        let alone = read_as(cx, &copy, &usage).await?;
+        Ok(Copied { source, copy, usage, alone, rule })
+    }
+
+    async fn is_usable_beside_source(&self, cx: &Cx) -> CheckResult {
+        let used = Used::begin_with(cx, &self.source, self.usage.clone()).await?;
+        read_as(cx, &new_volume(cx, &self.usage).await?, &self.usage).await?;
+        let beside = match read_as(cx, &self.copy, &self.usage).await {
             Ok(found) => found.to_string(),
             Err(Stop::Broken(why)) => why,
             Err(other) => return Err(other),
         };
         ensure!(
-            beside == alone.to_string(),
+            beside == self.alone.to_string(),
             "a copy that can be used alone cannot be used beside its source";
-            of: rule,
-            expected: alone,
+            of: self.rule,
+            expected: self.alone.clone(),
             actual: beside
         );
         used.end().await
     }
+}
+
+async fn new_volume(cx: &Cx, usage: &Usage) -> CheckResult<NodeVolume> {
+    let mut request = cx.create_node_volume_request().await?;
+    request.volume_capabilities = vec![usage.capability.clone()];
+    Ok(cx.create_volume(request).setup("a volume").await?.into())
 }
 
 /// What a copy is made from, of a snapshot if there are any, and the rule that it is there by.
@@ -225,4 +292,4 @@ async fn larger(cx: &Cx, source: &NodeVolume, bytes: i64) -> CheckResult<Option<
     Ok(reply.any_answer()?.ok().map(NodeVolume::from))
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&FROM_SNAPSHOT, &FROM_VOLUME, &BESIDE, &LARGER];
+pub(crate) static CHECKS: &[&Check] = &[&FROM_SNAPSHOT, &FROM_VOLUME, &BESIDE, &XFS_BESIDE, &LARGER];

@@ -1,9 +1,13 @@
 //! What is mounted for a volume goes with it.
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use csi_harness::prelude::*;
+use csi_harness::resources::workload::play;
 use csi_harness::spec::requirements::Requirement;
+
+use crate::used::{Used, write_told};
 
 /// How often a call is made, as by a kubelet that was started again.
 const TIMES: usize = 3;
@@ -105,4 +109,46 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&UNDONE, &UNUSUAL_PATH];
+check! {
+    /// A process that has not ended yet, or an agent that scans files, keeps the kernel from unmounting. A driver may say so, or
+    /// detach the mount. One that takes it for unmounted leaves it for ever, or deletes the files that are still to be seen.
+    BUSY {
+        id: "data/mounts/busy",
+        title: "a volume that is unpublished while a file of it is open keeps its data, and its mount goes",
+        spec: [req::NODE_UNPUBLISH_002],
+        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        refuted_by: ["hostpath/takes-busy-for-unpublished", "hostpath/deletes-what-is-busy"],
+        access: Each,
+    }
+    async |cx| {
+        let volume = cx.node_volume().await?;
+        let used = Used::begin(cx, &volume).await?;
+        used.write(1).await?;
+        let path = used.path().to_string_lossy().into_owned();
+        let opened = play({
+            let path = path.clone();
+            move || File::open(path)
+        });
+        let held = opened.await?.map_err(|error| Stop::broken(format!("failed to open {path}: {error}")))?;
+        let while_open = cx.node_unpublish(&volume.id, &path).once().await.any_answer()?;
+        drop(held);
+        let undone = match while_open {
+            Ok(done) => Ok(done),
+            Err(_) => cx.node_unpublish(&volume.id, &path).await.any_answer()?,
+        };
+        Point { cx, path: &path, told: "target" }.is_free(&undone, &req::NODE_UNPUBLISH_002)?;
+        used.end().await?;
+        let again = Used::begin(cx, &volume).await?;
+        let found = again.read().await?;
+        ensure!(
+            found.number() == Some(1),
+            "what was written is not in the volume any more after it was unpublished while a file of it was open";
+            of: &req::NODE_UNPUBLISH_002,
+            expected: write_told(1),
+            actual: found
+        );
+        again.end().await
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&UNDONE, &UNUSUAL_PATH, &BUSY];

@@ -15,19 +15,7 @@ check! {
         access: Each,
     }
     async |cx| {
-        let capability = cx.capability_with_mode(Mode::SingleNodeMultiWriter);
-        let request = v1::CreateVolumeRequest {
-            volume_capabilities: vec![capability.clone()],
-            ..cx.create_node_volume_request().await?
-        };
-        let reply = cx.create_volume(request).await;
-        let volume = match reply.code()? {
-            Code::Ok | Code::InvalidArgument | Code::FailedPrecondition | Code::Unimplemented => {
-                reply.or_skip("the driver makes no volumes for SINGLE_NODE_MULTI_WRITER")?
-            }
-            _ => reply.setup("a volume for SINGLE_NODE_MULTI_WRITER")?,
-        };
-        let first = Used::begin_with(cx, &volume.into(), Usage::with(capability)).await?;
+        let first = shared(cx).await?;
         let second = first.once_more().await?;
         for (writer, reader, stamp) in [(&first, &second, 1), (&second, &first, 2)] {
             writer.write(stamp).await?;
@@ -44,4 +32,56 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&TWO_WRITERS];
+check! {
+    /// A pod mounts a claim for reading only that another one writes to. A remount without MS_BIND makes the file system of both
+    /// refuse writes.
+    READER_BESIDE_WRITER {
+        id: "data/sharing/reader-beside-writer",
+        title: "a workload can write to a volume that is published with readonly for another one",
+        spec: [req::MSG_VOLCAP_009],
+        needs: [NODE, CREATE_DELETE_VOLUME, NODE_SINGLE_NODE_MULTI_WRITER, ROOT],
+        refuted_by: ["hostpath/readonly-for-all"],
+        access: Each,
+    }
+    async |cx| {
+        let writer = shared(cx).await?;
+        writer.write(1).await?;
+        let reader = writer.once_more_readonly().await?;
+        let written = writer.try_to_write(2).await?;
+        ensure!(
+            written.is_ok(),
+            "a workload cannot write any more once its volume is published with readonly for another one";
+            of: &req::MSG_VOLCAP_009,
+            expected: "a write that works, as before",
+            actual: written.err().map_or_else(String::new, |error| error.to_string())
+        );
+        let found = reader.read().await?;
+        ensure!(
+            found.number() == Some(2),
+            "a workload that only reads does not see what another one has written to their volume";
+            of: &req::MSG_VOLCAP_009,
+            expected: write_told(2),
+            actual: found
+        );
+        writer.end().await
+    }
+}
+
+/// A volume that several workloads of the node may use, while the first one does.
+async fn shared(cx: &Cx) -> CheckResult<Used> {
+    let capability = cx.capability_with_mode(Mode::SingleNodeMultiWriter);
+    let request = v1::CreateVolumeRequest {
+        volume_capabilities: vec![capability.clone()],
+        ..cx.create_node_volume_request().await?
+    };
+    let reply = cx.create_volume(request).await;
+    let volume = match reply.code()? {
+        Code::Ok | Code::InvalidArgument | Code::FailedPrecondition | Code::Unimplemented => {
+            reply.or_skip("the driver makes no volumes for SINGLE_NODE_MULTI_WRITER")?
+        }
+        _ => reply.setup("a volume for SINGLE_NODE_MULTI_WRITER")?,
+    };
+    Used::begin_with(cx, &volume.into(), Usage::with(capability)).await
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&TWO_WRITERS, &READER_BESIDE_WRITER];

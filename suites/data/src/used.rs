@@ -76,6 +76,16 @@ impl Used {
         Ok(Used { cx: self.cx.clone(), staged: self.staged.clone(), usage: self.usage.clone(), path })
     }
 
+    /// The same for one that only reads.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) async fn once_more_readonly(&self) -> CheckResult<Used> {
+        let usage = Usage { published_readonly: true, ..self.usage.clone() };
+        let path = published(&self.cx, &self.staged, &usage).await?;
+        Ok(Used { cx: self.cx.clone(), staged: self.staged.clone(), usage, path })
+    }
+
     /// Takes the volume from the workload, and from the node.
     pub(crate) async fn end(self) -> CheckResult {
         self.cx.undo().await
@@ -138,6 +148,32 @@ impl Used {
             }
         };
         Ok(is_its_own.then_some(found))
+    }
+
+    /// Asks what the driver measures of it.
+    pub(crate) fn stats_request(&self) -> v1::NodeGetVolumeStatsRequest {
+        v1::NodeGetVolumeStatsRequest {
+            volume_id: self.staged.attached.volume.id.clone(),
+            volume_path: self.path.to_string_lossy().into_owned(),
+            staging_target_path: self.staged.staging_path.clone(),
+        }
+    }
+
+    /// Fills so much of its file system with a file.
+    ///
+    /// # Errors
+    /// Broken if it cannot be written.
+    pub(crate) async fn fill(&self, bytes: u64) -> CheckResult {
+        let (path, mut rng) = (self.path.clone(), self.cx.rng());
+        let filled = play(move || workload::fill(&path, bytes, &mut rng)).await?;
+        filled.map_err(|error| Stop::broken(format!("failed to fill the volume: {error}")))
+    }
+
+    /// Bytes that the file system has in use.
+    pub(crate) async fn in_use_bytes(&self) -> CheckResult<u64> {
+        let path = self.path.clone();
+        let found = play(move || workload::in_use_bytes(&path)).await?;
+        found.map_err(|error| Stop::broken(format!("failed to measure the volume: {error}")))
     }
 
     /// Bytes that a workload finds, whatever they say of the volume.

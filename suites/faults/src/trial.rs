@@ -140,7 +140,7 @@ impl Bench<'_> {
             self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
             return Ok(true);
         }
-        match self.cx.target().start_afresh(self.cx.label()).await {
+        match self.cx.target().start_afresh(Check::id_of(self.cx.label())).await {
             Ok(aside) => {
                 self.note_ruined(fault, &aside);
                 self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
