@@ -38,7 +38,7 @@ check! {
     READER_BESIDE_WRITER {
         id: "data/sharing/reader-beside-writer",
         title: "a workload can write to a volume that is published with readonly for another one",
-        spec: [req::MSG_VOLCAP_009],
+        spec: [req::NODE_PUBLISH_032, req::MSG_VOLCAP_009],
         needs: [NODE, CREATE_DELETE_VOLUME, NODE_SINGLE_NODE_MULTI_WRITER, ROOT],
         refuted_by: ["hostpath/readonly-for-all"],
         access: Each,
@@ -51,7 +51,7 @@ check! {
         ensure!(
             written.is_ok(),
             "a workload cannot write any more once its volume is published with readonly for another one";
-            of: &req::MSG_VOLCAP_009,
+            of: &req::NODE_PUBLISH_032,
             expected: "a write that works, as before",
             actual: written.err().map_or_else(String::new, |error| error.to_string())
         );
