@@ -249,9 +249,11 @@ impl Owner {
 
     fn why(self) -> &'static str {
         match self {
-            Owner::RuinedDriver => "the driver left it, on a state that this run moved aside",
-            Owner::Run => "it appeared during the run, and has a name or id of this run",
-            Owner::Unknown => "it appeared during the run; it may be another program's",
+            Owner::RuinedDriver => {
+                "the driver left it behind in a state directory that this run has moved aside"
+            }
+            Owner::Run => "it appeared during the run, and its name or id belongs to this run",
+            Owner::Unknown => "it appeared during the run; it may belong to another program",
         }
     }
 }

@@ -229,7 +229,7 @@ check! {
             ids[0] != ids[1],
             "two long names that differ in the last byte got the same snapshot";
             expected: format!("two snapshots for \"{start}a\" and \"{start}b\""),
-            actual: format!("snapshot_id {:?} for both", ids[0])
+            actual: format!("both have snapshot_id {:?}", ids[0])
         );
         Ok(())
     }

@@ -37,7 +37,7 @@ pub static AFTER_ERROR_004: Requirement = rule(
 pub static AFTER_ERROR_005: Requirement = rule(
     "AFTER-ERROR-005",
     "a call was given up, or its connection broken, and nothing else is under way since",
-    "the same call is done at last",
+    "the same call succeeds in the end",
 );
 
 /// All of them.

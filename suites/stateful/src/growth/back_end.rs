@@ -57,7 +57,7 @@ check! {
             let Some(left) = left else { continue };
             let violation = Violation::new(format!("something stays in the back end after {}", cycle.told()))
                 .of(cycle.rule())
-                .expected("what there was before, in the lists, the capacity and the driver's directory")
+                .expected("the same lists, the same capacity and no new files in the driver's directory")
                 .actual(left);
             if is_alone {
                 return Err(violation.into());

@@ -73,7 +73,7 @@ impl Cycle {
             Cycle::Attachments => "each ControllerPublishVolume that was undone",
             Cycle::Stagings => "each NodeStageVolume that was undone",
             Cycle::Publications => "each NodePublishVolume that was undone",
-            Cycle::Expansions => "each volume that was expanded, in use nowhere, and deleted",
+            Cycle::Expansions => "each volume that was expanded while unused, then deleted",
             Cycle::RefusedCopies => "each CreateVolume from a source that was rejected",
             Cycle::RefusedVolumes => "each round of CreateVolume and DeleteVolume that were rejected",
             Cycle::RefusedSnapshots => "each round of CreateSnapshot and DeleteSnapshot that were rejected",
@@ -134,8 +134,12 @@ impl Cycle {
         match self {
             Cycle::Looks => look(cx).await?,
             Cycle::Volumes => drop(cx.new_volume().await?),
-            Cycle::Copies => drop(cx.create_volume(of(cx, scene.sources.first())).setup("a copy").await?),
-            Cycle::Clones => drop(cx.create_volume(of(cx, scene.sources.last())).setup("a clone").await?),
+            Cycle::Copies => {
+                drop(cx.create_volume(copy_request(cx, scene.sources.first())).setup("a copy").await?)
+            }
+            Cycle::Clones => {
+                drop(cx.create_volume(copy_request(cx, scene.sources.last())).setup("a clone").await?)
+            }
             Cycle::Snapshots => {
                 let request = cx.create_snapshot_request(&scene.volume.volume_id);
                 cx.create_snapshot(request).setup("a snapshot").await?;
@@ -185,7 +189,7 @@ impl Cycle {
     }
 }
 
-/// What can be copied: a snapshot of the volume, and the volume, as far as the driver can do that.
+/// What can be copied, as far as the driver can do that: a snapshot of the volume first, the volume itself last.
 async fn sources(cx: &Cx, volume: &v1::Volume) -> CheckResult<Vec<Source>> {
     let has = |capability| cx.target().capabilities().has(capability);
     let mut sources = Vec::new();
@@ -199,7 +203,7 @@ async fn sources(cx: &Cx, volume: &v1::Volume) -> CheckResult<Vec<Source>> {
     Ok(sources)
 }
 
-fn of(cx: &Cx, source: Option<&Source>) -> v1::CreateVolumeRequest {
+fn copy_request(cx: &Cx, source: Option<&Source>) -> v1::CreateVolumeRequest {
     let volume_content_source = Some(v1::VolumeContentSource { r#type: source.cloned() });
     v1::CreateVolumeRequest { volume_content_source, ..cx.create_volume_request() }
 }
@@ -217,7 +221,8 @@ async fn expanded(cx: &Cx) -> CheckResult {
 async fn refused_copies(cx: &Cx, scene: &Scene) -> CheckResult {
     for source in &scene.sources {
         let impossible = Some(v1::CapacityRange { required_bytes: 0, limit_bytes: 1 });
-        let request = v1::CreateVolumeRequest { capacity_range: impossible, ..of(cx, Some(source)) };
+        let request =
+            v1::CreateVolumeRequest { capacity_range: impossible, ..copy_request(cx, Some(source)) };
         heard(cx.create_volume(request).once().await)?;
     }
     Ok(())

@@ -11,7 +11,7 @@ check! {
     /// attached elsewhere.
     pub(super) UNDONE {
         id: "restart/undone",
-        title: "a volume that was detached before the driver was killed can be deleted after it",
+        title: "a volume that was detached before the driver was killed can be deleted afterwards",
         spec: [RESTART_002],
         needs: [CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, NODE, RESTARTS],
         refuted_by: ["restart-forgets-last-write"],
@@ -24,7 +24,7 @@ check! {
         cx.controller_unpublish(&attached.volume.id, &cx.node_id().await?).setup("a detached volume").await?;
         KILLED.inject_and_heal(cx).await?;
         if let Err(refused) = cx.delete_volume(&volume.id).await.any_answer()? {
-            return Err(Violation::new("a volume that was detached before the driver was killed cannot be deleted after it")
+            return Err(Violation::new("a volume that was detached before the driver was killed cannot be deleted afterwards")
                 .expected("OK: nothing uses it")
                 .actual(refused)
                 .into());
