@@ -107,6 +107,9 @@ pub(crate) trait Injected: Send + Sync {
     async fn heal(self: Box<Self>) -> CheckResult;
 }
 
+/// The driver does not start with what a kill has left.
+pub(crate) const NO_START: &str = "the driver does not answer after it was killed and started again";
+
 /// Kills the driver, or what is left of it, and starts it.
 ///
 /// # Errors
@@ -124,7 +127,7 @@ pub(crate) async fn come_back(cx: &Cx) -> CheckResult {
     if !away.is_fault() {
         return Err(Stop::broken(format!("after the driver was killed and started again: {away}")));
     }
-    Err(Violation::new("the driver does not answer after it was killed and started again")
+    Err(Violation::new(NO_START)
         .of(&req::GEN_ERR_001)
         .expected("a driver that starts from any state that a kill can leave")
         .actual(away)

@@ -12,10 +12,11 @@ use crate::case::Case;
 use crate::fault::Fault;
 use crate::found;
 use crate::left::{self, Look, Places};
-use crate::lever::{Injected, Lever, Traits, come_back};
+use crate::lever::power::NO_POWER_START;
+use crate::lever::{Injected, Lever, NO_START, Traits, come_back};
 use crate::life::{Life, Plan, Step};
 use crate::neighbour::Neighbour;
-use crate::rules::{FAULT_CODE_001, FAULT_HEAL_001, FAULT_LEFT_001, FAULT_TIME_001};
+use crate::rules::{FAULT_CODE_001, FAULT_HEAL_001, FAULT_LEFT_001, FAULT_OTHERS_001, FAULT_TIME_001};
 
 /// How long a caller waits on for a call once it hangs.
 const HUNG: Duration = Duration::from_millis(500);
@@ -43,6 +44,9 @@ pub(crate) struct Bench<'a> {
     pub(crate) ruined_more: u32,
 }
 
+/// In place of an RPC, where it does not matter in which one something was broken.
+const ANY_RPC: &str = "all RPCs";
+
 /// By which the same thing is known at other places: the rule, the RPC in which something was broken, and what is wrong.
 pub(crate) type Key = (&'static str, &'static str, String);
 
@@ -64,6 +68,11 @@ impl Told {
     /// Whether it is reported that a driver breaks a rule in the call of this step.
     pub(crate) fn has(&self, step: Step, rule: &Requirement) -> bool {
         self.0.keys().any(|(known, rpc, _)| *known == rule.id && *rpc == step.rpc())
+    }
+
+    /// Whether it is reported that a driver breaks a rule in any call.
+    fn is_known(&self, rule: &Requirement) -> bool {
+        self.0.keys().any(|(known, ..)| *known == rule.id)
     }
 
     /// How many different things were reported.
@@ -92,14 +101,24 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
+    /// A driver that does not start, forgets its volumes or answers nobody does so for one reason, in whichever call that shows.
     pub(crate) fn key(&self) -> Key {
-        let rule = self.violation.requirement.map_or("", |rule| rule.id);
-        (rule, self.fault.step.rpc(), self.violation.message.clone())
+        let (rule, message) =
+            (self.violation.requirement.map_or("", |rule| rule.id), &self.violation.message);
+        let is_of_all = rule == FAULT_OTHERS_001.id
+            || message == NO_START
+            || NO_POWER_START.contains(&message.as_str())
+            || message.starts_with(found::GONE);
+        (rule, if is_of_all { ANY_RPC } else { self.fault.step.rpc() }, message.clone())
     }
 
     /// Whether something was left behind, which any of the faults may have led to.
     pub(crate) fn is_left(&self) -> bool {
-        self.violation.requirement.is_some_and(|rule| rule.id == FAULT_LEFT_001.id)
+        self.is_of(&FAULT_LEFT_001)
+    }
+
+    fn is_of(&self, rule: &Requirement) -> bool {
+        self.violation.requirement.is_some_and(|broken| broken.id == rule.id)
     }
 
     /// With what was broken, the calls, and what shows it again; stored as well, if the user wants that.
@@ -472,7 +491,10 @@ impl<'a> Trial<'a> {
                 self.find(late, life, false);
             }
         }
-        if !self.traits().freezes {
+        // Each look takes seconds where nobody is answered.
+        let is_known_silent = self.told.is_known(&FAULT_OTHERS_001)
+            || self.lived.findings.iter().any(|finding| finding.is_of(&FAULT_OTHERS_001));
+        if !self.traits().freezes && !is_known_silent {
             if let Some(silent) = self.bench.neighbour.is_served(self.traits().isolates).await {
                 self.find(silent, life, false);
             }

@@ -28,7 +28,7 @@ use crate::life::Step;
 pub(crate) use device::{FILE_SYSTEMS, FileSystem};
 use disk::{Disk, Loss};
 use journal::Pending;
-pub(crate) use machine::Machine;
+pub(crate) use machine::{Machine, NO_POWER_START};
 pub(crate) use on_device::OnDevice;
 use store::Point;
 use way::Way;
