@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tonic::async_trait;
 
-use self::profile::Profile;
+use self::profile::{FlakyResult, Profile};
 use crate::protocol::capability::Capability;
 use crate::protocol::version::CsiVersion;
 
@@ -111,6 +111,9 @@ pub struct Config {
     pub allow_harm: bool,
     /// What makes a run fail.
     pub profile: Profile,
+    /// What a failure counts as that did not come again when its check was repeated. Without it, data loss, crashes and leaks fail,
+    /// other flaky failures warn, and under the profile strict all of them fail.
+    pub flaky_result: Option<FlakyResult>,
     /// Commands that make volumes and the back end ill, and well again.
     pub health: HealthHooks,
     /// Shell command that prints what the back end knows of an object, as YAML or JSON: `$1` is `volume` or `snapshot`, `$2` its id.
@@ -184,6 +187,7 @@ impl Default for Config {
             attach_limit_max: 256,
             allow_harm: false,
             profile: Profile::default(),
+            flaky_result: None,
             health: HealthHooks::default(),
             inspect_command: None,
             faults: Vec::new(),

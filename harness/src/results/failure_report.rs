@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::client::answer::Answer;
 use crate::client::record::CallRecord;
-use crate::results::outcome::{CheckReport, Outcome, OutcomeKind};
+use crate::results::outcome::{CheckReport, Flaky, Outcome, OutcomeKind};
 use crate::spec::requirements::Requirement;
 use crate::spec::verdict::Violation;
 use crate::text::shorten::{shortened, shortened_json};
@@ -52,7 +52,10 @@ pub fn findings(report: &CheckReport) -> String {
 
 fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
     match &report.outcome {
-        Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::KnownFailure { violation, .. } => {
+        Outcome::Failed(violation)
+        | Outcome::Warned(violation)
+        | Outcome::Flaky(Flaky { violation, .. })
+        | Outcome::KnownFailure { violation, .. } => {
             write_violation(f, report, violation, report.outcome.kind())?;
         }
         Outcome::Skipped(why) | Outcome::Broken(why) => writeln!(f, "  {}", shortened(why))?,
@@ -119,6 +122,9 @@ fn write_violation(
         if let Some(why) = rule.why_only_warned().filter(|_| kind == OutcomeKind::Warned) {
             writeln!(f, "  only warns   {why}")?;
         }
+    }
+    if let Some(plays) = violation.plays {
+        writeln!(f, "  repeated     {plays}")?;
     }
     if !violation.expected.is_empty() {
         writeln!(f, "  expected     {}", shortened(&violation.expected))?;

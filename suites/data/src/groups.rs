@@ -27,6 +27,7 @@ check! {
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, ROOT],
         refuted_by: ["hostpath/groups-over-time", "hostpath/mixes-up-members"],
         access: Each,
+        varies: true,
     }
     async |cx| {
         let volumes = [cx.node_volume().await?, cx.node_volume().await?];

@@ -40,6 +40,7 @@ check! {
         ],
         duplicate_of: "*",
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::copies(cx).await
@@ -62,6 +63,7 @@ check! {
         ],
         duplicate_of: "*",
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::two_volumes(cx).await
@@ -88,6 +90,7 @@ check! {
         ],
         duplicate_of: "*",
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::used_again(cx).await
@@ -108,6 +111,7 @@ check! {
         ],
         duplicate_of: "*",
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::sizes(cx).await
@@ -127,6 +131,7 @@ check! {
         duplicate_of: "*",
         runs: EndsAtWork,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::driver_killed(cx).await

@@ -99,6 +99,7 @@ check! {
         ],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let mut commands = Commands::begin(cx).await?;
@@ -117,6 +118,7 @@ check! {
         refuted_by: ["plain/writes-in-place", "plain/answers-before-writing", "plain/cleans-at-start"],
         runs: EndsAtWork,
         access: Each,
+        varies: true,
     }
     async |cx| {
         cx.target().driver().map_or(Ok(()), needs_memory)?;
@@ -138,6 +140,7 @@ check! {
         refuted_by: ["plain/ignores-failed-write"],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let mut calls = SystemCalls::begin(cx).await?;
@@ -158,6 +161,7 @@ check! {
         refuted_by: ["plain/ends-on-error", "plain/keeps-lock-after-error"],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let mut resources = Resources::begin(cx).await?;
@@ -177,6 +181,7 @@ check! {
         refuted_by: ["plain/stays-offline", "plain/takes-offline-for-gone"],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
         try_all(cx, hooks::NAME, &mut Hooks::new(cx), Hooks::nothing).await
@@ -201,6 +206,7 @@ check! {
         ],
         runs: EndsAtWork,
         access: Each,
+        varies: true,
     }
     async |cx| {
         power::try_it()?;
@@ -312,6 +318,7 @@ check! {
         ],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
         try_all(cx, backend_network::NAME, &mut BackendNetwork::new(cx), BackendNetwork::nothing).await

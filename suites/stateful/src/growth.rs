@@ -67,6 +67,7 @@ macro_rules! grows {
                 refuted_by: [$($defect),+],
                 $(duplicate_of: $leader,)?
                 runs: Serial,
+                varies: true,
             }
             async |cx| {
                 judge(cx, Cycle::$cycle).await

@@ -47,6 +47,7 @@ check! {
         refuted_by: ["create-volume-forgets-names", "controller-publish-refuses-repeats", "node-stage-refuses-repeats", "create-snapshot-refuses-repeats"],
         duplicate_of: "*",
         access: Each,
+        varies: true,
     }
     async |cx| {
         let probed = ProbedDriver::probe(cx).await?;
@@ -67,6 +68,7 @@ check! {
         refuted_by: ["controller-unpublish-refuses-repeats", "node-unstage-refuses-repeats", "node-unpublish-refuses-repeats", "node-publish-refuses-repeats"],
         duplicate_of: "*",
         access: Each,
+        varies: true,
     }
     async |cx| {
         let probed = ProbedDriver::probe(cx).await?;
@@ -94,6 +96,7 @@ check! {
         ],
         duplicate_of: "*",
         access: Each,
+        varies: true,
     }
     async |cx| {
         let probed = ProbedDriver::probe(cx).await?;
@@ -131,6 +134,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         made_again(cx, &disruption::GIVEN_UP).await
@@ -148,6 +152,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let probed = ProbedDriver::probe(cx).await?;
@@ -182,6 +187,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         made_again(cx, &disruption::DISCONNECTED).await

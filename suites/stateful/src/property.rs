@@ -50,6 +50,7 @@ check! {
             "controller-list-volume-health-loses-page-ends",
         ],
         duplicate_of: "*",
+        varies: true,
     }
     async |cx| {
         use Verb::*;
@@ -77,6 +78,7 @@ check! {
             "list-snapshots-omits-topology",
         ],
         duplicate_of: "*",
+        varies: true,
     }
     async |cx| {
         use Verb::*;
@@ -101,6 +103,7 @@ check! {
             "delete-snapshot-group-member-as-internal",
         ],
         duplicate_of: "*",
+        varies: true,
     }
     async |cx| {
         use Verb::*;
@@ -129,6 +132,7 @@ check! {
         ],
         duplicate_of: "*",
         access: Each,
+        varies: true,
     }
     async |cx| {
         use Verb::*;

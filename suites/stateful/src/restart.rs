@@ -67,6 +67,7 @@ check! {
         duplicate_of: "*",
         runs: EndsAtWork,
         access: Each,
+        varies: true,
     }
     async |cx| {
         needs_memory(driver(cx)?)?;

@@ -30,6 +30,7 @@ check! {
         ],
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let kinds = RefusedRpc::of(cx);

@@ -30,6 +30,7 @@ check! {
         ],
         duplicate_of: "*",
         access: Each,
+        varies: true,
     }
     async |cx| {
         let volumes = Volumes::in_use(cx).await?;
@@ -62,6 +63,7 @@ check! {
         refuted_by: ["restart-forgets-published", "restart-forgets-staged"],
         duplicate_of: "restart/in-use",
         access: Each,
+        varies: true,
     }
     async |cx| {
         let volumes = Volumes::in_use(cx).await?;
