@@ -819,8 +819,8 @@ pub(crate) struct OutputArgs {
 #[command(next_help_heading = "Output")]
 pub(crate) struct WordsArgs {
     /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step), html (one page, to be shown),
-    /// github (annotations, for its Actions) or verdict (two lines: a word for scripts, and a sentence), to a file or
-    /// - for standard output; repeatable
+    /// github (annotations, for its Actions), ndjson (a line of JSON for each event, while the run goes on) or verdict (two
+    /// lines: a word for scripts, and a sentence), to a file or - for standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
     /// Names of the cases in JUnit reports: ours, or those of the Go csi-sanity where it has one, to keep the history of a
