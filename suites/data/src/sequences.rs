@@ -39,6 +39,7 @@ check! {
             "hostpath/hands-out-half-copies",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
     }
     async |cx| {
@@ -61,6 +62,7 @@ check! {
             "hostpath/expansion-wipes",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
     }
     async |cx| {
@@ -87,6 +89,7 @@ check! {
             "hostpath/unpublishes-all-targets",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
     }
     async |cx| {
@@ -107,6 +110,7 @@ check! {
             "hostpath/loses-end",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
     }
     async |cx| {
