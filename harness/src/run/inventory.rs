@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::patience::Settles;
 use crate::client::session::Session;
-use crate::client::target::{Node, Target};
+use crate::client::target::{Node, Ownership, Target};
 use crate::protocol::capability::Capability;
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::resources::mounts;
@@ -26,8 +26,7 @@ pub(crate) struct Inventory {
     things: BTreeSet<(&'static str, String)>,
     /// What is new, and was there before any check ran alone: which of those that ran at the same time has made it, nobody knows.
     of_many: BTreeSet<(&'static str, String)>,
-    /// Whether nobody else makes anything meanwhile: whatever is new is of this run.
-    is_exclusive: bool,
+    ownership: Ownership,
     took: Duration,
 }
 
@@ -51,8 +50,12 @@ impl Inventory {
         }
         let had_nothing = things.is_empty();
         things.extend(mounts(session).into_iter().map(|path| ("mount", path)));
-        let is_exclusive = target.config().exclusive || (target.is_owned() && had_nothing);
-        Ok(Inventory { things, is_exclusive, took: begun.elapsed(), ..Inventory::default() })
+        let ownership = match (target.is_owned(), had_nothing) {
+            (true, true) => Ownership::Everything,
+            (true, false) if target.config().exclusive => Ownership::WhatIsNew,
+            _ => Ownership::WhatIsNamed,
+        };
+        Ok(Inventory { things, ownership, took: begun.elapsed(), ..Inventory::default() })
     }
 
     /// Puts down what is new, and what no call has named, to the check that has just run alone, where looking costs little.
@@ -69,7 +72,7 @@ impl Inventory {
 
     /// What is new, and what no call has named, where looking costs little.
     async fn unnamed(&self, session: &Session) -> BTreeSet<(&'static str, String)> {
-        if !self.is_exclusive || self.took > QUICK {
+        if self.ownership == Ownership::WhatIsNamed || self.took > QUICK {
             return BTreeSet::new();
         }
         // Where the driver does not tell now, it is found at the end of the run.
@@ -82,14 +85,14 @@ impl Inventory {
         now.things.into_iter().filter(|thing| !is_old(thing)).collect()
     }
 
-    /// Whether whatever is new is of this run.
-    pub(crate) fn is_exclusive(&self) -> bool {
-        self.is_exclusive
+    /// Which of the driver's objects belong to the run, by what there is now.
+    pub(crate) fn ownership(&self) -> Ownership {
+        self.ownership
     }
 
-    /// Whether what is new may be somebody else's after all.
+    /// Blames the driver only for what bears a name or an id of the run: what else is new may have another cause.
     pub(crate) fn share(&mut self) {
-        self.is_exclusive = false;
+        self.ownership = Ownership::WhatIsNamed;
     }
 
     /// Looks again until nothing of ours is left over or the time has passed, since drivers may delete in the
@@ -117,7 +120,7 @@ impl Inventory {
         let leak = |(kind, id): &(&'static str, String)| {
             let check = target.maker_of(id);
             let is_named = check.is_some() || id.contains(target.run_prefix());
-            let ours = *kind == "mount" || is_named || self.is_exclusive;
+            let ours = *kind == "mount" || is_named || self.ownership != Ownership::WhatIsNamed;
             Leak { kind: (*kind).to_owned(), id: id.clone(), ours, check }
         };
         now.things.difference(&self.things).map(leak).collect()

@@ -710,20 +710,21 @@ impl<'a> Runner<'a> {
     }
 
     async fn take_inventory(&mut self) -> Option<Inventory> {
-        if !self.options.leak_check {
+        if !self.options.leak_check && !self.target.is_owned() {
             return None;
         }
         let (target, session) = (self.target.clone(), self.inventory_session());
         let looking = async { (Surroundings::seen_with(&target).await, Inventory::take(&session).await) };
         let (around, inventory) = self.with_news_of("looking at what there is", looking).await;
-        self.around = around;
+        if self.options.leak_check {
+            self.around = around;
+        }
         match inventory {
             Ok(inventory) => {
-                if inventory.is_exclusive() {
-                    self.target.is_all_ours();
-                }
-                Some(inventory)
+                self.target.owns(inventory.ownership());
+                Some(inventory).filter(|_| self.options.leak_check)
             }
+            Err(_) if !self.options.leak_check => None,
             Err(why) => {
                 self.emit(&Event::Remark(&format!("leaks are not looked for: {why}")));
                 None

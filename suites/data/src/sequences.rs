@@ -39,6 +39,7 @@ check! {
             "hostpath/hands-out-half-copies",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
         varies: true,
     }
@@ -62,6 +63,7 @@ check! {
             "hostpath/expansion-wipes",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
         varies: true,
     }
@@ -89,6 +91,7 @@ check! {
             "hostpath/unpublishes-all-targets",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
         varies: true,
     }
@@ -110,6 +113,7 @@ check! {
             "hostpath/loses-end",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
         varies: true,
     }

@@ -39,8 +39,8 @@ const CHECKS: &[&Check] = &[
 ];
 
 /// Part of the time of a check of these suites that one of this suite looks, and again for each look at what it suspects.
-const SHARE: u32 = 60;
-const SHARE_AGAIN: u32 = 24;
+const SHARE: u32 = 300;
+const SHARE_AGAIN: u32 = 120;
 /// Looks at the driver, each after as many rounds; the first ones are there for what is made once.
 const WARMING_UP: usize = 2;
 const LOOKS_MAX: usize = 6;

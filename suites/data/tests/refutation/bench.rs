@@ -60,7 +60,7 @@ async fn play_in(
     let mut config = config(root, backend);
     if defect.is_some() {
         // That it is found counts, and not how small the sequence gets that shows it.
-        (config.effort.faults, config.effort.check_budget_ms) = (1, 24_000);
+        (config.effort.faults, config.effort.check_budget_ms) = (1, 60_000);
         config.time_limits.settle_ms = Some(SETTLES_MS);
         // What is found by chance is no part of the matrix.
         config.effort.cases = 1;
