@@ -5,6 +5,7 @@ pub mod cleanup;
 pub mod contents;
 pub mod left_behind;
 pub mod logbook;
+pub(crate) mod machine;
 pub mod mounts;
 pub(crate) mod names;
 pub mod paths;

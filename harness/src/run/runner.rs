@@ -26,6 +26,7 @@ use crate::lifecycle::cx::Cx;
 use crate::lifecycle::size::{self, Found};
 use crate::protocol::capability::Capability;
 use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::resources::machine;
 use crate::results::events::{Event, Reporter};
 use crate::results::failure_report;
 use crate::results::fault;
@@ -227,6 +228,9 @@ impl<'a> Runner<'a> {
         }
         for expired in self.options.known.expired() {
             self.emit(&Event::Remark(&expired));
+        }
+        if let Some(left) = machine::warn_of_read_only_loops() {
+            self.emit(&Event::Remark(&left));
         }
         self.before = self.take_inventory().await;
         for access in self.target.config().access_types.clone() {
