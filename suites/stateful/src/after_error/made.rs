@@ -104,7 +104,10 @@ struct Before {
 
 impl Before {
     async fn look(cx: &Cx, objects: &Objects, published: Option<&Published>) -> CheckResult<Before> {
-        let in_use = in_use(cx, published).await?;
+        // To look at a publication is to repeat NodePublishVolume. Where that alone changes something, such as the number of
+        // mounts, the rejected call is not to blame for it.
+        let first = in_use(cx, published).await?;
+        let in_use = first.that_stay(&in_use(cx, published).await?);
         let first = Facts::of_objects(cx, objects).await?;
         let told = first.that_stay(&Facts::of_objects(cx, objects).await?);
         Ok(Before { told, in_use })
