@@ -123,7 +123,10 @@ pub(in crate::model) fn volume_said(
             grown(life, *size, *bytes)
         }
         (VolumeCall::Read { node, target, .. }, VolumeResponse::Read(found, device_bytes)) => {
-            let finding = node::read_back(life, found).and(node::measured(life, *device_bytes));
+            let finding = match device_bytes {
+                Some(0) => node::gone(),
+                _ => node::read_back(life, found).and(node::measured(life, *device_bytes)),
+            };
             // What is to be there when others have taken mounts away is said nowhere.
             if life.is_torn(*node, *target) { finding.remarked() } else { finding }
         }
