@@ -160,6 +160,8 @@ defects! {
     ExceedsLimit = "hostpath/exceeds-limit";
     /// A volume made from a snapshot is as large as the source of the snapshot is by then.
     RestoresGrown = "hostpath/restores-at-grown-size";
+    /// A volume made from a snapshot has to be as large as the source of the snapshot is by then.
+    RestoresDemandGrown = "hostpath/restores-demand-grown-size";
     /// A volume made from a snapshot holds the first snapshot of the same source.
     RestoresFirst = "hostpath/restores-first-snapshot";
     /// A volume made from a snapshot holds the last snapshot of the same source.
