@@ -68,6 +68,7 @@ named! {
     CreateGroupSnapshotRefusalTakesName, "create-group-snapshot-refusal-takes-name", "the name of a rejected group snapshot counts as busy for ever";
     CreateSnapshotRefusalMakesSnapshot, "create-snapshot-refusal-makes-snapshot", "a snapshot that is rejected is made, without a name";
     CreateSnapshotRefusalTakesName, "create-snapshot-refusal-takes-name", "the name of a rejected snapshot counts as busy for ever";
+    CreateVolumeRefusalKeepsVolume, "create-volume-refusal-keeps-volume", "a volume that is rejected is made, under its name";
     CreateVolumeRefusalMakesVolume, "create-volume-refusal-makes-volume", "a volume that is rejected is made, without a name";
     CreateVolumeRefusalTakesName, "create-volume-refusal-takes-name", "the name of a rejected volume counts as busy for ever";
     DeleteVolumeRefusalBlocks, "delete-volume-refusal-blocks", "a volume whose deletion was rejected counts as busy for ever";
@@ -839,6 +840,7 @@ impl Defect {
             CreateVolumeDoublesAfterTimeout,
             CreateVolumeLeaksAfterTimeout,
             CreateVolumeLosesUpdates,
+            CreateVolumeRefusalKeepsVolume,
             CreateVolumeRefusalMakesVolume,
             CreateVolumeRefusalTakesName,
             CreateVolumeRevivesDeleted,

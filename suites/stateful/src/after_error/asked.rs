@@ -172,6 +172,17 @@ impl Asked {
         }
     }
 
+    /// The call with another name for what it makes, where it has a name.
+    pub(super) fn under_a_new_name(&self, cx: &Cx) -> Asked {
+        let mut asked = self.clone();
+        match &mut asked {
+            Asked::CreateVolume(request) if !request.name.is_empty() => request.name = cx.unique_name(),
+            Asked::CreateSnapshot(request) if !request.name.is_empty() => request.name = cx.unique_name(),
+            _ => {}
+        }
+        asked
+    }
+
     /// Makes the call once.
     pub(super) async fn once(&self, cx: &Cx) -> Reply<()> {
         self.send(cx, false).await
