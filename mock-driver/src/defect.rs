@@ -292,6 +292,7 @@ named! {
     ControllerPublishIgnoresReadonlyConflict, "controller-publish-ignores-readonly-conflict", "a repeat with another readonly flag is OK";
     ControllerPublishLimitAsInternal, "controller-publish-limit-as-internal", "a node at its limit is INTERNAL";
     ControllerPublishLimitComesEarly, "controller-publish-limit-comes-early", "a node is full with one volume less than its limit";
+    ControllerPublishLimitComesLate, "controller-publish-limit-comes-late", "a node takes one volume more than its limit";
     ControllerPublishNotFoundAsInternal, "controller-publish-not-found-as-internal", "an unknown volume or node is INTERNAL";
     ControllerPublishNotRecorded, "controller-publish-not-recorded", "OK is answered but nothing is attached";
     ControllerPublishOtherNodeNotNamed, "controller-publish-other-node-not-named", "the message does not name the node that holds the volume";
