@@ -111,6 +111,10 @@ async fn publish_what_is_not_staged(cx: &Cx) -> CheckResult {
     if scope.unmount_below([staged.staging_path.as_str()])? > 0 {
         let target_path = scope.target_path().await?;
         scope.node_publish(scope.publish_request(&staged, &target_path)).await.any_answer()?.ok();
+        scope.node_unpublish(&staged.attached.volume.id, &target_path).await.any_answer()?.ok();
+        // As kubelet does; what is staged can be unstaged.
+        let request = scope.stage_request(&staged.attached, &staged.staging_path);
+        scope.node_stage(request).await.any_answer()?.ok();
     }
     // Whether a driver can undo what others have taken away, other checks judge.
     scope.undo_or_leave().await;
