@@ -629,7 +629,7 @@ pub(crate) struct VolumeArgs {
     /// YAML file with the parameters of CreateVolumeGroupSnapshot
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) group_snapshot_parameters: Option<PathBuf>,
-    /// Attach volumes up to max_volumes_per_node, to test that limit
+    /// Attach volumes up to max_volumes_per_node, to test that limit also where it is above 16
     #[arg(long)]
     pub(crate) attach_limit: bool,
     /// Maximum number of volumes to attach for that; a higher limit is not tested [default: 256]

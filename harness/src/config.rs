@@ -827,8 +827,6 @@ pub enum Setting {
     MutableParameters,
     /// `--topology-requirement`
     TopologyRequirement,
-    /// `--attach-limit`
-    AttachLimit,
     /// `--size-min-bytes`
     SizeMin,
     /// `--size-max-bytes`
@@ -851,7 +849,6 @@ impl Setting {
         match self {
             Setting::MutableParameters => "--mutable-parameters",
             Setting::TopologyRequirement => "topology-requirement of --config",
-            Setting::AttachLimit => "--attach-limit",
             Setting::SizeMin => "--size-min-bytes",
             Setting::SizeMax => "--size-max-bytes",
             Setting::Volumes => "volumes of --config",
@@ -866,7 +863,6 @@ impl Setting {
         match self {
             Setting::MutableParameters => !config.mutable_parameters.is_empty(),
             Setting::TopologyRequirement => config.topology_requirement.is_some(),
-            Setting::AttachLimit => config.attach_limit,
             Setting::SizeMin => config.size_min_bytes.is_some(),
             Setting::SizeMax => config.size_max_bytes.is_some(),
             Setting::Volumes => !config.volumes.is_empty(),

@@ -28,6 +28,7 @@ check! {
             "hostpath/copies-shifted",
             "hostpath/copies-damaged",
             "hostpath/restores-at-grown-size",
+            "hostpath/restores-demand-grown-size",
             "hostpath/restores-first-snapshot",
             "hostpath/restores-newest-snapshot",
             "hostpath/snapshots-source-of-copy",

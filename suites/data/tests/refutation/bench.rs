@@ -66,7 +66,8 @@ async fn play_in(
         config.effort.cases = 1;
     }
     let target = Target::connect_to(driver.clone(), config).await?;
-    let registry = Registry::new([SUITE, csi_suite_stateful::property::SUITE]);
+    let stateful = [csi_suite_stateful::property::SUITE, csi_suite_stateful::after_error::SUITE];
+    let registry = Registry::new([SUITE].into_iter().chain(stateful));
     let mut plan = registry.select(&Filter::default(), &target.config().access_types);
     plan.retain(|planned| is_wanted(&planned.check.id));
     let run = Run::of(target, plan, options(registry, defect)).await;

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use bench::Backend;
 use csi_faulty_driver::Defect;
+use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_data::SUITE;
 use libtest_mimic::{Arguments, Failed};
@@ -28,6 +29,9 @@ fn main() -> ExitCode {
         let name = format!("a-right-driver-passes/{}", backend.name());
         trials.push(libtest_mimic::Trial::test(name, move || a_right_driver_passes(backend)));
     }
+    trials.push(libtest_mimic::Trial::test("stacked-mounts-are-not-blamed-on-a-rejected-call", || {
+        is_not_blamed(Defect::StacksPublications, "after-error/nothing-made")
+    }));
     trials.extend(matrix::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -51,6 +55,16 @@ fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
+
+/// A check does not take what its own calls have brought about for a fault of another kind.
+fn is_not_blamed(defect: Defect, check: &str) -> Result<(), Failed> {
+    let Some(played) = bench::play(Backend::Images, Some(defect), |id| id == check)? else { return Ok(()) };
+    let is_blamed = |outcome: &&Outcome| outcome.violation().is_some();
+    match played.outcomes_of(check).iter().any(is_blamed) {
+        true => Err(Failed::from(played.stories_of(check).join("\n"))),
+        false => Ok(()),
+    }
 }
 
 /// Whether a check is one of this suite.
