@@ -34,8 +34,8 @@ type callbacks struct {
 	ended     chan struct{}
 }
 
-// serve makes the scripts for the functions that are set, and begins to answer.
-func serve(dir string, config TestConfig) (*callbacks, error) {
+// offer returns the functions that are set, with scripts in this directory once they are served.
+func offer(dir string, config TestConfig) *callbacks {
 	c := &callbacks{dir: dir, functions: map[string]func(string) (string, error){}, ended: make(chan struct{})}
 	for name, create := range map[string]func(string) (string, error){
 		createTarget: config.CreateTargetDir, createStaging: config.CreateStagingDir,
@@ -57,28 +57,40 @@ func serve(dir string, config TestConfig) (*callbacks, error) {
 			return string(kind), err
 		}
 	}
+	return c
+}
+
+// serve makes the scripts and begins to answer. A pipe of an earlier process is used again: calls may wait at it.
+func (c *callbacks) serve() error {
 	if len(c.functions) == 0 {
-		close(c.ended)
-		return c, nil
+		return nil
 	}
-	pipe := filepath.Join(dir, "requests")
-	if printed, err := exec.Command("mkfifo", pipe).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("mkfifo: %v: %s", err, printed)
-	}
-	// Open for writing as well, so that it does not end between two calls.
-	var err error
-	if c.requests, err = os.OpenFile(pipe, os.O_RDWR, 0); err != nil {
-		return nil, err
-	}
-	go c.answerAll()
-	for name := range c.functions {
-		script := fmt.Sprintf(scriptForm, "'"+strings.ReplaceAll(dir, "'", `'\''`)+"'", name)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
-			c.stop()
-			return nil, err
+	pipe := filepath.Join(c.dir, "requests")
+	if _, err := os.Stat(pipe); err != nil {
+		if printed, err := exec.Command("mkfifo", pipe).CombinedOutput(); err != nil {
+			return fmt.Errorf("mkfifo: %v: %s", err, printed)
 		}
 	}
-	return c, nil
+	// Open for writing as well, so that it does not end between two calls.
+	requests, err := os.OpenFile(pipe, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	c.requests = requests
+	go c.answerAll()
+	for name := range c.functions {
+		script := fmt.Sprintf(scriptForm, quoted(c.dir), name)
+		if err := os.WriteFile(filepath.Join(c.dir, name), []byte(script), 0o700); err != nil {
+			c.stop()
+			return err
+		}
+	}
+	return nil
+}
+
+// quoted returns a text as one word of a shell.
+func quoted(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // scriptForm is a script that calls a function of the test that has started csi-sanity. The reply pipe is open before the request is

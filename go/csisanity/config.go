@@ -75,6 +75,11 @@ type TestConfig struct {
 	DialOptions           any
 	ControllerDialOptions any
 
+	// SeparateProcess runs the driver in another process, which is started again when the driver panics, so that one panic does not
+	// hide all other results. The process is this test binary: it runs the same test up to the call of Test, and serves from then
+	// on. The driver has to listen at a Unix socket, and has to replace a socket that is there already.
+	SeparateProcess bool
+
 	// Binary is the csi-sanity to run. By default the environment variable CSI_SANITY names it, and else it is searched in PATH.
 	Binary string
 	// Args are further flags of csi-sanity, such as "--known-failing", "known-failing.txt". They replace those that Test sets by

@@ -34,19 +34,34 @@ const (
 // -skip leave out is not run.
 func Test(t *testing.T, config TestConfig) {
 	t.Helper()
+	if config.Address == "" {
+		t.Fatal("Address is empty: set it to where the driver listens")
+	}
+	if dir := os.Getenv(driverVariable); dir != "" {
+		t.Fatalf("failed to serve the driver in a separate process: %v", serveDriver(dir, config))
+	}
 	binary, err := find(config.Binary)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Address == "" {
-		t.Fatal("Address is empty: set it to where the driver listens")
-	}
-	dir := t.TempDir()
-	paths, err := serve(dir, config)
+	// Not t.TempDir, whose path has the name of the test and may be too long for a socket.
+	dir, err := os.MkdirTemp("", "csi-sanity-")
 	if err != nil {
-		t.Fatalf("failed to offer the functions for paths: %v", err)
+		t.Fatal(err)
 	}
-	defer paths.stop()
+	defer os.RemoveAll(dir)
+	paths := offer(dir, config)
+	var driverCommand []string
+	if config.SeparateProcess {
+		if driverCommand, err = separate(t.Name(), dir, &config); err != nil {
+			t.Fatal(err)
+		}
+	} else {
+		if err := paths.serve(); err != nil {
+			t.Fatalf("failed to offer the functions for paths: %v", err)
+		}
+		defer paths.stop()
+	}
 	settings := filepath.Join(dir, "csi-sanity.yaml")
 	if err := writeSettings(settings, config, paths); err != nil {
 		t.Fatalf("failed to write the settings: %v", err)
@@ -62,8 +77,12 @@ func Test(t *testing.T, config TestConfig) {
 	}
 	add("--suite", "sanity")
 	add("--jobs", "1")
-	// A driver in this process does not come back.
-	add("--restart-timeout", "5s")
+	if driverCommand != nil {
+		add(driverCommand[0], driverCommand[1])
+	} else {
+		// A driver in this process does not come back.
+		add("--restart-timeout", "5s")
+	}
 	for flag, file := range map[string]string{
 		"--secrets":             config.SecretsFile,
 		"--parameters":          config.TestVolumeParametersFile,
@@ -312,7 +331,10 @@ names:
 // subtest can report anything any more; then what was printed is shown, with the call that the driver died of.
 const quietly = `output=$1; shift
 "$@" >"$output" 2>&1; code=$?
-kill -0 "$PPID" 2>/dev/null || cat "$output" >&2
+kill -0 "$PPID" 2>/dev/null || {
+  cat "$output" >&2
+  echo "The driver has ended the test. With SeparateProcess in the TestConfig, it is started again, and every check is a subtest." >&2
+}
 exit $code`
 
 // lastOf returns the end of what csi-sanity has printed, from a new line; nothing if it was shown at once, as -v does.

@@ -17,6 +17,8 @@ const (
 	// user of the package sees. argsVariable has TestConfig.Args.
 	addressVariable = "CSISANITY_TEST_ADDRESS"
 	argsVariable    = "CSISANITY_TEST_ARGS"
+	// defectVariable makes TestDriver start a driver with this defect itself, and end with it, as it would with a driver of its own.
+	defectVariable = "CSISANITY_TEST_DEFECT"
 	// mockVariable names the mock driver.
 	mockVariable = "CSI_MOCK_DRIVER"
 )
@@ -24,7 +26,12 @@ const (
 // TestDriver is the test of a driver's author. The mock driver mounts nothing, so the functions for paths make real directories.
 func TestDriver(t *testing.T) {
 	config := NewTestConfig()
-	if config.Address = os.Getenv(addressVariable); config.Address == "" {
+	config.Address = os.Getenv(addressVariable)
+	if defect := os.Getenv(defectVariable); defect != "" {
+		config.SeparateProcess = true
+		config.Address = mortalMock(t, defect)
+	}
+	if config.Address == "" {
 		t.Skip("run by the other tests")
 	}
 	dir := t.TempDir()
@@ -90,6 +97,27 @@ func mock(t *testing.T, arguments ...string) string {
 		_ = driver.Wait()
 	})
 	return "unix://" + socket
+}
+
+// mortalMock serves a mock driver. This process ends when the driver does.
+func mortalMock(t *testing.T, defect string) string {
+	socket := filepath.Join(t.TempDir(), "csi.sock")
+	driver := exec.Command(program(t, "csi-mock-driver", mockVariable), "--endpoint", socket, "--defect", defect)
+	if err := driver.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var tested int32
+	go func() {
+		_ = driver.Wait()
+		if atomic.LoadInt32(&tested) == 0 {
+			panic("the driver panics")
+		}
+	}()
+	t.Cleanup(func() {
+		atomic.StoreInt32(&tested, 1)
+		_ = driver.Process.Kill()
+	})
+	return socket
 }
 
 // goTest runs TestDriver as `go test` would: what it prints, and whether it passes.
@@ -186,6 +214,37 @@ func TestAKnownFailureIsSkippedAndAStaleListFails(t *testing.T) {
 	mustContain(t, printed, "the list of known failures has it: our issue 12")
 }
 
+func TestADriverInAProcessOfItsOwnIsStartedAgain(t *testing.T) {
+	t.Setenv(defectVariable, "create-volume-crashes-on-long-names")
+	printed, passed := goTest(t, "", "", "-test.run=TestDriver/controller/create-volume", "-test.v")
+	if passed {
+		t.Error("a driver that panics passes")
+	}
+	mustContain(t, printed,
+		"--- FAIL: TestDriver/controller/create-volume/too-long-name ",
+		"the driver crashed on CreateVolume",
+		"--- PASS: TestDriver/controller/create-volume/no-name ",
+		" 0 inconclusive",
+	)
+	counts := regexp.MustCompile(`"?made=(\d+)`).FindStringSubmatch(printed)
+	if counts == nil || counts[1] != "0" {
+		t.Errorf("functions for paths are called in the process of the driver, and not here: %v", counts)
+	}
+}
+
+func TestOnlyASocketCanBeReplaced(t *testing.T) {
+	_, err := separate("TestX", t.TempDir(), &TestConfig{Address: "dns:///127.0.0.1:9000"})
+	if err == nil {
+		t.Fatal("it is accepted")
+	}
+	mustContain(t, err.Error(), "SeparateProcess needs a driver at a Unix socket", "127.0.0.1:9000")
+	for _, address := range []string{"unix:///run/csi.sock", "unix:/run/csi.sock", "/run/csi.sock"} {
+		if socket, err := socketOf(address); socket != "/run/csi.sock" || err != nil {
+			t.Errorf("%s: %q %v", address, socket, err)
+		}
+	}
+}
+
 func TestFlagsThatDoNotExistAreShown(t *testing.T) {
 	printed, passed := goTest(t, mock(t), "--no-such-flag", "-test.run=^TestDriver$")
 	if passed {
@@ -211,7 +270,7 @@ func TestAnErrorOfAFunctionReachesItsCaller(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	functions, err := serve(dir, TestConfig{
+	functions := offer(dir, TestConfig{
 		CheckPath: func(path string) (PathKind, error) {
 			if path == "/bad\npath" {
 				return "", errors.New("cannot look there")
@@ -219,7 +278,7 @@ func TestAnErrorOfAFunctionReachesItsCaller(t *testing.T) {
 			return PathIsFile, nil
 		},
 	})
-	if err != nil {
+	if err := functions.serve(); err != nil {
 		t.Fatal(err)
 	}
 	defer functions.stop()

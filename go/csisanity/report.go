@@ -113,11 +113,15 @@ func (c *check) text(t *testing.T, seed uint64) string {
 	if findings == "" && c.Message != "" {
 		findings = "  " + c.Message + "\n"
 	}
-	// The testing package reads the elements between slashes one by one.
+	return fmt.Sprintf("\n  %s\n%s%s  repeat       %s='--seed %d' go test -run '%s'", c.Title, findings, c.Transcript, flagsVariable, seed,
+		only(t.Name()))
+}
+
+// only returns the pattern of -run for one test. The testing package reads the elements between slashes one by one.
+func only(test string) string {
 	var pattern []string
-	for _, element := range strings.Split(t.Name(), "/") {
+	for _, element := range strings.Split(test, "/") {
 		pattern = append(pattern, "^"+regexp.QuoteMeta(element)+"$")
 	}
-	return fmt.Sprintf("\n  %s\n%s%s  repeat       %s='--seed %d' go test -run '%s'", c.Title, findings, c.Transcript, flagsVariable, seed,
-		strings.Join(pattern, "/"))
+	return strings.Join(pattern, "/")
 }
