@@ -318,7 +318,7 @@ pub(crate) struct E2eArgs {
     #[arg(long, conflicts_with_all = ["plan", "cleanup", "dry_run", "shard"])]
     pub(crate) preflight: bool,
     /// Make every warning about the definition an error: keys that Kubernetes ignores, files that are missing, and values that
-    /// look like a template that nobody filled in
+    /// look like a template that was not filled in
     #[arg(long)]
     pub(crate) strict_definition: bool,
     /// Directory that kubelet has its paths in [default: a new temporary one; with --node-access /var/lib/kubelet]
