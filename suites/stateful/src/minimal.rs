@@ -131,12 +131,14 @@ impl CaseRunner<'_> {
             if Instant::now() >= budget.until() {
                 return Ok(Smallest::Shows(sequence, Played::NotAgain));
             }
-            // What cannot be undone any more would only get worse.
-            let Ok(again) = self.attempt(pace, &items(sequence.doings())).await else {
-                return Ok(Smallest::Shows(sequence, Played::NotAgain));
-            };
-            if is_the_same(&again, breach) {
-                return Ok(Smallest::Shows(again, Played::Again));
+            let again = self.attempt(pace, &items(sequence.doings())).await;
+            match again {
+                Ok(again) if is_the_same(&again, breach) => {
+                    return Ok(Smallest::Shows(again, Played::Again));
+                }
+                Ok(again) if again.left.is_none() => {}
+                // What cannot be undone any more would only get worse.
+                Ok(_) | Err(_) => return Ok(Smallest::Shows(sequence, Played::NotAgain)),
             }
         }
         Ok(Smallest::Shows(sequence, Played::Once { of: 1 + CONFIRMATIONS_MAX }))
@@ -166,8 +168,11 @@ impl CaseRunner<'_> {
             && told_elsewhere(self.cx, breach).is_none()
             && let Some(doings) = shrinker.candidate()
         {
-            // What cannot be undone any more would only get worse.
             let Ok(sequence) = self.attempt(pace, &items(doings)).await else { break };
+            if sequence.left.is_some() {
+                // What cannot be undone any more would only get worse.
+                break;
+            }
             // Even one that makes none costs something.
             calls += 1 + sequence.steps.len();
             let fails = is_the_same(&sequence, breach);
