@@ -473,7 +473,7 @@ fn failed(
     }
 }
 
-/// A volume that nobody was told of. Without a name, no request finds it.
+/// Adds a volume whose id the caller does not get. Without a name, no request finds it.
 pub(super) fn leave_behind(state: &mut State, name: Option<String>, capacity_bytes: i64) {
     let seed = state.fresh_seed();
     let (id, volume_context) = (state.fresh_id("vol"), Map::new());

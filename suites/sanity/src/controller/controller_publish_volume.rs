@@ -6,7 +6,7 @@ use super::common::{must_become_unknown, publishable, unknown_id, unknown_volume
 
 /// Largest string map of the protocol, counting keys and values only.
 const MAP_BYTES_MAX: usize = 4 << 10;
-/// Volumes that are attached to reach the limit of a node although nobody has asked for that.
+/// Volumes that are attached to reach the limit of a node without `--attach-limit`.
 const UNASKED_VOLUMES_MAX: i64 = 16;
 /// How often an idempotent call is sent.
 const REPEATS: usize = 3;

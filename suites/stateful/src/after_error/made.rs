@@ -176,7 +176,7 @@ async fn made(cx: &Cx, known: &Listed, wrong: &Asked, after: &str) -> CheckResul
     }
     for _ in 1..TIMES {
         let known = Listed::now(cx).await?;
-        // What was kept under the name is not made again for the same name.
+        // A driver that has kept an object under the name makes no second one for the same name.
         refused(cx, &wrong.under_a_new_name(cx)).await?;
         if Listed::now(cx).await?.beyond(&known).is_empty() {
             return Ok(());
@@ -200,7 +200,7 @@ async fn made(cx: &Cx, known: &Listed, wrong: &Asked, after: &str) -> CheckResul
     Ok(())
 }
 
-/// Deletes what rejected calls have made in a back end that nobody else uses. Whether that works, other checks judge.
+/// Deletes the objects that rejected calls have made, in a back end of this run alone. Other checks judge whether that works.
 async fn delete(cx: &Cx, made: &[String]) -> CheckResult {
     for id in made {
         match id.split_once(' ') {
