@@ -51,7 +51,7 @@ pub mod prelude {
     pub use crate::resources::paths::PathKind;
     pub use crate::spec::need::*;
     pub use crate::spec::requirements::req;
-    pub use crate::spec::verdict::{CheckResult, Stop, Violation};
+    pub use crate::spec::verdict::{CheckResult, Damage, Stop, Violation};
     pub use crate::text::size::sized;
     pub use crate::text::wire::{wire, wires};
     pub use crate::{check, ensure};

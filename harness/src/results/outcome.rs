@@ -14,7 +14,7 @@ use crate::client::tally::{FirstFailure, RpcCalls};
 use crate::config::profile::Profile;
 use crate::protocol::version::Judged;
 use crate::resources::left_behind::{LeftBehind, Removal};
-use crate::spec::verdict::Violation;
+use crate::spec::verdict::{CutShort, Violation};
 
 /// What came of one check.
 #[derive(Clone, Debug, PartialEq)]
@@ -216,6 +216,8 @@ pub struct CheckReport {
     pub notes: Vec<String>,
     /// How many tries have begun, of a check that makes several; 0 for any other.
     pub tried: u64,
+    /// The work it left undone when it met its time limit.
+    pub cut_short: Vec<CutShort>,
     /// How long it took, its undoing included.
     pub duration: Duration,
     /// What of it went into other things than what it is about.

@@ -62,6 +62,7 @@ impl CheckReport {
             warnings: Vec::new(),
             notes: Vec::new(),
             tried: 0,
+            cut_short: Vec::new(),
             duration: Duration::ZERO,
             spent: Spent::default(),
             calls: Vec::new(),
@@ -149,8 +150,17 @@ async fn run_and_undo(
     cx.make_way().await;
     target.stages.end(&label);
     let silence = log.silence();
-    let Recorded { calls, calls_dropped, blamed, warnings, mut notes, tried, mut incidents, spent } =
-        log.take();
+    let Recorded {
+        calls,
+        calls_dropped,
+        blamed,
+        warnings,
+        mut notes,
+        tried,
+        cut_short,
+        mut incidents,
+        spent,
+    } = log.take();
     incidents.extend(target.driver().map(|driver| driver.history_since(log.started())).unwrap_or_default());
     incidents.sort();
 
@@ -171,6 +181,7 @@ async fn run_and_undo(
         warnings,
         notes,
         tried,
+        cut_short,
         duration: started.elapsed(),
         spent,
         calls: if keep { calls } else { Vec::new() },
