@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use bench::Backend;
 use csi_faulty_driver::Defect;
+use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_data::SUITE;
 use libtest_mimic::{Arguments, Failed};
@@ -27,6 +28,10 @@ fn main() -> ExitCode {
     for backend in Backend::ALL {
         let name = format!("a-right-driver-passes/{}", backend.name());
         trials.push(libtest_mimic::Trial::test(name, move || a_right_driver_passes(backend)));
+    }
+    for (defect, check, rule) in AFTER_RESTART {
+        let name = format!("after-restart/{}", defect.id());
+        trials.push(libtest_mimic::Trial::test(name, move || fails_after_restart(defect, check, rule)));
     }
     trials.extend(matrix::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
@@ -51,6 +56,23 @@ fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
+
+/// What drivers do wrong with mounts after they were killed, the check that finds it, and its rule.
+const AFTER_RESTART: [(Defect, &str, &str); 2] = [
+    (Defect::ForgetsPublications, "restart/in-use", "NODE-UNPUBLISH-002"),
+    (Defect::TrustsRecords, "restart/reboot", "RESTART-003"),
+];
+
+/// The check fails under the mildest profile, by this rule: its evidence is certain.
+fn fails_after_restart(defect: Defect, check: &str, rule: &str) -> Result<(), Failed> {
+    let Some(played) = bench::play(Backend::Images, Some(defect), |id| id == check)? else { return Ok(()) };
+    let reports = played.by_label();
+    let outcome = &reports.get(check).ok_or("it was not run")?.outcome;
+    match outcome {
+        Outcome::Failed(violation) if violation.requirement.is_some_and(|found| found.id == rule) => Ok(()),
+        other => Err(Failed::from(format!("{other:#?}"))),
+    }
 }
 
 /// Whether a check is one of this suite.
