@@ -118,7 +118,7 @@ pub(crate) fn settings() -> Config {
             .into(),
         volumes: provisioned().into(),
         // Each of its defects is found with less.
-        effort: Effort { cases: 64, kills: 5, operations: 400, repeat: 2, ..Effort::default() },
+        effort: Effort { cases: 64, kills: 2, operations: 400, repeat: 2, ..Effort::default() },
         // Memory answers at once; what takes longer is a defect.
         time_limits: TimeLimits {
             call_ms: 10_000,

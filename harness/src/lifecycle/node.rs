@@ -277,6 +277,16 @@ impl Cx {
         })
     }
 
+    /// Sends a NodePublishVolume that no orchestrator would send, and does not look what came of it: a request that asks for
+    /// nonsense has no right result to compare with. The volume is unpublished after the check.
+    pub fn node_publish_hostile(
+        &self,
+        request: v1::NodePublishVolumeRequest,
+    ) -> PendingCall<'_, v1::NodePublishVolumeResponse> {
+        let (volume_id, path) = (request.volume_id.clone(), request.target_path.clone());
+        self.make(Resource::Publication { volume_id, path }, request)
+    }
+
     /// Publishes a volume, and looks whether it is published as it was asked for, where the tests see that.
     async fn read_back(
         &self,

@@ -43,8 +43,8 @@ const CHECKS: &[&Check] = &[
 const WARMING_UP: usize = 2;
 const LOOKS_OF_SERIES: usize = 6;
 /// Rounds between two looks: of calls that make something, and of calls that make nothing and take less time.
-const ROUNDS_THAT_MAKE: u64 = 16;
-const ROUNDS_THAT_MAKE_NOTHING: u64 = 60;
+const ROUNDS_THAT_MAKE: u32 = 16;
+const ROUNDS_THAT_MAKE_NOTHING: u32 = 60;
 /// What grows has to grow again, in so many times as many rounds: an allocator may take long to level off.
 const AGAIN: u64 = 4;
 /// Memory is looked at again as often as this, until there is more of it than a collector of garbage keeps.
@@ -53,8 +53,6 @@ const AGAIN_MEMORY: usize = 4;
 const MEMORY_BYTES_MIN: u64 = 8 << 20;
 /// Part of the longest time of a check after which a series of looks ends early.
 const SERIES: u32 = 10;
-/// Time that `--budget` is compared with: these suites take about as long without it.
-const USUAL_BUDGET_MS: u64 = 60_000;
 /// Clients close a connection to a back end that was idle for 90 seconds, or sooner.
 const KEEP_ALIVE: Duration = Duration::from_secs(100);
 
@@ -71,6 +69,7 @@ macro_rules! grows {
                 refuted_by: [$($defect),+],
                 $(duplicate_of: $leader,)?
                 runs: Serial,
+                varies: true,
             }
             async |cx| {
                 judge(cx, Cycle::$cycle).await
@@ -201,10 +200,8 @@ impl CaseRunner<'_> {
     async fn samples(&mut self, looks: usize, times: u64) -> CheckResult<Vec<Sample>> {
         let effort = &self.cx.config().effort;
         let usual = if self.cycle.makes_something() { ROUNDS_THAT_MAKE } else { ROUNDS_THAT_MAKE_NOTHING };
-        let scaled = usual * effort.budget_ms.unwrap_or(USUAL_BUDGET_MS) / USUAL_BUDGET_MS;
-        let each = scaled.max(usual) * times;
-        let longest =
-            Duration::from_millis(effort.check_budget_ms.max(effort.budget_ms.unwrap_or_default())) / SERIES;
+        let each = u64::from(effort.scaled(usual)) * times;
+        let longest = effort.ceiling() / SERIES;
         let until = Instant::now() + longest.min(self.cx.remaining() / SERIES);
         let mut samples = vec![self.sample().await?];
         for _ in 0..looks {
@@ -257,6 +254,8 @@ impl CaseRunner<'_> {
                 .of(self.cycle.rule())
                 .expected("what was taken up is given back, or levels off")
                 .actual(told.collect::<Vec<_>>().join("; "))
+                // It grew in each series of rounds.
+                .replayed(2, 2)
                 .damage(Damage::Leak);
         if self.cx.target().is_owned() {
             return Err(violation.into());

@@ -204,6 +204,7 @@ fn never_done(call: &Call, code: Code) -> Breach {
         actual: code_name(code).to_owned(),
         code: Some(code),
         leaves_doubt: true,
+        damage: None,
     }
 }
 

@@ -33,6 +33,9 @@ fn main() -> ExitCode {
         let name = format!("after-restart/{}", defect.id());
         trials.push(libtest_mimic::Trial::test(name, move || fails_after_restart(defect, check, rule)));
     }
+    trials.push(libtest_mimic::Trial::test("stacked-mounts-are-not-blamed-on-a-rejected-call", || {
+        is_not_blamed(Defect::StacksPublications, "after-error/nothing-made")
+    }));
     trials.extend(matrix::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -72,6 +75,16 @@ fn fails_after_restart(defect: Defect, check: &str, rule: &str) -> Result<(), Fa
     match outcome {
         Outcome::Failed(violation) if violation.requirement.is_some_and(|found| found.id == rule) => Ok(()),
         other => Err(Failed::from(format!("{other:#?}"))),
+    }
+}
+
+/// A check does not take what its own calls have brought about for a fault of another kind.
+fn is_not_blamed(defect: Defect, check: &str) -> Result<(), Failed> {
+    let Some(played) = bench::play(Backend::Images, Some(defect), |id| id == check)? else { return Ok(()) };
+    let is_blamed = |outcome: &&Outcome| outcome.violation().is_some();
+    match played.outcomes_of(check).iter().any(is_blamed) {
+        true => Err(Failed::from(played.stories_of(check).join("\n"))),
+        false => Ok(()),
     }
 }
 

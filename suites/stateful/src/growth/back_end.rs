@@ -36,6 +36,7 @@ check! {
             "controller-expand-leaves-file",
         ],
         runs: Serial,
+        varies: true,
     }
     async |cx| {
         if !cx.target().is_owned() {

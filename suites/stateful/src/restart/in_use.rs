@@ -42,6 +42,7 @@ check! {
         ],
         duplicate_of: "*",
         access: Each,
+        varies: true,
     }
     async |cx| {
         let volumes = Volumes::in_use(cx).await?;
@@ -81,6 +82,7 @@ check! {
         ],
         duplicate_of: "restart/in-use",
         access: Each,
+        varies: true,
     }
     async |cx| {
         let volumes = Volumes::in_use(cx).await?;
