@@ -726,6 +726,7 @@ named! {
     NodeUnpublishUnstages, "node-unpublish-unstages", "unpublishing unstages the volume as well";
 
     // NodeGetVolumeStats.
+    NodeGetVolumeStatsKeepsThread, "node-get-volume-stats-keeps-thread", "some NodeGetVolumeStats leave a thread";
     NodeGetVolumeStatsUnimplemented, "node-get-volume-stats-unimplemented", "NodeGetVolumeStats answers UNIMPLEMENTED although it is mandatory or advertised";
     NodeGetVolumeStatsAvailableExceedsTotal, "node-get-volume-stats-available-exceeds-total", "more is available than there is in all";
     NodeGetVolumeStatsAvailableNegative, "node-get-volume-stats-available-negative", "available is negative";
@@ -900,6 +901,7 @@ impl Defect {
             CreateVolumeRefusedCopyLeavesFile,
             DeleteVolumeKeepsFile,
             ListVolumesKeepsMemory,
+            NodeGetVolumeStatsKeepsThread,
             NodePublishRefusalKeepsFile,
             NodeStageKeepsChild,
             NodeStageRefusalLeavesZombie,

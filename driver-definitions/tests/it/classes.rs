@@ -142,7 +142,9 @@ fn a_file_that_is_no_manifest_of_the_class() {
     assert_eq!(first(changed("provisioner: a.example\n", "")), ": the StorageClass names no driver");
     let second = ":17:1: a second object begins here; the file has to hold one only";
     assert_eq!(first(refused(&format!("{FULL}---\n{FULL}"))), second);
-    assert!(first(changed("Retain", "Recycle")).starts_with(":9:16: reclaimPolicy: unknown variant `Recycle`"));
+    assert!(
+        first(changed("Retain", "Recycle")).starts_with(":9:16: reclaimPolicy: unknown variant `Recycle`")
+    );
     assert_eq!(
         changed("a.example", "b.example"),
         "the StorageClass is for the driver \"b.example\", but the definition is for \"a.example\""

@@ -30,7 +30,10 @@ fn error(text: &str) -> String {
 fn values_of_the_wrong_type_or_form() {
     let info = |field: &str| error(&format!("DriverInfo:\n  Name: a\n  {field}\n"));
     for (field, expected) in [
-        ("MaxFileSize: 100Mi", "3:16 DriverInfo.MaxFileSize: expected a whole number of 0 or more, got a string"),
+        (
+            "MaxFileSize: 100Mi",
+            "3:16 DriverInfo.MaxFileSize: expected a whole number of 0 or more, got a string",
+        ),
         (
             "MaxFileSize: -1",
             "3:16 DriverInfo.MaxFileSize: expected a whole number of 0 or more, got a negative number",
@@ -40,8 +43,14 @@ fn values_of_the_wrong_type_or_form() {
             "3:25 DriverInfo.NumAllowedTopologies: expected a whole number of 0 or more, got a string",
         ),
         ("SupportedFsType: [ext4]", "3:20 DriverInfo.SupportedFsType: expected a map, got a list"),
-        ("SupportedMountOption: {ro: yes}", "3:30 DriverInfo.SupportedMountOption.ro: expected a map, got a boolean"),
-        ("Capabilities: {RWX: 'true'}", "3:23 DriverInfo.Capabilities.RWX: expected true or false, got a string"),
+        (
+            "SupportedMountOption: {ro: yes}",
+            "3:30 DriverInfo.SupportedMountOption.ro: expected a map, got a boolean",
+        ),
+        (
+            "Capabilities: {RWX: 'true'}",
+            "3:23 DriverInfo.Capabilities.RWX: expected true or false, got a string",
+        ),
         (
             "RequiredAccessModes: [RWX]",
             "3:25 DriverInfo.RequiredAccessModes: \"RWX\" is not an access mode; write ReadWriteMany",
@@ -50,8 +59,14 @@ fn values_of_the_wrong_type_or_form() {
             "SupportedSizeRange: {Min: 5GB}",
             "3:29 DriverInfo.SupportedSizeRange.Min: \"5GB\" is not a quantity; write for example 1Gi, 500M or 1073741824",
         ),
-        ("SupportedSizeRange: {Max: 5}", "3:29 DriverInfo.SupportedSizeRange.Max: expected a string in quotes, got a number"),
-        ("SupportedSizeRange: {Step: -5Gi}", "3:30 DriverInfo.SupportedSizeRange.Step: \"-5Gi\" is a negative amount of bytes"),
+        (
+            "SupportedSizeRange: {Max: 5}",
+            "3:29 DriverInfo.SupportedSizeRange.Max: expected a string in quotes, got a number",
+        ),
+        (
+            "SupportedSizeRange: {Step: -5Gi}",
+            "3:30 DriverInfo.SupportedSizeRange.Step: \"-5Gi\" is a negative amount of bytes",
+        ),
     ] {
         assert_eq!(info(field), expected, "{field}");
     }
@@ -94,14 +109,18 @@ fn a_manifest_that_is_missing() {
         )
     );
     written.beside("classes/a.yaml", "");
-    assert!(errors("StorageClass: {FromFile: $A/c.yaml}\nDriverInfo: {Name: a}\n")[0].contains("is this a template"));
+    assert!(
+        errors("StorageClass: {FromFile: $A/c.yaml}\nDriverInfo: {Name: a}\n")[0]
+            .contains("is this a template")
+    );
     assert_eq!(written.load().unwrap().warnings, []);
 }
 
 #[test]
 fn durations() {
     let timeouts = |value: &str| error(&format!("Timeouts:\n  PodStart: {value}\nDriverInfo: {{Name: a}}\n"));
-    let expected = "2:13 Timeouts.PodStart: \"5 minutes\" is not a duration; write for example 500ms, 10s or 1m30s";
+    let expected =
+        "2:13 Timeouts.PodStart: \"5 minutes\" is not a duration; write for example 500ms, 10s or 1m30s";
     assert_eq!(timeouts("5 minutes"), expected);
     assert_eq!(timeouts("30"), "2:13 Timeouts.PodStart: expected a string in quotes, got a number");
 }

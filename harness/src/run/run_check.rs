@@ -149,6 +149,10 @@ async fn run_and_undo(
     }
     cx.stage("undoing what it made", 0, None);
     let leftovers = cx.finish().await;
+    let still_mounted = match &*leftovers {
+        [] => None,
+        _ => cx.still_mounted().await,
+    };
     cx.make_way().await;
     let cleared = machine::clear_read_only_loops(&read_only_before);
     target.stages.end(&label);
@@ -168,9 +172,16 @@ async fn run_and_undo(
     incidents.sort();
 
     notes.extend(cleared);
-    let (ended, blamed, warnings) =
+    let (ended, mut blamed, warnings) =
         without_what_the_machine_denies(ended, blamed, warnings, machine::lacks_right);
-    let in_the_way = if cx.may_leave() { &[][..] } else { &leftovers };
+    let is_reported = still_mounted.is_some();
+    if let Some(violation) = still_mounted {
+        match reported_by(&target, &label, &violation, ended.as_ref().err(), &blamed) {
+            Some(other) => notes.push(format!("{}, as {other} reports", violation.message)),
+            None => blamed.push(violation),
+        }
+    }
+    let in_the_way = if cx.may_leave() || is_reported { &[][..] } else { &leftovers };
     let (outcome, also) = judge(&planned, ended, blamed, &warnings, in_the_way, &rules, &mut notes);
     let entry = rules.known.entry(&label);
     let outcome = listed(outcome, entry);
@@ -242,6 +253,23 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
         (_, Some(text)) => text.clone(),
         _ => "no message".to_owned(),
     }
+}
+
+/// The check that reports the broken rule of a mount that stays, unless that is left to this one.
+fn reported_by(
+    target: &Target,
+    label: &str,
+    violation: &Violation,
+    ended: Option<&Stop>,
+    blamed: &[Violation],
+) -> Option<String> {
+    let is_same = |other: &Violation| other.requirement == violation.requirement;
+    let is_own = matches!(ended, Some(Stop::Violation(own)) if is_same(own)) || blamed.iter().any(is_same);
+    if is_own {
+        return Some(label.to_owned());
+    }
+    let by_rule = violation.requirement.and_then(|rule| target.faults().reported_by(rule));
+    by_rule.or_else(|| target.faults().claim(violation.fault.as_deref()?, label).err())
 }
 
 /// What came of a check, and what else, the gravest first.

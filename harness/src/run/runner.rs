@@ -252,8 +252,7 @@ impl<'a> Runner<'a> {
         if let Some(before) = self.before.take() {
             self.report_leaks(before).await;
         }
-        let reason = !self.summary.left_behind.is_empty() || self.summary.own_leaks().next().is_some();
-        let around = std::mem::take(&mut self.around).news(&self.target, reason);
+        let around = std::mem::take(&mut self.around).news(&self.target);
         self.summary.left_behind.extend(around);
         let is_noted = |left: &LeftBehind| left.remove == Some(Removal::Cleanup);
         if self.summary.left_behind.iter().any(is_noted) {
