@@ -318,7 +318,7 @@ pub(crate) struct E2eArgs {
     #[arg(long, conflicts_with_all = ["plan", "cleanup", "dry_run", "shard"])]
     pub(crate) preflight: bool,
     /// Make every warning about the definition an error: keys that Kubernetes ignores, files that are missing, and values that
-    /// look like a template that nobody filled in
+    /// look like a template that was not filled in
     #[arg(long)]
     pub(crate) strict_definition: bool,
     /// Directory that kubelet has its paths in [default: a new temporary one; with --node-access /var/lib/kubelet]
@@ -629,7 +629,7 @@ pub(crate) struct VolumeArgs {
     /// YAML file with the parameters of CreateVolumeGroupSnapshot
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) group_snapshot_parameters: Option<PathBuf>,
-    /// Attach volumes up to max_volumes_per_node, to test that limit
+    /// Attach volumes up to max_volumes_per_node, to test that limit also where it is above 16
     #[arg(long)]
     pub(crate) attach_limit: bool,
     /// Maximum number of volumes to attach for that; a higher limit is not tested [default: 256]
@@ -741,7 +741,7 @@ pub(crate) struct EffortArgs {
     /// Times the idempotency suite repeats each call [default: 3]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) repeat: Option<u32>,
-    /// Random sequences per check of the property suite [default: 256; 64 on the driver that is built in]
+    /// Sequences per check of the property suite, half of them on a driver that mounts [default: 128; 64 on the driver that is built in]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) cases: Option<u32>,
     /// Maximum number of calls in a random sequence [default: 40]
@@ -750,18 +750,18 @@ pub(crate) struct EffortArgs {
     /// Calls per check of the concurrency suite [default: 1000]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) operations: Option<u32>,
-    /// Times the restart suite kills or stops the driver [default: 20]
+    /// Times the restart suite kills or stops the driver at a random moment, after it has done so at fixed ones [default: 6]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) kills: Option<u32>,
-    /// Total time for the checks of property, concurrency and restart, such as 1h: they go on until it is used up, whatever the
-    /// numbers above [default: these numbers, and at most 30s for each check]
+    /// About the time that these suites are to take on an idle machine, such as 1h: what they try at random is multiplied
+    /// accordingly [default: 1m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) budget: Option<Duration>,
     /// Run only this fault of the faults suite, as a failure names it; repeatable
     #[arg(long, value_name = "FAULT", value_parser = parse_fault)]
     pub(crate) fault: Vec<String>,
-    /// Directory in which failing cases are stored, as YAML. The property and faults suites first try the cases that are there,
-    /// and report which are fixed and which still fail
+    /// Directory in which failing cases are stored, as YAML. The next run tries the cases that are there first, each in the check
+    /// that found it, and reports which are fixed and which still fail
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) regressions: Option<PathBuf>,
 }

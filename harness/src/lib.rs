@@ -42,6 +42,7 @@ pub mod prelude {
     pub use crate::client::reply::{Reply, invalid_value, missing_field, refused_with};
     pub use crate::client::retry::PendingCall;
     pub use crate::client::spent::Part;
+    pub use crate::client::target::Ownership;
     pub use crate::config::{AccessType, Setting};
     pub use crate::lifecycle::cx::Cx;
     pub use crate::lifecycle::node::{Attached, NodeVolume, Published, Staged};

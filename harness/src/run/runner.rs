@@ -26,6 +26,7 @@ use crate::lifecycle::cx::Cx;
 use crate::lifecycle::size::{self, Found};
 use crate::protocol::capability::Capability;
 use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::resources::machine;
 use crate::results::events::{Event, Reporter};
 use crate::results::failure_report;
 use crate::results::fault;
@@ -228,6 +229,9 @@ impl<'a> Runner<'a> {
         for expired in self.options.known.expired() {
             self.emit(&Event::Remark(&expired));
         }
+        if let Some(left) = machine::warn_of_read_only_loops() {
+            self.emit(&Event::Remark(&left));
+        }
         self.before = self.take_inventory().await;
         for access in self.target.config().access_types.clone() {
             if plan.iter().any(|planned| {
@@ -248,8 +252,7 @@ impl<'a> Runner<'a> {
         if let Some(before) = self.before.take() {
             self.report_leaks(before).await;
         }
-        let reason = !self.summary.left_behind.is_empty() || self.summary.own_leaks().next().is_some();
-        let around = std::mem::take(&mut self.around).news(&self.target, reason);
+        let around = std::mem::take(&mut self.around).news(&self.target);
         self.summary.left_behind.extend(around);
         let is_noted = |left: &LeftBehind| left.remove == Some(Removal::Cleanup);
         if self.summary.left_behind.iter().any(is_noted) {
@@ -710,20 +713,21 @@ impl<'a> Runner<'a> {
     }
 
     async fn take_inventory(&mut self) -> Option<Inventory> {
-        if !self.options.leak_check {
+        if !self.options.leak_check && !self.target.is_owned() {
             return None;
         }
         let (target, session) = (self.target.clone(), self.inventory_session());
         let looking = async { (Surroundings::seen_with(&target).await, Inventory::take(&session).await) };
         let (around, inventory) = self.with_news_of("looking at what there is", looking).await;
-        self.around = around;
+        if self.options.leak_check {
+            self.around = around;
+        }
         match inventory {
             Ok(inventory) => {
-                if inventory.is_exclusive() {
-                    self.target.is_all_ours();
-                }
-                Some(inventory)
+                self.target.owns(inventory.ownership());
+                Some(inventory).filter(|_| self.options.leak_check)
             }
+            Err(_) if !self.options.leak_check => None,
             Err(why) => {
                 self.emit(&Event::Remark(&format!("leaks are not looked for: {why}")));
                 None

@@ -28,6 +28,7 @@ check! {
             "hostpath/copies-shifted",
             "hostpath/copies-damaged",
             "hostpath/restores-at-grown-size",
+            "hostpath/restores-demand-grown-size",
             "hostpath/restores-first-snapshot",
             "hostpath/restores-newest-snapshot",
             "hostpath/snapshots-source-of-copy",
@@ -39,6 +40,7 @@ check! {
             "hostpath/hands-out-half-copies",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
         varies: true,
     }
@@ -62,6 +64,7 @@ check! {
             "hostpath/expansion-wipes",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
         varies: true,
     }
@@ -89,6 +92,7 @@ check! {
             "hostpath/unpublishes-all-targets",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
         varies: true,
     }
@@ -110,6 +114,7 @@ check! {
             "hostpath/loses-end",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
         varies: true,
     }
