@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use csi_driver_definitions::Quantity;
 use csi_go_flags::parse_duration;
 use csi_harness::checks::shard::Shard;
-use csi_harness::config::profile::Profile;
+use csi_harness::config::profile::{FlakyResult, Profile};
 use csi_harness::config::{AccessType, BackendProxy, PathLayout};
 use csi_harness::protocol::capability::Capability;
 use csi_harness::protocol::version::{CsiVersion, Version};
@@ -318,7 +318,7 @@ pub(crate) struct E2eArgs {
     #[arg(long, conflicts_with_all = ["plan", "cleanup", "dry_run", "shard"])]
     pub(crate) preflight: bool,
     /// Make every warning about the definition an error: keys that Kubernetes ignores, files that are missing, and values that
-    /// look like a template that nobody filled in
+    /// look like a template that was not filled in
     #[arg(long)]
     pub(crate) strict_definition: bool,
     /// Directory that kubelet has its paths in [default: a new temporary one; with --node-access /var/lib/kubelet]
@@ -629,7 +629,7 @@ pub(crate) struct VolumeArgs {
     /// YAML file with the parameters of CreateVolumeGroupSnapshot
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) group_snapshot_parameters: Option<PathBuf>,
-    /// Attach volumes up to max_volumes_per_node, to test that limit
+    /// Attach volumes up to max_volumes_per_node, to test that limit also where it is above 16
     #[arg(long)]
     pub(crate) attach_limit: bool,
     /// Maximum number of volumes to attach for that; a higher limit is not tested [default: 256]
@@ -684,7 +684,8 @@ pub(crate) struct PathArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct CourseArgs {
-    /// File of checks that are expected to fail: `pattern  # reason` on each line
+    /// File of checks that are expected to fail: `pattern  # reason` on each line. `flaky: pattern` may pass as well, and
+    /// `pattern until 2027-03-01` ends the entry after that day
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) known_failing: Option<PathBuf>,
     /// A capability that the driver must advertise, such as CREATE_DELETE_SNAPSHOT: the run fails without it, instead of
@@ -695,6 +696,10 @@ pub(crate) struct CourseArgs {
     /// on; strict, also recommendations (SHOULD) and remarks [default: csi]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<Profile>,
+    /// What a failure counts as that did not come again when its check was repeated: fail or warn [default: data loss, crashes and
+    /// leaks fail, other flaky failures warn, and under --profile strict all fail]
+    #[arg(long, value_name = "RESULT")]
+    pub(crate) flaky_result: Option<FlakyResult>,
     /// The CSI version that the driver is judged by: 1.12, 1.13, or auto, which follows from what the driver advertises and
     /// sends
     #[arg(long, value_name = "VERSION")]
@@ -705,6 +710,9 @@ pub(crate) struct CourseArgs {
     /// Stop at the first failure
     #[arg(long)]
     pub(crate) fail_fast: bool,
+    /// Stop after so many failures
+    #[arg(long, value_name = "NUMBER", conflicts_with = "fail_fast", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) maxfail: Option<u64>,
     /// Checks to run at the same time
     #[arg(long, short, value_name = "NUMBER", default_value_t = 8, value_parser = jobs())]
     pub(crate) jobs: u64,
@@ -825,6 +833,9 @@ pub(crate) struct WordsArgs {
     /// Print failures only
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
+    /// At the end, print so many of the checks that took longest
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) durations: Option<usize>,
     /// Colours
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     pub(crate) color: Color,

@@ -32,6 +32,7 @@ use crate::embedded;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::next::Next;
+use crate::note;
 use crate::provenance;
 use crate::repeat::Repeat;
 use crate::settings;
@@ -188,9 +189,15 @@ impl Plan {
         let known = known_failing(args.course.known_failing.as_deref(), chosen)?;
         let all = chosen.select(&Default::default(), &config.access_types);
         let labels: Vec<String> = all.iter().map(Planned::label).collect();
-        let unmatched = known.unmatched(labels.iter().map(String::as_str));
-        if !unmatched.is_empty() {
-            return Err(Error::KnownFailingStale(unmatched));
+        // A list for several access types serves a run with one of them, too.
+        let of_any_access = chosen.select(&Default::default(), &[AccessType::Mount, AccessType::Block]);
+        let of_any_access: Vec<String> = of_any_access.iter().map(Planned::label).collect();
+        let stale = known.unmatched(labels.iter().chain(&of_any_access).map(String::as_str));
+        if !stale.is_empty() {
+            return Err(Error::KnownFailingStale(stale));
+        }
+        for entry in known.unmatched(labels.iter().map(String::as_str)) {
+            note(&format!("{entry} is for an access type that this run does not test (--access-type)"));
         }
         let filter = terms.filter(chosen)?;
         let is_chosen = |planned: &Planned| filter.selects(&planned.check, &planned.label());
@@ -457,7 +464,10 @@ fn run_options(
     RunOptions {
         jobs: usize::try_from(course.jobs).unwrap_or(usize::MAX),
         seed,
-        fail_fast: course.fail_fast,
+        failures_max: match course.maxfail {
+            _ if course.fail_fast => Some(1),
+            most => most.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+        },
         leak_check: !course.no_leak_check,
         keep_calls: output.trace,
         tell_each: false,
@@ -475,6 +485,7 @@ pub(crate) fn terminal(args: &WordsArgs, reports: &[(Format, Destination)]) -> T
         Color::Always => ColorChoice::Always,
         Color::Never => ColorChoice::Never,
     };
+    let durations = args.durations.unwrap_or_default();
     let detail = match (args.quiet, args.verbose) {
         (true, _) => Detail::Quiet,
         (false, 0) => Detail::Normal,
@@ -485,11 +496,15 @@ pub(crate) fn terminal(args: &WordsArgs, reports: &[(Format, Destination)]) -> T
     if reports.iter().any(|(_, destination)| destination.is_stdout()) {
         let stderr = std::io::stderr();
         let columns = columns(&stderr);
-        Terminal::new(Box::new(AutoStream::new(stderr, choice)) as Box<dyn Write>, detail).wrap_at(columns)
+        Terminal::new(Box::new(AutoStream::new(stderr, choice)) as Box<dyn Write>, detail)
+            .wrap_at(columns)
+            .durations(durations)
     } else {
         let stdout = std::io::stdout();
         let columns = columns(&stdout);
-        Terminal::new(Box::new(AutoStream::new(stdout, choice)) as Box<dyn Write>, detail).wrap_at(columns)
+        Terminal::new(Box::new(AutoStream::new(stdout, choice)) as Box<dyn Write>, detail)
+            .wrap_at(columns)
+            .durations(durations)
     }
 }
 

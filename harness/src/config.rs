@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tonic::async_trait;
 
-use self::profile::Profile;
+use self::profile::{FlakyResult, Profile};
 use crate::protocol::capability::Capability;
 use crate::protocol::version::CsiVersion;
 
@@ -111,6 +111,9 @@ pub struct Config {
     pub allow_harm: bool,
     /// What makes a run fail.
     pub profile: Profile,
+    /// What a failure counts as that did not come again when its check was repeated. Without it, data loss, crashes and leaks fail,
+    /// other flaky failures warn, and under the profile strict all of them fail.
+    pub flaky_result: Option<FlakyResult>,
     /// Commands that make volumes and the back end ill, and well again.
     pub health: HealthHooks,
     /// Shell command that prints what the back end knows of an object, as YAML or JSON: `$1` is `volume` or `snapshot`, `$2` its id.
@@ -184,6 +187,7 @@ impl Default for Config {
             attach_limit_max: 256,
             allow_harm: false,
             profile: Profile::default(),
+            flaky_result: None,
             health: HealthHooks::default(),
             inspect_command: None,
             faults: Vec::new(),
@@ -823,8 +827,6 @@ pub enum Setting {
     MutableParameters,
     /// `--topology-requirement`
     TopologyRequirement,
-    /// `--attach-limit`
-    AttachLimit,
     /// `--size-min-bytes`
     SizeMin,
     /// `--size-max-bytes`
@@ -847,7 +849,6 @@ impl Setting {
         match self {
             Setting::MutableParameters => "--mutable-parameters",
             Setting::TopologyRequirement => "topology-requirement of --config",
-            Setting::AttachLimit => "--attach-limit",
             Setting::SizeMin => "--size-min-bytes",
             Setting::SizeMax => "--size-max-bytes",
             Setting::Volumes => "volumes of --config",
@@ -862,7 +863,6 @@ impl Setting {
         match self {
             Setting::MutableParameters => !config.mutable_parameters.is_empty(),
             Setting::TopologyRequirement => config.topology_requirement.is_some(),
-            Setting::AttachLimit => config.attach_limit,
             Setting::SizeMin => config.size_min_bytes.is_some(),
             Setting::SizeMax => config.size_max_bytes.is_some(),
             Setting::Volumes => !config.volumes.is_empty(),

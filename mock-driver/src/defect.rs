@@ -68,6 +68,7 @@ named! {
     CreateGroupSnapshotRefusalTakesName, "create-group-snapshot-refusal-takes-name", "the name of a rejected group snapshot counts as busy for ever";
     CreateSnapshotRefusalMakesSnapshot, "create-snapshot-refusal-makes-snapshot", "a snapshot that is rejected is made, without a name";
     CreateSnapshotRefusalTakesName, "create-snapshot-refusal-takes-name", "the name of a rejected snapshot counts as busy for ever";
+    CreateVolumeRefusalKeepsVolume, "create-volume-refusal-keeps-volume", "a volume that is rejected is made, under its name";
     CreateVolumeRefusalMakesVolume, "create-volume-refusal-makes-volume", "a volume that is rejected is made, without a name";
     CreateVolumeRefusalTakesName, "create-volume-refusal-takes-name", "the name of a rejected volume counts as busy for ever";
     DeleteVolumeRefusalBlocks, "delete-volume-refusal-blocks", "a volume whose deletion was rejected counts as busy for ever";
@@ -291,6 +292,7 @@ named! {
     ControllerPublishIgnoresReadonlyConflict, "controller-publish-ignores-readonly-conflict", "a repeat with another readonly flag is OK";
     ControllerPublishLimitAsInternal, "controller-publish-limit-as-internal", "a node at its limit is INTERNAL";
     ControllerPublishLimitComesEarly, "controller-publish-limit-comes-early", "a node is full with one volume less than its limit";
+    ControllerPublishLimitComesLate, "controller-publish-limit-comes-late", "a node takes one volume more than its limit";
     ControllerPublishNotFoundAsInternal, "controller-publish-not-found-as-internal", "an unknown volume or node is INTERNAL";
     ControllerPublishNotRecorded, "controller-publish-not-recorded", "OK is answered but nothing is attached";
     ControllerPublishOtherNodeNotNamed, "controller-publish-other-node-not-named", "the message does not name the node that holds the volume";
@@ -724,6 +726,7 @@ named! {
     NodeUnpublishUnstages, "node-unpublish-unstages", "unpublishing unstages the volume as well";
 
     // NodeGetVolumeStats.
+    NodeGetVolumeStatsKeepsThread, "node-get-volume-stats-keeps-thread", "some NodeGetVolumeStats leave a thread";
     NodeGetVolumeStatsUnimplemented, "node-get-volume-stats-unimplemented", "NodeGetVolumeStats answers UNIMPLEMENTED although it is mandatory or advertised";
     NodeGetVolumeStatsAvailableExceedsTotal, "node-get-volume-stats-available-exceeds-total", "more is available than there is in all";
     NodeGetVolumeStatsAvailableNegative, "node-get-volume-stats-available-negative", "available is negative";
@@ -839,6 +842,7 @@ impl Defect {
             CreateVolumeDoublesAfterTimeout,
             CreateVolumeLeaksAfterTimeout,
             CreateVolumeLosesUpdates,
+            CreateVolumeRefusalKeepsVolume,
             CreateVolumeRefusalMakesVolume,
             CreateVolumeRefusalTakesName,
             CreateVolumeRevivesDeleted,
@@ -897,6 +901,7 @@ impl Defect {
             CreateVolumeRefusedCopyLeavesFile,
             DeleteVolumeKeepsFile,
             ListVolumesKeepsMemory,
+            NodeGetVolumeStatsKeepsThread,
             NodePublishRefusalKeepsFile,
             NodeStageKeepsChild,
             NodeStageRefusalLeavesZombie,

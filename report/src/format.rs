@@ -57,7 +57,7 @@ impl Format {
             Format::Html => html::render(run),
             Format::Github => github::render(run),
             Format::Verdict => {
-                let Conclusion { name, words } = run.conclude();
+                let Conclusion { name, words, .. } = run.conclude();
                 format!("{}\n{words}\n", name.name())
             }
         }

@@ -113,9 +113,13 @@ impl<T> Reply<T> {
     pub(crate) fn makes(&self) -> Exists {
         match &self.answer {
             Answer::Ok(_) => Exists::Yes,
-            Answer::Refused(refused) if effect::of(self.rpc, refused.code) == Effect::None => Exists::No,
+            Answer::Refused(refused) => match effect::of(self.rpc, refused.code) {
+                Effect::None => Exists::No,
+                Effect::Unsure => Exists::Unlikely,
+                Effect::Pending => Exists::Perhaps,
+            },
             Answer::Unknown(NoAnswer::Withheld(_)) => Exists::No,
-            Answer::Refused(_) | Answer::Unknown(_) => Exists::Perhaps,
+            Answer::Unknown(_) => Exists::Perhaps,
         }
     }
 

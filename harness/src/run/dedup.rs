@@ -197,7 +197,7 @@ fn accusation(report: &CheckReport, outcome: &Outcome) -> Option<Accusation> {
     Some(Accusation {
         rule: failure_report::rule(report, violation).map_or("", |rule| rule.id),
         violation: violation.clone(),
-        counts_as: outcome.kind(),
+        counts_as: outcome.counts_as(),
         label: report.label(),
     })
 }
@@ -212,6 +212,6 @@ fn suppress(report: &mut CheckReport, accused: Accused) {
 
 impl Accused {
     fn of(report: &CheckReport, message: String) -> Accused {
-        Accused { label: report.label(), message, counts_as: report.outcome.kind() }
+        Accused { label: report.label(), message, counts_as: report.outcome.counts_as() }
     }
 }

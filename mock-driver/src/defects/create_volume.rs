@@ -451,7 +451,7 @@ fn failed(
     answer: &mut Result<CreateVolumeResponse, Status>,
 ) {
     if driver.has(Defect::CreateVolumeLeaksOnError) {
-        leave_behind(&mut driver.state(), GIB);
+        leave_behind(&mut driver.state(), None, GIB);
     }
     for (defect, from, to) in [
         (Defect::CreateVolumeConflictAsInternal, Code::AlreadyExists, Code::Internal),
@@ -473,11 +473,11 @@ fn failed(
     }
 }
 
-/// A volume that no request finds by its name.
-pub(super) fn leave_behind(state: &mut State, capacity_bytes: i64) {
+/// Adds a volume whose id the caller does not get. Without a name, no request finds it.
+pub(super) fn leave_behind(state: &mut State, name: Option<String>, capacity_bytes: i64) {
     let seed = state.fresh_seed();
     let (id, volume_context) = (state.fresh_id("vol"), Map::new());
     let left = StaticVolume { id, capacity_bytes, volume_context, readonly: false };
     let content = Content::new(seed, capacity_bytes);
-    state.add_volume(Volume::provisioned_elsewhere(&left, content));
+    state.add_volume(Volume { name, ..Volume::provisioned_elsewhere(&left, content) });
 }

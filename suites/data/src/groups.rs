@@ -35,6 +35,7 @@ check! {
         refuted_by: ["hostpath/groups-over-time", "hostpath/mixes-up-members"],
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let volumes = [cx.node_volume().await?, cx.node_volume().await?];

@@ -28,6 +28,7 @@ check! {
             "hostpath/copies-shifted",
             "hostpath/copies-damaged",
             "hostpath/restores-at-grown-size",
+            "hostpath/restores-demand-grown-size",
             "hostpath/restores-first-snapshot",
             "hostpath/restores-newest-snapshot",
             "hostpath/snapshots-source-of-copy",
@@ -41,6 +42,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::copies(cx).await
@@ -64,6 +66,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::two_volumes(cx).await
@@ -91,6 +94,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::used_again(cx).await
@@ -112,6 +116,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::sizes(cx).await
@@ -131,6 +136,7 @@ check! {
         duplicate_of: "*",
         runs: EndsAtWork,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::driver_killed(cx).await

@@ -47,6 +47,7 @@ check! {
         ],
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let kinds = RefusedRpc::of(cx);

@@ -48,6 +48,7 @@ check! {
         ],
         duplicate_of: "*",
         runs: Serial,
+        varies: true,
     }
     async |cx| {
         in_rounds(cx, Calls::OfManyWorkers).await
@@ -66,6 +67,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         in_rounds(cx, Calls::InPairs).await

@@ -49,6 +49,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let probed = ProbedDriver::probe(cx).await?;
@@ -70,6 +71,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let probed = ProbedDriver::probe(cx).await?;
@@ -98,6 +100,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let probed = ProbedDriver::probe(cx).await?;
@@ -135,6 +138,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         made_again(cx, &disruption::GIVEN_UP).await
@@ -152,6 +156,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let probed = ProbedDriver::probe(cx).await?;
@@ -184,6 +189,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         made_again(cx, &disruption::DISCONNECTED).await

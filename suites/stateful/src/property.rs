@@ -48,6 +48,7 @@ check! {
         ],
         duplicate_of: "*",
         runs: Serial,
+        varies: true,
     }
     async |cx| {
         use Verb::*;
@@ -76,6 +77,7 @@ check! {
         ],
         duplicate_of: "*",
         runs: Serial,
+        varies: true,
     }
     async |cx| {
         use Verb::*;
@@ -101,6 +103,7 @@ check! {
         ],
         duplicate_of: "*",
         runs: Serial,
+        varies: true,
     }
     async |cx| {
         use Verb::*;
@@ -130,6 +133,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         use Verb::*;

@@ -69,6 +69,7 @@ check! {
         duplicate_of: "*",
         runs: EndsAtWork,
         access: Each,
+        varies: true,
     }
     async |cx| {
         needs_memory(driver(cx)?)?;

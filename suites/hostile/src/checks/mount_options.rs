@@ -124,7 +124,7 @@ async fn options_with(
     let target_path = scope.target_path().await?;
     let mut request = scope.publish_request(&Staged { attached, staging_path }, &target_path);
     request.volume_capability = Some(capability);
-    let published = scope.node_publish(request).once().await.any_answer()?;
+    let published = scope.node_publish_hostile(request).once().await.any_answer()?;
     let uppermost = || mounts::at(Path::new(&target_path)).pop();
     let found = published.is_ok().then(|| uppermost().map(|mount| mount.options));
     note(cx, scope.undo_or_leave().await);

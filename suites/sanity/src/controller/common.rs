@@ -3,8 +3,9 @@
 
 use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
+use csi_harness::text::wire::moment;
 
-use crate::moment::{moment, same_moment};
+use crate::moment::same_moment;
 
 /// A volume that does not exist, by an id that is made up.
 pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {

@@ -191,7 +191,7 @@ check! {
     LARGE_ENOUGH {
         id: "controller/controller-expand-volume/large-enough",
         title: "ControllerExpandVolume to a smaller size is OK and leaves the volume as large as it is",
-        spec: [req::CTRL_EXPAND_003],
+        spec: [req::CTRL_EXPAND_003, req::CTRL_EXPAND_011],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-refuses-repeats", "controller-expand-shrinks"],
     }
@@ -203,6 +203,7 @@ check! {
         ensure!(
             now.capacity_bytes >= large.capacity_bytes,
             "the volume is said to be smaller than before";
+            of: &req::CTRL_EXPAND_011,
             expected: format!("capacity_bytes of at least {}", sized(large.capacity_bytes).of_field()),
             actual: format!("capacity_bytes {}", sized(now.capacity_bytes).of_field())
         );

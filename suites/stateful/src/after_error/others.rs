@@ -28,6 +28,7 @@ check! {
         ],
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let others = Others::make(cx).await?;

@@ -18,6 +18,7 @@ check! {
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-fails-behind-deleted"],
         runs: Serial,
+        varies: true,
     }
     async |cx| {
         let mut ours = Vec::new();
@@ -56,6 +57,7 @@ check! {
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: ["list-snapshots-fails-behind-deleted"],
         runs: Serial,
+        varies: true,
     }
     async |cx| {
         let volume = cx.new_volume().await?;

@@ -81,7 +81,8 @@ fn grown_source(script: Script<'_>, larger_bytes: i64) -> Script<'_> {
     let cut = script.written(v(0)).unused(v(0)).snapshot(s(0), v(0));
     let grown = cut.expanded(v(0), larger_bytes).used(v(0)).reads(v(0)).writes(v(0)).unused(v(0));
     let own_size = grown.copy_with(v(1), s(0), Room::Exactly, How::Once).looked_at(v(1));
-    own_size.copy_with(v(2), s(0), Room::Larger, How::Once).looked_at(v(2)).looked_at(v(0))
+    let larger = own_size.copy_with(v(2), s(0), Room::Larger, How::Once).looked_at(v(2)).looked_at(v(0));
+    larger.copy(v(3), s(0)).looked_at(v(3))
 }
 
 /// Two volumes from one snapshot, used beside each other.
