@@ -159,6 +159,7 @@ named! {
     CreateVolumeContextHoldsSecrets, "create-volume-context-holds-secrets", "volume_context holds the secrets of the request";
     CreateVolumeContextTooLarge, "create-volume-context-too-large", "volume_context takes up more than 4 KiB";
     CreateVolumeFailsAfterQuotes, "create-volume-fails-after-quotes", "after a name with a quotation mark in it every request is UNKNOWN, until the driver is started anew";
+    CreateVolumeFailsLate, "create-volume-fails-late", "that a file system does not exist is noticed once the volume is made: INTERNAL, and the volume stays";
     CreateVolumeFailsAfterWork, "create-volume-fails-after-work", "the first answer is INTERNAL although the volume is made";
     CreateVolumeCrashesAfterWork, "create-volume-crashes-after-work", "the driver ends once the volume is made, before it answers";
     CreateVolumeCrashesOnLongNames, "create-volume-crashes-on-long-names", "a name of more than 128 bytes ends the driver";
@@ -840,6 +841,7 @@ impl Defect {
             CreateSnapshotRefusalTakesName,
             CreateVolumeCountsOverlapsTwice,
             CreateVolumeDoublesAfterTimeout,
+            CreateVolumeFailsLate,
             CreateVolumeLeaksAfterTimeout,
             CreateVolumeLosesUpdates,
             CreateVolumeRefusalKeepsVolume,
