@@ -692,8 +692,9 @@ pub(crate) struct CourseArgs {
     /// skipping the checks that need it; repeatable, or separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) expect_capability: Vec<Capability>,
-    /// What makes the run fail: csi, every MUST in the text of the specification; kubernetes, also what kubelet and the sidecars rely
-    /// on; strict, also recommendations (SHOULD) and remarks [default: csi]
+    /// What makes the run fail: csi, every MUST of the specification, what it states as the meaning of a field or an RPC, and the
+    /// rules that csi-sanity adds; kubernetes, also what kubelet and the sidecars rely on; strict, also recommendations (SHOULD)
+    /// and remarks [default: csi]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<Profile>,
     /// What a failure counts as that did not come again when its check was repeated: fail or warn [default: data loss, crashes and
