@@ -86,7 +86,10 @@ impl Selection {
 fn failed(path: &Path, registry: &Registry) -> Result<BTreeSet<String>, Error> {
     let run = Stored::load(path)?;
     let is_failed = |check: &&csi_report::StoredCheck| {
-        matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::SameFault | OutcomeKind::Broken)
+        matches!(
+            check.outcome(),
+            OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::SameFault | OutcomeKind::Broken
+        )
     };
     let labels: BTreeSet<String> =
         run.checks.iter().filter(is_failed).map(|check| check.id.clone()).collect();

@@ -3,6 +3,7 @@
 
 pub mod cleanup;
 pub mod contents;
+pub mod driver_directory;
 pub mod left_behind;
 pub mod logbook;
 pub(crate) mod machine;

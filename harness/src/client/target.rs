@@ -3,7 +3,7 @@
 mod interview;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -81,6 +81,8 @@ pub struct Target {
     logbook: Option<Arc<Logbook>>,
     /// Decided once, when a run begins.
     ownership: OnceLock<Ownership>,
+    /// Where the driver was seen to keep its files.
+    directory: OnceLock<PathBuf>,
     /// What it kept when it did not start any more.
     ruined: Arc<Mutex<Ruined>>,
 }
@@ -404,6 +406,7 @@ impl Target {
             breaks: AtomicU64::new(0),
             logbook: None,
             ownership: OnceLock::new(),
+            directory: OnceLock::new(),
             ruined: Arc::default(),
             config,
         }
@@ -708,6 +711,22 @@ impl Target {
     /// Decides it. Of several runs on one target the first one saw what was there before all of them.
     pub(crate) fn owns(&self, ownership: Ownership) {
         let _ = self.ownership.set(ownership);
+    }
+
+    /// The directory in which the driver keeps its files, by its true name: the one that `--state-dir` names, or one in which checks
+    /// have seen the driver put them. It is good for looking, and not for taking anything away.
+    pub fn driver_directory(&self) -> Option<PathBuf> {
+        let named = self.config.state_dir.as_ref().and_then(|named| named.canonicalize().ok());
+        named.or_else(|| self.directory.get().cloned())
+    }
+
+    /// Notes where the driver was seen to keep its files. The first finding stays.
+    pub fn keeps_files_in(&self, directory: &Path) {
+        if self.directory.set(directory.to_owned()).is_ok()
+            && let Some(logbook) = &self.logbook
+        {
+            logbook.driver_directory(directory);
+        }
     }
 
     /// Starts a driver that does not start any more with what it keeps, as a new one. Its state, which the check

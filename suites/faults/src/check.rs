@@ -85,6 +85,7 @@ check! {
         ],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let mut commands = Commands::begin(cx).await?;
@@ -108,6 +109,7 @@ check! {
         ],
         runs: EndsAtWork,
         access: Each,
+        varies: true,
     }
     async |cx| {
         cx.target().driver().map_or(Ok(()), needs_memory)?;
@@ -129,6 +131,7 @@ check! {
         refuted_by: ["plain/ignores-failed-write"],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let mut calls = SystemCalls::begin(cx).await?;
@@ -149,6 +152,7 @@ check! {
         refuted_by: ["plain/ends-on-error", "plain/keeps-lock-after-error"],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let mut resources = Resources::begin(cx).await?;
@@ -168,6 +172,7 @@ check! {
         refuted_by: ["plain/stays-offline", "plain/takes-offline-for-gone"],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
         try_all(cx, hooks::NAME, 0, &mut Hooks::new(cx), Hooks::nothing).await
@@ -192,6 +197,7 @@ check! {
         ],
         runs: EndsAtWork,
         access: Each,
+        varies: true,
     }
     async |cx| {
         power::try_it()?;
@@ -298,6 +304,7 @@ check! {
         ],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
         try_all(cx, backend_network::NAME, 0, &mut BackendNetwork::new(cx), BackendNetwork::nothing).await

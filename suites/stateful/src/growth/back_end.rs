@@ -36,6 +36,7 @@ check! {
             "controller-expand-leaves-file",
         ],
         runs: Serial,
+        varies: true,
     }
     async |cx| {
         if !cx.target().is_owned() {
@@ -43,6 +44,7 @@ check! {
         }
         let is_alone = cx.target().ownership() != Ownership::WhatIsNamed;
         let counts = counts_capacity(cx).await?;
+        cx.driver_directory().await;
         let mut rng = cx.rng();
         for cycle in cycles(cx) {
             let scope = cx.scope();
@@ -125,7 +127,7 @@ impl Holdings {
             things.extend(snapshots.into_iter().map(|snapshot| format!("snapshot {}", snapshot.snapshot_id)));
         }
         let mut files = BTreeSet::new();
-        if let Some(dir) = &cx.config().state_dir {
+        if let Some(dir) = &cx.target().driver_directory() {
             let of_driver = mounts::loops().into_iter().filter(|(_, file)| Path::new(file).starts_with(dir));
             things.extend(of_driver.map(|(device, file)| format!("loop device {device} on {file}")));
             files = entries_below(dir);
