@@ -41,8 +41,8 @@ pub(crate) trait Lever: Send + Sync {
     /// The faults that it can meet, by what was seen.
     fn faults(&self) -> Vec<Fault>;
 
-    /// Whether a run tries a fault whatever its seed and its budget: those that are not plain are further calls of one command, other errors
-    /// of one system call, and the like.
+    /// True for a fault that every run tries, whatever its seed and budget. The others are further calls of one command, other errors of one
+    /// system call, and the like.
     fn is_plain(&self, fault: &Fault) -> bool;
 
     /// Paths that the driver was seen to work with.
@@ -51,7 +51,7 @@ pub(crate) trait Lever: Send + Sync {
     /// A fault in words, which read after "while".
     fn tell(&self, fault: &Fault) -> String;
 
-    /// Whether each of its faults kills the driver, with the mounts of others there.
+    /// True if each of its faults kills the driver while other volumes are mounted.
     fn kills(&self) -> bool {
         false
     }

@@ -28,7 +28,7 @@ const STORAGE: &str = "SERVE_FAULTS_STORAGE";
 
 /// How long a call may take, unless what was healed may take longer.
 const CALL_MS: u64 = 10_000;
-/// How long a check may take.
+/// Time limit of a check.
 const CHECK_MS: u64 = 600_000;
 /// Large enough for any file system.
 const VOLUME_BYTES: i64 = 64 << 20;
