@@ -19,7 +19,7 @@ use crate::neighbour::Neighbour;
 use crate::rules::{FAULT_CODE_001, FAULT_HEAL_001, FAULT_LEFT_001, FAULT_OTHERS_001, FAULT_TIME_001};
 
 /// Time after which a caller gives up a call that hangs.
-const HUNG: Duration = Duration::from_millis(500);
+const HUNG: Duration = Duration::from_millis(300);
 /// Pause between two looks whether a call hangs already.
 const HANGS_LOOK: Duration = Duration::from_millis(10);
 /// How long a process may take to end after it has broken its connections.

@@ -36,7 +36,7 @@ use way::Way;
 /// The name in stored faults.
 pub(crate) const NAME: &str = "power";
 /// Faults that the seed adds to the plain ones in a default run.
-pub(crate) const MORE: u32 = 24;
+pub(crate) const MORE: u32 = 16;
 /// The place behind all changes.
 const ANSWER: &str = "answer";
 /// The place before a change, with its number.
