@@ -95,7 +95,7 @@ impl<'a> CaseRunner<'a> {
         Ok(came)
     }
 
-    /// Makes a sequence of calls once: what it showed, and whether it was made to its end.
+    /// Makes a sequence of calls once: what it showed, and whether another turn would show nothing else.
     async fn turn(&mut self, items: &[Item], budget: &Budget) -> CheckResult<(Came, bool)> {
         self.profile = DriverProfile { known: self.told.known(), ..self.probed.profile(self.cx) };
         let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
@@ -116,15 +116,16 @@ impl<'a> CaseRunner<'a> {
                 self.told.blame(&breach, plays.of(accusation));
                 Came::New
             }
+            // These are no faults, so that nothing is tolerated from now on: the sequence would only be broken off again.
             Smallest::NeedsTime => {
                 self.told.takes_back(&breach);
                 self.probed.needs_time();
-                Came::Right
+                return Ok((Came::Right, true));
             }
             Smallest::Once => {
                 self.told.takes_back(&breach);
                 self.told.remark(&refused_once(call, &breach), &self.profile.known);
-                Came::Right
+                return Ok((Came::Right, true));
             }
             Smallest::ToldElsewhere => {
                 self.told.takes_back(&breach);
