@@ -380,7 +380,7 @@ pub(crate) struct FuzzArgs {
 /// Everything that was broken is repaired whenever the run ends, even if csi-sanity is killed.
 #[derive(Debug, Args)]
 pub(crate) struct FaultsArgs {
-    /// Total time for all checks [default: 10m]
+    /// About the time that the random faults are to take on an idle machine: their number is multiplied accordingly [default: 10m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) budget: Option<Duration>,
     /// Only this fault, as a failure names it; repeatable
