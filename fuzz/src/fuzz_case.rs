@@ -27,6 +27,7 @@ pub const TARGET: Target = Target {
         "{volume}",
         "{target}",
         "wire:",
+        "other-suspects:\n- ",
         "- append: ",
         "- cut: ",
         "- twice",
@@ -59,7 +60,8 @@ fn run(bytes: &[u8]) {
         Ok(case) => case,
         Err(error) => return assert!(error.to_string().contains(NAME), "{error}"),
     };
-    assert_eq!(case.lines().len(), 1 + case.wire.len());
+    let others: usize = case.other_suspects.iter().map(|other| 1 + other.wire.len()).sum();
+    assert_eq!(case.lines().len(), 1 + case.wire.len() + others);
     let yaml = written(&case);
     match Case::load(&file::with(NAME, yaml.as_bytes())) {
         Ok(again) => assert_eq!(again, case, "{yaml}"),
@@ -111,5 +113,20 @@ request:
   volume_capabilities: [{mount: {fs_type: a, mount_flags: [b]}, access_mode: {mode: 99}}]
   parameters: {'{parameters}': ''}
 ";
-    vec![plain.into(), list.into()]
+    let suspects = "\
+csi-sanity-fuzz-case: 2
+check: fuzz/requests/delete-volume
+requirement: GEN-ERR-001
+message: the driver stops answering while 2 requests are in progress
+expected: an answer
+actual: none
+driver: a.example 1.0.0
+rpc: DeleteVolume
+request: {volume_id: NaN}
+other-suspects:
+- rpc: ListVolumes
+  request: {starting_token: '0'}
+  wire: [twice]
+";
+    vec![plain.into(), list.into(), suspects.into()]
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use csi_mock_driver::{Config, CrashMode, MockDriver};
@@ -46,6 +46,13 @@ pub(crate) fn named_driver_command(defect: &str, name: &str) -> String {
     let this = std::env::current_exe().unwrap();
     let environment = format!("{ENDPOINT}=\"$CSI_ENDPOINT\" {DEFECT}={defect} {NAME}={name}");
     format!("{environment} exec '{}' --exact {THIS_TEST} --nocapture", this.display())
+}
+
+/// A driver with a defect in a process that the run does not start, at a socket.
+pub(crate) fn separate_driver(defect: &str, endpoint: &Path) -> Child {
+    let mut driver = Command::new(std::env::current_exe().unwrap());
+    driver.args(["--exact", THIS_TEST, "--nocapture"]).env(ENDPOINT, endpoint).env(DEFECT, defect);
+    driver.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
 /// The same of one that says nothing.

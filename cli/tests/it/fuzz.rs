@@ -1,5 +1,6 @@
 //! Hostile requests: a right driver stands them, and what a wrong one does is found, stored and sent again.
 
+use crate::driver_command::separate_driver;
 use crate::program::{check, run};
 
 /// At this seed, and so many requests for one RPC.
@@ -64,6 +65,36 @@ fn a_finding_is_stored_and_sent_again() {
 
     std::fs::write(case, text.replace("rpc: ListVolumes", "rpc: ListThings")).unwrap();
     check(&["replay", case], 2, &[case, "ListThings"]);
+}
+
+#[test]
+fn every_request_in_progress_when_the_driver_died_is_a_suspect() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = folder.path().join("cases");
+    let socket = folder.path().join("csi.sock");
+    let on_a_driver = |arguments: &[&str], code: i32| {
+        let mut driver = separate_driver("delete-volume-crashes-on-paths", &socket);
+        let endpoint = ["--endpoint", socket.to_str().unwrap(), "--restart-timeout", "500ms"];
+        let said = check(&[arguments, &endpoint].concat(), code, &[]);
+        // It may have ended already, as the defect asks.
+        let _ = driver.kill();
+        driver.wait().unwrap();
+        said
+    };
+    let find = ["--filter", "fuzz/requests/delete-volume", "--regressions", cases.to_str().unwrap()];
+    let said = on_a_driver(&[&LITTLE[..], &find].concat(), 1);
+    assert!(said.stdout.contains("the driver stops answering while"), "{}", said.stdout);
+    let case = std::fs::read_dir(&cases).unwrap().next().unwrap().unwrap().path();
+    let text = std::fs::read_to_string(&case).unwrap();
+    assert!(text.contains("csi-sanity-fuzz-case: 2") && text.contains("other-suspects:"), "{text}");
+    assert!(text.contains(".."), "the request that ends the driver is among them: {text}");
+
+    let case = case.to_str().unwrap();
+    let said = on_a_driver(&["replay", case], 1);
+    assert!(said.stdout.contains("the driver crashes on DeleteVolume"), "{}", said.stdout);
+    assert!(said.stdout.contains("in the file shows it alone"), "it says which: {}", said.stdout);
+    let said = check(&["replay", case], 0, &[]);
+    assert!(said.stdout.contains("fixed: none of the"), "{}", said.stdout);
 }
 
 /// Setting the stage for each RPC takes its time, and all of them together much more than this.

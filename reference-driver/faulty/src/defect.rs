@@ -200,4 +200,8 @@ defects! {
     RemembersLastInline = "hostpath/remembers-last-inline-volume";
     /// A driver that starts takes all mounts away.
     UnmountsAtStart = "hostpath/unmounts-at-start";
+    /// NodeUnpublishVolume does nothing, and answers OK, where the volume was published before the driver started.
+    ForgetsPublications = "hostpath/forgets-publications-at-start";
+    /// Nothing is done to stage or publish a volume where that was done before, since the mount is there or went with a reboot.
+    TrustsRecords = "hostpath/trusts-its-records-after-reboot";
 }

@@ -40,6 +40,9 @@ impl Faults {
         if self.has(Defect::SnapshotsMissUse) && !seen.staging_paths.contains(&path) {
             self.cut_unseen(&mut seen, &id).await;
         }
+        if self.is_recorded(&path) {
+            return Ok(Response::new(NodeStageVolumeResponse {}));
+        }
         let done = self.driver.node_stage_volume(request).await?;
         if !seen.staging_paths.insert(path.clone()) {
             match self.defect {
@@ -164,6 +167,7 @@ impl Faults {
     /// Whether nothing is done, since it looks as if the volume were published.
     fn is_taken_for_published(&self, seen: &Seen, id: &str, target: &str) -> bool {
         match self.defect {
+            Some(Defect::TrustsRecords) => self.is_recorded(target),
             Some(Defect::TakesDirectoryForPublished) => Path::new(target).is_dir(),
             Some(Defect::RemembersPublished) => {
                 seen.data.targets.contains(&(target.to_owned(), id.to_owned()))
@@ -201,11 +205,16 @@ impl Faults {
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Reply<NodeUnpublishVolumeResponse> {
         let target = request.get_ref().target_path.clone();
+        self.strike_out(&target);
         let is_forgotten = self.has(Defect::ForgetsUnusualPaths) && target.contains([' ', '\t', '\\']);
         if self.has(Defect::StaysPublished) || is_forgotten {
             return Ok(Response::new(NodeUnpublishVolumeResponse {}));
         }
         let mut seen = self.seen.lock().await;
+        let is_known = seen.published.iter().any(|(path, _)| *path == target);
+        if self.has(Defect::ForgetsPublications) && !is_known {
+            return Ok(Response::new(NodeUnpublishVolumeResponse {}));
+        }
         let is_another = seen.last_inline.as_ref().is_some_and(|last| *last != request.get_ref().volume_id);
         if self.has(Defect::RemembersLastInline) && is_another {
             return Err(Status::internal("the target path is not that of the volume"));
@@ -265,6 +274,7 @@ impl Faults {
         request: Request<NodeUnstageVolumeRequest>,
     ) -> Reply<NodeUnstageVolumeResponse> {
         let path = request.get_ref().staging_target_path.clone();
+        self.strike_out(&path);
         let mut seen = self.seen.lock().await;
         if seen.unstack(&path) {
             return Ok(Response::new(NodeUnstageVolumeResponse {}));

@@ -40,7 +40,9 @@ check! {
             "hostpath/hands-out-half-copies",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::copies(cx).await
@@ -62,7 +64,9 @@ check! {
             "hostpath/expansion-wipes",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::two_volumes(cx).await
@@ -88,7 +92,9 @@ check! {
             "hostpath/unpublishes-all-targets",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::used_again(cx).await
@@ -108,7 +114,9 @@ check! {
             "hostpath/loses-end",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::sizes(cx).await
@@ -128,6 +136,7 @@ check! {
         duplicate_of: "*",
         runs: EndsAtWork,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::driver_killed(cx).await

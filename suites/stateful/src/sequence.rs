@@ -35,6 +35,8 @@ pub struct Sequence {
     pub breach: Option<Breach>,
     /// Recommendations that were not kept, and answers that are only tolerated.
     pub remarks: Vec<Breach>,
+    /// Why something that it made cannot be undone, where it broke no rule.
+    pub(crate) left: Option<String>,
 }
 
 /// A call of a sequence that was made.
@@ -204,6 +206,7 @@ fn never_done(call: &Call, code: Code) -> Breach {
         actual: code_name(code).to_owned(),
         code: Some(code),
         leaves_doubt: true,
+        damage: None,
     }
 }
 

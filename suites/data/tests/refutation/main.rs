@@ -29,6 +29,10 @@ fn main() -> ExitCode {
         let name = format!("a-right-driver-passes/{}", backend.name());
         trials.push(libtest_mimic::Trial::test(name, move || a_right_driver_passes(backend)));
     }
+    for (defect, check, rule) in AFTER_RESTART {
+        let name = format!("after-restart/{}", defect.id());
+        trials.push(libtest_mimic::Trial::test(name, move || fails_after_restart(defect, check, rule)));
+    }
     trials.push(libtest_mimic::Trial::test("stacked-mounts-are-not-blamed-on-a-rejected-call", || {
         is_not_blamed(Defect::StacksPublications, "after-error/nothing-made")
     }));
@@ -55,6 +59,23 @@ fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
+
+/// What drivers do wrong with mounts after they were killed, the check that finds it, and its rule.
+const AFTER_RESTART: [(Defect, &str, &str); 2] = [
+    (Defect::ForgetsPublications, "restart/in-use", "NODE-UNPUBLISH-002"),
+    (Defect::TrustsRecords, "restart/reboot", "RESTART-003"),
+];
+
+/// The check fails under the mildest profile, by this rule: its evidence is certain.
+fn fails_after_restart(defect: Defect, check: &str, rule: &str) -> Result<(), Failed> {
+    let Some(played) = bench::play(Backend::Images, Some(defect), |id| id == check)? else { return Ok(()) };
+    let reports = played.by_label();
+    let outcome = &reports.get(check).ok_or("it was not run")?.outcome;
+    match outcome {
+        Outcome::Failed(violation) if violation.requirement.is_some_and(|found| found.id == rule) => Ok(()),
+        other => Err(Failed::from(format!("{other:#?}"))),
+    }
 }
 
 /// A check does not take what its own calls have brought about for a fault of another kind.

@@ -41,8 +41,9 @@ check! {
         if plain.contains(MARK) {
             return Err(Stop::skip("the driver mounts volumes with noatime anyway"));
         }
-        let budget = Budget::begin(cx);
-        for (number, change) in changes(&attached).iter().enumerate() {
+        let changes = changes(&attached);
+        let budget = Budget::begin(cx, changes.len());
+        for (number, change) in changes.iter().enumerate() {
             if budget.is_over(cx, number) {
                 break;
             }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
+use csi_harness::client::answer::NoAnswer;
 use csi_harness::prelude::*;
 use csi_proto::code_name;
 use fastrand::Rng;
@@ -219,19 +220,56 @@ impl<'a> Campaign<'a> {
     /// Tries inputs that were not answered one by one. Returns whether the driver is there afterwards.
     async fn without_answer(&mut self, inputs: &[&Input]) -> CheckResult<bool> {
         self.cx.answers_for_silence();
+        let died = !self.cx.target().is_alive().await && self.process_has_ended();
+        let printed = self.cx.target().last_lines();
         if !self.revive().await {
-            let rpcs: Vec<&str> = inputs.iter().map(|input| input.rpc.method).collect();
-            let why = format!("no answer since {}; it was not started again", rpcs.join(", "));
-            let fault = Symptom::broken(inputs[0].rpc, true, &why, &self.cx.target().last_lines());
-            self.keep(Finding { fault, input: inputs[0].clone() });
+            let why = "no answer any more, and the driver was not started again";
+            self.suspect(inputs, why, &printed);
             return Ok(false);
         }
+        let mut is_explained = false;
         for input in inputs {
             if let Some(fault) = self.alone(input).await? {
+                is_explained = true;
                 self.found(input, fault).await?;
             }
         }
+        if died && !is_explained {
+            self.suspect(inputs, "the driver's process ended, and none of them ends it alone", &printed);
+        }
         Ok(self.revive().await)
+    }
+
+    /// True if the run has started the driver, and its process is gone.
+    fn process_has_ended(&self) -> bool {
+        self.cx.target().driver().is_some_and(|driver| driver.end_of_process().is_some())
+    }
+
+    /// Inputs of which one is at fault, and it is not known which.
+    fn suspect(&mut self, inputs: &[&Input], why: &str, printed: &[String]) {
+        if let Some(finding) = Finding::among(inputs, why, printed) {
+            self.keep(finding);
+        }
+    }
+
+    /// All inputs at the same time, on a stage of their own: the finding, if the driver does not answer some of them and is gone.
+    pub(crate) async fn together(&mut self, inputs: &[Input]) -> CheckResult<Option<Finding>> {
+        let stage = Stage::set(self.cx).await?;
+        let answers = self.answers(&stage, inputs, Instant::now() + self.cx.remaining()).await;
+        stage.cx().give_up_unnamed();
+        let broke = answers.iter().any(|(_, answer)| matches!(answer, Answer::Unknown(NoAnswer::Broken(_))));
+        if !broke || self.cx.target().is_alive().await {
+            // The requests may have made things that cannot be undone; nothing is claimed about that.
+            let _ = stage.tear_down().await;
+            return Ok(None);
+        }
+        let unanswered = answers.iter().filter(|(_, answer)| matches!(answer, Answer::Unknown(_)));
+        let unanswered: Vec<&Input> = unanswered.map(|(at, _)| &inputs[*at]).collect();
+        let printed = self.cx.target().last_lines();
+        self.cx.answers_for_silence();
+        self.revive().await;
+        let _ = stage.tear_down().await;
+        Ok(Finding::among(&unanswered, "no answer any more; sent alone, each of them was answered", &printed))
     }
 
     /// Has the driver back if it died, as far as somebody starts it again.
@@ -275,8 +313,7 @@ impl<'a> Campaign<'a> {
     }
 
     /// Why one input alone has no answer.
-    async fn silent(&self, input: &Input, no_answer: &csi_harness::client::answer::NoAnswer) -> Symptom {
-        use csi_harness::client::answer::NoAnswer;
+    async fn silent(&self, input: &Input, no_answer: &NoAnswer) -> Symptom {
         self.cx.answers_for_silence();
         match no_answer {
             NoAnswer::Broken(why) => {
@@ -321,7 +358,7 @@ impl<'a> Campaign<'a> {
         if self.findings.contains_key(&fault.cause) || self.findings.len() >= FINDINGS_MAX {
             return Ok(());
         }
-        let finding = shrunk(self, Finding { fault, input: input.clone() }).await?;
+        let finding = shrunk(self, Finding::certain(fault, input.clone())).await?;
         self.keep(finding);
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! A finding as a file: the smallest input that shows it, with marks such as `{volume}` for what differs from driver to
-//! driver, so that it can be sent to any. Secrets are not in it.
+//! driver, so that it can be sent to any. Where the driver died and was not started again, the file has every request that was
+//! in progress. Secrets are not in it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,16 +17,20 @@ use super::input::{Input, Wire};
 
 /// The key that says that a file is such a case.
 pub const KEY: &str = "csi-sanity-fuzz-case";
-/// Form of the file.
+/// Form of a file with one request.
 pub const FORM: u32 = 1;
+/// Form of a file with several requests, of which one is at fault. Earlier versions reject it instead of sending the first alone.
+pub const FORM_SUSPECTS: u32 = 2;
 /// Largest file that is read, in bytes.
 pub const CASE_BYTES_MAX: u64 = 16 << 20;
+/// Most requests in one case; a campaign has fewer in progress at the same time.
+const SUSPECTS_MAX: usize = 64;
 
 /// A finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Case {
-    /// [`FORM`].
+    /// [`FORM`] or [`FORM_SUSPECTS`].
     pub csi_sanity_fuzz_case: u32,
     /// The check that found it.
     pub check: String,
@@ -46,6 +51,22 @@ pub struct Case {
     /// What is done to its bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wire: Vec<WireText>,
+    /// The other requests that were in progress when the driver died, where it was not found out which of them it died of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_suspects: Vec<Suspect>,
+}
+
+/// A request that may be the one at fault.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Suspect {
+    /// The name of the RPC.
+    pub rpc: String,
+    /// The request, with marks.
+    pub request: Value,
+    /// Changes to its bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wire: Vec<WireText>,
 }
 
 /// Something that only bytes can say.
@@ -61,19 +82,21 @@ pub enum WireText {
 }
 
 impl Case {
-    pub(super) fn of(cx: &Cx, Finding { fault, input }: &Finding) -> Case {
+    pub(super) fn of(cx: &Cx, Finding { fault, input, other_suspects }: &Finding) -> Case {
         let info = cx.target().info();
+        let Suspect { rpc, request, wire } = Suspect::of(input);
         Case {
-            csi_sanity_fuzz_case: FORM,
+            csi_sanity_fuzz_case: if other_suspects.is_empty() { FORM } else { FORM_SUSPECTS },
             check: cx.label().to_owned(),
             requirement: fault.rule.id.to_owned(),
             message: fault.message.clone(),
             expected: fault.expected.to_owned(),
             actual: fault.actual.clone(),
             driver: format!("{} {}", info.name, info.vendor_version),
-            rpc: input.rpc.method.to_owned(),
-            request: json(&input.message),
-            wire: input.wire.iter().map(WireText::of).collect(),
+            rpc,
+            request,
+            wire,
+            other_suspects: other_suspects.iter().map(Suspect::of).collect(),
         }
     }
 
@@ -84,34 +107,32 @@ impl Case {
     pub fn load(path: &Path) -> Result<Case, CaseError> {
         let invalid = |problem| CaseError::Invalid { path: path.to_owned(), problem };
         let case: Case = stored::read(path, CASE_BYTES_MAX)?;
-        if case.csi_sanity_fuzz_case != FORM {
-            let form = case.csi_sanity_fuzz_case;
-            return Err(invalid(format!("csi-sanity-fuzz-case is {form}; this version reads {FORM}")));
+        let form = case.csi_sanity_fuzz_case;
+        if !(FORM..=FORM_SUSPECTS).contains(&form) {
+            let problem =
+                format!("csi-sanity-fuzz-case is {form}; this version reads {FORM} and {FORM_SUSPECTS}");
+            return Err(invalid(problem));
         }
-        case.input().map_err(invalid)?;
+        if case.other_suspects.len() >= SUSPECTS_MAX {
+            return Err(invalid(format!("more than {SUSPECTS_MAX} suspects")));
+        }
+        case.inputs().map_err(invalid)?;
         Ok(case)
     }
 
-    /// The input that it tells of.
-    pub(super) fn input(&self) -> Result<Input, String> {
-        let rpc = RPCS.iter().copied().find(|rpc| rpc.method == self.rpc);
-        let rpc = rpc.ok_or_else(|| format!("rpc: {:?} is not an RPC", self.rpc))?;
-        let form = reflect::request_of(rpc).ok_or_else(|| format!("rpc: {rpc} has no request"))?;
-        let message =
-            DynamicMessage::deserialize(form, &self.request).map_err(|error| format!("request: {error}"))?;
-        let wire = self.wire.iter().map(WireText::read).collect::<Result<_, _>>()?;
-        Ok(Input { rpc, message, wire })
+    /// All requests of the case, each of which is to be sent alone: the culprit, or the suspects.
+    pub(super) fn inputs(&self) -> Result<Vec<Input>, String> {
+        self.suspects().iter().map(Suspect::input).collect()
     }
 
-    /// The request and what is done to its bytes, a line each, with long texts cut.
+    fn suspects(&self) -> Vec<Suspect> {
+        let Case { rpc, request, wire, .. } = self.clone();
+        [Suspect { rpc, request, wire }].into_iter().chain(self.other_suspects.clone()).collect()
+    }
+
+    /// The requests and what is done to their bytes, a line each, with long texts cut.
     pub fn lines(&self) -> Vec<String> {
-        let mut lines = vec![format!("{} {}", self.rpc, short(&self.request).to_string())];
-        lines.extend(self.wire.iter().map(|wire| match wire {
-            WireText::Append(digits) => format!("… with the bytes {digits} behind it"),
-            WireText::Cut(missing) => format!("… without its last {missing} bytes"),
-            WireText::Twice => "… twice in one message".to_owned(),
-        }));
-        lines
+        self.suspects().iter().flat_map(Suspect::lines).collect()
     }
 
     /// Writes the case into a folder, which is made if it is missing, and says where it is, or why it is not there.
@@ -131,14 +152,52 @@ impl Case {
         let text = self.to_yaml()?;
         let title: String = self.message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         let path = folder.join(self.file_name(&text));
-        let text = format!("# {title}\n# csi-sanity replay FILE sends it to any driver.\n{text}");
+        let what = match self.other_suspects.len() {
+            0 => "csi-sanity replay FILE sends it to any driver.".to_owned(),
+            others => format!(
+                "One of these {} requests is at fault. csi-sanity replay FILE sends each alone, and then all at the same time.",
+                others + 1
+            ),
+        };
+        let text = format!("# {title}\n# {what}\n{text}");
         stored::write(&path, &text)?;
         Ok(path)
     }
 
     /// A name that says what is in the file, and tells one input from another.
     fn file_name(&self, text: &str) -> String {
-        format!("fuzz-{}-{}-{:016x}.yaml", self.rpc, self.requirement, fnv1a(text.bytes()))
+        let what = if self.other_suspects.is_empty() { self.rpc.as_str() } else { "suspects" };
+        format!("fuzz-{what}-{}-{:016x}.yaml", self.requirement, fnv1a(text.bytes()))
+    }
+}
+
+impl Suspect {
+    fn of(input: &Input) -> Suspect {
+        Suspect {
+            rpc: input.rpc.method.to_owned(),
+            request: json(&input.message),
+            wire: input.wire.iter().map(WireText::of).collect(),
+        }
+    }
+
+    fn input(&self) -> Result<Input, String> {
+        let rpc = RPCS.iter().copied().find(|rpc| rpc.method == self.rpc);
+        let rpc = rpc.ok_or_else(|| format!("rpc: {:?} is not an RPC", self.rpc))?;
+        let form = reflect::request_of(rpc).ok_or_else(|| format!("rpc: {rpc} has no request"))?;
+        let message =
+            DynamicMessage::deserialize(form, &self.request).map_err(|error| format!("request: {error}"))?;
+        let wire = self.wire.iter().map(WireText::read).collect::<Result<_, _>>()?;
+        Ok(Input { rpc, message, wire })
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("{} {}", self.rpc, short(&self.request).to_string())];
+        lines.extend(self.wire.iter().map(|wire| match wire {
+            WireText::Append(digits) => format!("… with the bytes {digits} behind it"),
+            WireText::Cut(missing) => format!("… without its last {missing} bytes"),
+            WireText::Twice => "… twice in one message".to_owned(),
+        }));
+        lines
     }
 }
 

@@ -30,6 +30,27 @@ pub(crate) struct Symptom {
 pub(crate) struct Finding {
     pub(crate) fault: Symptom,
     pub(crate) input: Input,
+    /// The other requests that were in progress, where one of them may be at fault instead. None of them was tried alone, or none
+    /// of them shows the fault alone.
+    pub(crate) other_suspects: Vec<Input>,
+}
+
+impl Finding {
+    /// For an input that shows the fault alone.
+    pub(crate) fn certain(fault: Symptom, input: Input) -> Finding {
+        Finding { fault, input, other_suspects: Vec::new() }
+    }
+
+    /// For inputs of which one has ended the driver.
+    pub(crate) fn among(inputs: &[&Input], why: &str, printed: &[String]) -> Option<Finding> {
+        let (&first, others) = inputs.split_first()?;
+        let fault = Symptom::ended_by_one_of(inputs, why, printed);
+        Some(Finding {
+            fault,
+            input: first.clone(),
+            other_suspects: others.iter().copied().cloned().collect(),
+        })
+    }
 }
 
 impl Symptom {
@@ -70,6 +91,24 @@ impl Symptom {
             expected: "an answer to any request, and a driver that keeps serving",
             actual: format!("{why}{last}"),
             cause: format!("{rpc} broken {}", printed.first().map(|line| shape(line)).unwrap_or_default()),
+        }
+    }
+
+    /// The driver stopped answering while these inputs were in progress.
+    fn ended_by_one_of(inputs: &[&Input], why: &str, printed: &[String]) -> Symptom {
+        let methods: Vec<&str> = inputs.iter().map(|input| input.rpc.method).collect();
+        let symptom = Symptom::broken(inputs[0].rpc, true, why, printed);
+        match methods[..] {
+            [_] => symptom,
+            _ => Symptom {
+                message: format!(
+                    "the driver stops answering while {} requests are in progress",
+                    methods.len()
+                ),
+                actual: format!("{}; in progress: {}", symptom.actual, methods.join(", ")),
+                cause: "several broken".to_owned(),
+                ..symptom
+            },
         }
     }
 

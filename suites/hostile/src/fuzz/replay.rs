@@ -7,6 +7,7 @@ use csi_harness::spec::requirements::Requirement;
 use super::campaign::Campaign;
 use super::case::Case;
 use super::finding::Finding;
+use super::input::Input;
 use super::suite::{RULES, told};
 
 /// The one check that sends a case. It is in no list: only `csi-sanity replay` has it.
@@ -27,19 +28,26 @@ check! {
     async |cx| {
         let path = cx.config().effort.replay.as_ref().ok_or_else(|| Stop::skip("no case is named"))?;
         let case = Case::load(path).map_err(|error| Stop::broken(csi_harness::text::error::error_chain(&error)))?;
-        let input = case.input().map_err(Stop::broken)?;
-        let Some(campaign) = Campaign::begin(cx, |seed| seed.rpc == input.rpc).await? else {
-            return Err(Stop::skip(format!("the driver does not offer {}", input.rpc)));
+        let inputs = case.inputs().map_err(Stop::broken)?;
+        let is_meant = |seed: &Input| inputs.iter().any(|input| input.rpc == seed.rpc);
+        let Some(mut campaign) = Campaign::begin(cx, is_meant).await? else {
+            return Err(Stop::skip(format!("the driver does not offer {}", case.rpc)));
         };
-        match campaign.alone(&input).await? {
-            Some(fault) => {
-                let finding = Finding { fault, input };
-                Err(finding.fault.violation(told(cx, &finding)).into())
+        for (at, input) in inputs.iter().enumerate() {
+            let Some(fault) = campaign.alone(input).await? else { continue };
+            if inputs.len() > 1 {
+                cx.note(format!("request {} of the {} in the file shows it alone", at + 1, inputs.len()));
             }
-            None => {
-                cx.note("fixed: the request does no harm");
-                Ok(())
-            }
+            let finding = Finding::certain(fault, input.clone());
+            return Err(finding.fault.violation(told(cx, &finding)).into());
         }
+        if inputs.len() > 1 && let Some(finding) = campaign.together(&inputs).await? {
+            return Err(finding.fault.violation(told(cx, &finding)).into());
+        }
+        cx.note(match inputs.len() {
+            1 => "fixed: the request does no harm".to_owned(),
+            count => format!("fixed: none of the {count} requests does harm, neither alone nor all at the same time"),
+        });
+        Ok(())
     }
 }

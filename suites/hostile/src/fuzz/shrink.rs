@@ -30,7 +30,7 @@ pub(super) async fn shrunk(campaign: &Campaign<'_>, found: Finding) -> CheckResu
         }
         match campaign.alone(input).await?.filter(|fault| fault.cause == best.fault.cause) {
             // What comes next may be left out as well; what came before could not.
-            Some(fault) => (best, in_vain) = (Finding { fault, input: input.clone() }, 0),
+            Some(fault) => (best, in_vain) = (Finding::certain(fault, input.clone()), 0),
             None => (at, in_vain) = (at + 1, in_vain + 1),
         }
     }

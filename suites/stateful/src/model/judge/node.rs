@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability;
 use csi_harness::spec::requirements::{Requirement, req};
+use csi_harness::spec::verdict::Damage;
 use csi_harness::text::size::sized;
 use tonic::Code;
 
@@ -230,6 +231,7 @@ pub(super) fn read_back(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Fin
         actual: found.to_string(),
         code: None,
         leaves_doubt: true,
+        damage: Some(Damage::DataLoss),
     };
     breach.weighed()
 }

@@ -664,7 +664,7 @@ fn grown(life: &VolumeLife, size: Size, bytes: i64) -> Finding {
     );
     in_range.and(says(
         bytes >= life.size_bytes,
-        &req::CTRL_EXPAND_003,
+        &req::CTRL_EXPAND_011,
         "the volume has shrunk",
         format!("capacity_bytes of at least {}", life.size_bytes),
         bytes,

@@ -1,0 +1,3 @@
+module github.com/OWNER/csi-sanity/go/csisanity
+
+go 1.19
