@@ -62,7 +62,7 @@ impl CaseRunner<'_> {
         let pace = Pace { until: Instant::now() + self.cx.remaining(), insists: whole, settles };
         let tries = if smallest.is_broken_off() { BROKEN_OFF_TRIES_MAX } else { 1 };
         for _ in 0..tries {
-            let again = self.attempt(pace, &items(smallest.doings())).await?;
+            let again = self.attempt_to_report(pace, &items(smallest.doings())).await?;
             if is_the_same(&again, breach) {
                 return Ok(Smallest::Shows(again));
             }
@@ -96,7 +96,7 @@ impl CaseRunner<'_> {
         let until = budget.shrink_until();
         let pace = Pace { until, insists: SHRINK_INSISTS, settles: Duration::ZERO };
         let items: Vec<Item> = found.in_turn.iter().cloned().map(Item::from).collect();
-        self.attempt(pace, &items).await
+        self.attempt_to_report(pace, &items).await
     }
 
     /// The smallest sequence found within the time for it, and whether it was seen more than once.
@@ -115,13 +115,19 @@ impl CaseRunner<'_> {
             let is_over = Instant::now() >= until || told_elsewhere(self.cx, breach).is_some();
             let Some(doings) = shrinker.candidate().filter(|_| !is_over) else { break };
             // What cannot be undone any more would only get worse.
-            let Ok(sequence) = self.attempt(pace, &items(doings)).await else { break };
+            let Ok(sequence) = self.attempt_to_report(pace, &items(doings)).await else { break };
             let fails = is_the_same(&sequence, breach);
             comes_again |= fails;
             shrinker.tell(fails.then(|| sequence.links.clone()));
             if fails && sequence.steps.len() <= smallest.steps.len() {
                 smallest = sequence;
             }
+        }
+        if !smallest.has_messages()
+            && let Ok(sequence) = self.attempt_to_report(pace, &items(smallest.doings())).await
+            && is_the_same(&sequence, breach)
+        {
+            smallest = sequence;
         }
         Ok((smallest, comes_again))
     }

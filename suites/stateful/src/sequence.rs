@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
-
-use csi_proto::code_name;
+use csi_harness::spec::verdict::ReproductionStep;
+use csi_proto::{RPCS, code_name};
 
 use crate::after_error::rules::AFTER_ERROR_005;
 use crate::case::{BreachText, Case, CaseStep, Driver, FORM};
@@ -254,6 +254,11 @@ impl Sequence {
         self.steps.iter().flat_map(of_call).filter(is_looked_for).collect()
     }
 
+    /// True if requests and responses were kept.
+    pub(crate) fn has_messages(&self) -> bool {
+        has_messages(&self.steps)
+    }
+
     /// The sequence as a table, the step that broke the rule marked.
     pub fn table(&self) -> Vec<String> {
         let width = self.steps.iter().map(|step| step.call.to_string().chars().count()).max().unwrap_or(0);
@@ -267,6 +272,31 @@ impl Sequence {
         lines.extend(legend(self.steps.iter().flat_map(|step| step.call.ids())));
         lines
     }
+}
+
+/// The steps as reports have them; none if the messages were not kept. A call that is disrupted has a step before it that says how.
+pub(crate) fn reproduction(steps: &[CaseStep]) -> Vec<ReproductionStep> {
+    if has_messages(steps) { steps.iter().flat_map(reproduction_of).collect() } else { Vec::new() }
+}
+
+fn has_messages(steps: &[CaseStep]) -> bool {
+    steps.iter().any(|step| !step.request.is_null())
+}
+
+fn reproduction_of(step: &CaseStep) -> impl Iterator<Item = ReproductionStep> {
+    let disrupted = match step.how {
+        How::Disrupted(by) => Some(ReproductionStep::by_hand(format!("while the next call is made: {by}"))),
+        How::Once | How::Insisting => None,
+    };
+    let method = step.call.method();
+    let made = ReproductionStep {
+        rpc: RPCS.iter().copied().find(|rpc| rpc.method == method),
+        what: step.call.to_string(),
+        request: step.request.clone(),
+        code: step.came.code.clone(),
+        response: step.came.response.clone(),
+    };
+    disrupted.into_iter().chain([made])
 }
 
 /// A case without steps, of a check on its driver.
