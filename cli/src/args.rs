@@ -30,7 +30,7 @@ const USAGE: &str = "csi-sanity [run] [OPTIONS]\n       csi-sanity <COMMAND>";
 /// Without a command it runs the checks: against --endpoint, or, where none is given, against a correct driver that
 /// is built in. The flags of the Go csi-sanity (-csi.* and -ginkgo.*) work as well.
 #[derive(Debug, Parser)]
-#[command(name = "csi-sanity", version, override_usage = USAGE, after_help = after_help(), max_term_width = 110)]
+#[command(name = "csi-sanity", version = env!("CSI_SANITY_VERSION"), override_usage = USAGE, after_help = after_help(), max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
