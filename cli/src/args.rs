@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use csi_driver_definitions::Quantity;
 use csi_go_flags::parse_duration;
 use csi_harness::checks::shard::Shard;
-use csi_harness::config::profile::Profile;
+use csi_harness::config::profile::{FlakyResult, Profile};
 use csi_harness::config::{AccessType, BackendProxy, PathLayout};
 use csi_harness::protocol::capability::Capability;
 use csi_harness::protocol::version::{CsiVersion, Version};
@@ -319,7 +319,7 @@ pub(crate) struct E2eArgs {
     #[arg(long, conflicts_with_all = ["plan", "cleanup", "dry_run", "shard"])]
     pub(crate) preflight: bool,
     /// Make every warning about the definition an error: keys that Kubernetes ignores, files that are missing, and values that
-    /// look like a template that nobody filled in
+    /// look like a template that was not filled in
     #[arg(long)]
     pub(crate) strict_definition: bool,
     /// Directory that kubelet has its paths in [default: a new temporary one; with --node-access /var/lib/kubelet]
@@ -630,7 +630,7 @@ pub(crate) struct VolumeArgs {
     /// YAML file with the parameters of CreateVolumeGroupSnapshot
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) group_snapshot_parameters: Option<PathBuf>,
-    /// Attach volumes up to max_volumes_per_node, to test that limit
+    /// Attach volumes up to max_volumes_per_node, to test that limit also where it is above 16
     #[arg(long)]
     pub(crate) attach_limit: bool,
     /// Maximum number of volumes to attach for that; a higher limit is not tested [default: 256]
@@ -685,17 +685,23 @@ pub(crate) struct PathArgs {
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct CourseArgs {
-    /// File of checks that are expected to fail: `pattern  # reason` on each line
+    /// File of checks that are expected to fail: `pattern  # reason` on each line. `flaky: pattern` may pass as well, and
+    /// `pattern until 2027-03-01` ends the entry after that day
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) known_failing: Option<PathBuf>,
     /// A capability that the driver must advertise, such as CREATE_DELETE_SNAPSHOT: the run fails without it, instead of
     /// skipping the checks that need it; repeatable, or separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) expect_capability: Vec<Capability>,
-    /// What makes the run fail: csi, every MUST in the text of the specification; kubernetes, also what kubelet and the sidecars rely
-    /// on; strict, also recommendations (SHOULD) and remarks [default: csi]
+    /// What makes the run fail: csi, every MUST of the specification, what it states as the meaning of a field or an RPC, and the
+    /// rules that csi-sanity adds; kubernetes, also what kubelet and the sidecars rely on; strict, also recommendations (SHOULD)
+    /// and remarks [default: csi]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<Profile>,
+    /// What a failure counts as that did not come again when its check was repeated: fail or warn [default: data loss, crashes and
+    /// leaks fail, other flaky failures warn, and under --profile strict all fail]
+    #[arg(long, value_name = "RESULT")]
+    pub(crate) flaky_result: Option<FlakyResult>,
     /// The CSI version that the driver is judged by: 1.12, 1.13, or auto, which follows from what the driver advertises and
     /// sends
     #[arg(long, value_name = "VERSION")]
@@ -706,6 +712,9 @@ pub(crate) struct CourseArgs {
     /// Stop at the first failure
     #[arg(long)]
     pub(crate) fail_fast: bool,
+    /// Stop after so many failures
+    #[arg(long, value_name = "NUMBER", conflicts_with = "fail_fast", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) maxfail: Option<u64>,
     /// Checks to run at the same time
     #[arg(long, short, value_name = "NUMBER", default_value_t = 8, value_parser = jobs())]
     pub(crate) jobs: u64,
@@ -734,7 +743,7 @@ pub(crate) struct EffortArgs {
     /// Times the idempotency suite repeats each call [default: 3]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) repeat: Option<u32>,
-    /// Random sequences per check of the property suite [default: 256; 64 on the driver that is built in]
+    /// Sequences per check of the property suite, half of them on a driver that mounts [default: 128; 64 on the driver that is built in]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) cases: Option<u32>,
     /// Maximum number of calls in a random sequence [default: 40]
@@ -743,18 +752,18 @@ pub(crate) struct EffortArgs {
     /// Calls per check of the concurrency suite [default: 1000]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) operations: Option<u32>,
-    /// Times the restart suite kills or stops the driver [default: 20]
+    /// Times the restart suite kills or stops the driver at a random moment, after it has done so at fixed ones [default: 6]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) kills: Option<u32>,
-    /// Total time for the checks of property, concurrency and restart, such as 1h: they go on until it is used up, whatever the
-    /// numbers above [default: these numbers, and at most 30s for each check]
+    /// About the time that these suites are to take on an idle machine, such as 1h: what they try at random is multiplied
+    /// accordingly [default: 1m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) budget: Option<Duration>,
     /// Run only this fault of the faults suite, as a failure names it; repeatable
     #[arg(long, value_name = "FAULT", value_parser = parse_fault)]
     pub(crate) fault: Vec<String>,
-    /// Directory in which failing cases are stored, as YAML. The property and faults suites first try the cases that are there,
-    /// and report which are fixed and which still fail
+    /// Directory in which failing cases are stored, as YAML. The next run tries the cases that are there first, each in the check
+    /// that found it, and reports which are fixed and which still fail
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) regressions: Option<PathBuf>,
 }
@@ -812,8 +821,8 @@ pub(crate) struct OutputArgs {
 #[command(next_help_heading = "Output")]
 pub(crate) struct WordsArgs {
     /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step), html (one page, to be shown),
-    /// github (annotations, for its Actions) or verdict (two lines: a word for scripts, and a sentence), to a file or
-    /// - for standard output; repeatable
+    /// github (annotations, for its Actions), ndjson (a line of JSON for each event, while the run goes on) or verdict (two
+    /// lines: a word for scripts, and a sentence), to a file or - for standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
     /// Names of the cases in JUnit reports: ours, or those of the Go csi-sanity where it has one, to keep the history of a
@@ -826,6 +835,9 @@ pub(crate) struct WordsArgs {
     /// Print failures only
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
+    /// At the end, print so many of the checks that took longest
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) durations: Option<usize>,
     /// Colours
     #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
     pub(crate) color: Color,

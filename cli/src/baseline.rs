@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use csi_harness::checks::known::KnownFailing;
+use csi_harness::checks::known::{Entry, KnownFailing};
 use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::text::shorten::shortened;
 use csi_report::{Destination, Stored};
@@ -14,8 +14,7 @@ use crate::exit::Exit;
 use crate::note;
 
 /// The first line of a list that had none.
-const HEADING: &str =
-    "# Checks that are known to fail: `pattern  # reason` on each line. One that passes is an error.";
+const HEADING: &str = "# Checks that are known to fail: `pattern  # reason` on each line. One that passes is an error, unless `flaky:` stands before it.";
 
 /// Writes the list.
 pub(crate) fn baseline(args: &BaselineArgs) -> Result<Exit, Error> {
@@ -58,17 +57,24 @@ fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
     let mut notes = Vec::new();
     let mut told: Vec<&str> = Vec::new();
     if let Some((known, text)) = old {
-        let entries: Vec<_> = known.entries().collect();
         for (at, line) in text.lines().enumerate() {
-            let Some((pattern, reason, _)) = entries.iter().find(|(_, _, line)| *line == at + 1) else {
+            let Some(Entry { pattern, reason, is_flaky, until, is_expired, .. }) =
+                known.entries().find(|entry| entry.line == at + 1)
+            else {
                 lines.push(line.trim_end().to_owned());
                 continue;
             };
+            if *is_expired {
+                let until = until.as_deref().unwrap_or_default();
+                notes.push(format!("{pattern} is left out: it expired after {until}"));
+                continue;
+            }
             let of_it = || run.checks.iter().filter(|check| pattern.matches(&check.id));
             let failing: Vec<&str> =
                 of_it().filter(|check| fails(check.outcome())).map(|check| check.id.as_str()).collect();
             let passing = of_it().filter(|check| passes(check.outcome())).count();
             match (failing.is_empty(), passing) {
+                _ if *is_flaky => lines.push(line.trim_end().to_owned()),
                 // It was not run, or could not judge: nobody knows better than the list.
                 (_, 0) => lines.push(line.trim_end().to_owned()),
                 (true, _) => notes.push(format!("{pattern} is left out: it passes")),
@@ -76,7 +82,8 @@ fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
                 (false, _) => {
                     notes
                         .push(format!("{pattern} is replaced by those of its checks that fail: others pass"));
-                    lines.extend(failing.iter().map(|id| entry(id, reason)));
+                    let until = until.as_ref().map(|day| format!(" until {day}")).unwrap_or_default();
+                    lines.extend(failing.iter().map(|id| entry(&format!("{id}{until}"), reason)));
                 }
             }
             told.extend(failing);
@@ -87,11 +94,16 @@ fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
     let mut new: Vec<_> = run
         .checks
         .iter()
-        .filter(|check| matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::KnownFailure))
+        .filter(|check| fails(check.outcome()) && check.outcome() != OutcomeKind::SameFault)
         .filter(|check| !told.contains(&check.id.as_str()))
-        .map(|check| entry(&check.id, check.known_because.as_deref().unwrap_or(&check.message)))
+        .map(|check| {
+            let flaky = if check.outcome() == OutcomeKind::Flaky { "flaky: " } else { "" };
+            let reason = check.known_because.as_deref().unwrap_or(&check.message);
+            (&check.id, entry(&format!("{flaky}{}", check.id), reason))
+        })
         .collect();
     new.sort();
+    let new = new.into_iter().map(|(_, line)| line);
     lines.extend(new);
     if !run.crashes.is_empty() || run.leaks.iter().any(|leak| leak.ours) {
         notes.push(
@@ -107,18 +119,21 @@ fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
 }
 
 fn fails(outcome: OutcomeKind) -> bool {
-    matches!(outcome, OutcomeKind::Failed | OutcomeKind::KnownFailure | OutcomeKind::SameFault)
+    matches!(
+        outcome,
+        OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::KnownFailure | OutcomeKind::SameFault
+    )
 }
 
 fn passes(outcome: OutcomeKind) -> bool {
     matches!(outcome, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass)
 }
 
-/// A line of the list. What a driver has said may become a part of it, and stays one line.
-fn entry(id: &str, reason: &str) -> String {
+/// A line of the list for the checks that are named. What a driver has said may become a part of it, and stays one line.
+fn entry(checks: &str, reason: &str) -> String {
     let reason: String = shortened(reason).chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let reason = if reason.trim().is_empty() { "no reason is known" } else { reason.trim() };
-    format!("{id}  # {reason}")
+    format!("{checks}  # {reason}")
 }
 
 #[cfg(test)]
@@ -157,18 +172,39 @@ mod tests {
             ("a/passes", "passed", ""),
             ("a/skips", "skipped", "it cannot"),
             ("a/listed", "known_failure", "again"),
+            ("b/now-and-then", "flaky", "once"),
         ]);
         let List { text, notes } = list(&run, None);
         assert_eq!(
             text,
             format!(
-                "{HEADING}\na/fails  # no reason is known\na/listed  # again\nb/fails@block  # says\\n::error::no # really\n"
+                "{HEADING}\na/fails  # no reason is known\na/listed  # again\nb/fails@block  # says\\n::error::no # really\nflaky: b/now-and-then  # once\n"
             )
         );
         assert!(notes.is_empty());
         let known = parsed(&text);
-        assert_eq!(known.reason("b/fails@block"), Some("says\\n::error::no # really"));
-        assert_eq!(known.reason("a/passes"), None);
+        let reason = |label| known.entry(label).map(|entry| entry.reason.as_str());
+        assert_eq!(reason("b/fails@block"), Some("says\\n::error::no # really"));
+        assert_eq!(reason("a/passes"), None);
+        assert!(known.entry("b/now-and-then").is_some_and(|entry| entry.is_flaky));
+    }
+
+    #[test]
+    fn a_flaky_entry_stays_and_an_expired_one_goes() {
+        let old = "flaky: a/*  # a race\nb/one until 2020-01-01 # late\nc/* until 2999-01-01 # not yet\n";
+        let run = run(&[
+            ("a/one", "passed", ""),
+            ("b/one", "failed", "still"),
+            ("c/one", "known_failure", "x"),
+            ("c/two", "unexpected_pass", ""),
+        ]);
+        let List { text, notes } = list(&run, Some((&parsed(old), old)));
+        assert_eq!(text, "flaky: a/*  # a race\nc/one until 2999-01-01  # not yet\nb/one  # still\n");
+        assert!(
+            notes.iter().any(|note| note == "b/one is left out: it expired after 2020-01-01"),
+            "{notes:?}"
+        );
+        assert!(parsed(&text).entry("c/one").is_some());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The mock driver, served in this process where no other driver is named.
 
-use std::io;
+use std::{fs, io};
 
 use csi_harness::config::{
     AccessType, Config, Effort, HealthHooks, NodeConfig, Pairs, Secret, StaticVolume, TimeLimits,
@@ -26,18 +26,20 @@ pub(crate) fn driver(
     let [first, others @ ..] = sockets.each_ref().map(ToString::to_string);
     config.endpoint = Some(first);
     config.nodes = others.map(|endpoint| NodeConfig { endpoint, ..NodeConfig::default() }).into();
-    let [make_ill, make_well] = csi_mock_driver::health::commands(directory.path());
+    let state_dir = directory.path().join("state");
+    fs::create_dir(&state_dir)?;
+    let [make_ill, make_well] = csi_mock_driver::health::commands(&state_dir);
     config.health =
         HealthHooks { make_ill: Some(make_ill), make_well: Some(make_well), ..Default::default() };
-    config.inspect_command = Some(csi_mock_driver::inspect::command(directory.path()));
-    let told_here = Some(directory.path().to_owned());
+    config.inspect_command = Some(csi_mock_driver::inspect::command(&state_dir));
+    config.state_dir = Some(state_dir.clone());
     let mock = csi_mock_driver::Config {
         defects,
         without,
         volumes: volumes(),
         nodes: nodes(),
-        health_dir: told_here.clone(),
-        inspect_dir: told_here,
+        health_dir: Some(state_dir.clone()),
+        inspect_dir: Some(state_dir),
         ..Default::default()
     };
     let latest = Mutex::new(MockDriver::new(mock)?);
@@ -116,7 +118,7 @@ pub(crate) fn settings() -> Config {
             .into(),
         volumes: provisioned().into(),
         // Each of its defects is found with less.
-        effort: Effort { cases: 64, kills: 5, operations: 400, repeat: 2, ..Effort::default() },
+        effort: Effort { cases: 64, kills: 2, operations: 400, repeat: 2, ..Effort::default() },
         // Memory answers at once; what takes longer is a defect.
         time_limits: TimeLimits {
             call_ms: 10_000,

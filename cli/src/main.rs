@@ -17,7 +17,6 @@ mod exit;
 mod explain;
 mod export;
 mod faults;
-mod foretold;
 mod fuzz;
 mod init;
 mod list;

@@ -23,15 +23,16 @@ impl Next {
     /// One line, or none where there is nothing to do.
     pub(crate) fn line(&self, summary: &Summary) -> Option<String> {
         let Next { is_first, again, report } = self;
+        let failures = summary.failed + summary.flaky_failures;
         match (summary.verdict(), report) {
             (Verdict::Conforms, _) if *is_first => Some(
                 "csi-sanity init --endpoint unix:///path/of/csi.sock   # a driver of yours: tries it, and writes its configuration"
                     .to_owned(),
             ),
-            (Verdict::Deviates, Some(report)) if summary.failed > 0 => Some(format!(
+            (Verdict::Deviates, Some(report)) if failures > 0 => Some(format!(
                 "{again} --only-failed {report}   # once it is fixed; to accept what failed: csi-sanity baseline {report}"
             )),
-            (Verdict::Deviates, None) if summary.failed > 0 => Some(format!(
+            (Verdict::Deviates, None) if failures > 0 => Some(format!(
                 "{again} --report json=report.json   # then --only-failed report.json runs again what failed"
             )),
             (Verdict::ListOutOfDate, Some(report)) => Some(format!(

@@ -17,6 +17,7 @@ const LEFT_OUT: &[&str] = &[
     "only_failed",
     "known_failing",
     "fail_fast",
+    "maxfail",
     "jobs",
     "seed",
     "shard",
@@ -30,6 +31,7 @@ const LEFT_OUT: &[&str] = &[
     "driver_image",
     "verbose",
     "quiet",
+    "durations",
     "color",
     "no_color",
 ];
@@ -59,6 +61,7 @@ const OWN: &[&str] = &[
     "driver_log",
     "verbose",
     "quiet",
+    "durations",
     "color",
     "no_color",
     "trace",

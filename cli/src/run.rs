@@ -20,7 +20,8 @@ use csi_harness::run::runner::{RunOptions, Runner};
 use csi_harness::text::encoding::shell_word;
 use csi_harness::text::error::error_chain;
 use csi_report::{
-    Destination, DestinationError, Detail, Format, Journal, Order, Run, Selection, ShardEntry, Terminal,
+    Destination, DestinationError, Detail, Format, Journal, Order, Run, Selection, ShardEntry, Stream,
+    Terminal,
 };
 use csi_suite_stateful::case::Case;
 
@@ -31,8 +32,8 @@ use crate::driver_log::LogFile;
 use crate::embedded;
 use crate::error::Error;
 use crate::exit::Exit;
-use crate::foretold::foretold;
 use crate::next::Next;
+use crate::note;
 use crate::provenance;
 use crate::repeat::Repeat;
 use crate::settings;
@@ -40,6 +41,8 @@ use crate::standing::Standing;
 use crate::stop::{Stopper, say};
 use crate::suites::known_failing;
 
+/// How long all checks take on the driver that is built in, on a machine that does nothing else.
+const BUILT_IN: &str = "about 15 s in all";
 /// Time for a whole run, where the user says nothing.
 const TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Time for a driver that listens already to take a connection.
@@ -187,9 +190,15 @@ impl Plan {
         let known = known_failing(args.course.known_failing.as_deref(), chosen)?;
         let all = chosen.select(&Default::default(), &config.access_types);
         let labels: Vec<String> = all.iter().map(Planned::label).collect();
-        let unmatched = known.unmatched(labels.iter().map(String::as_str));
-        if !unmatched.is_empty() {
-            return Err(Error::KnownFailingStale(unmatched));
+        // A list for several access types serves a run with one of them, too.
+        let of_any_access = chosen.select(&Default::default(), &[AccessType::Mount, AccessType::Block]);
+        let of_any_access: Vec<String> = of_any_access.iter().map(Planned::label).collect();
+        let stale = known.unmatched(labels.iter().chain(&of_any_access).map(String::as_str));
+        if !stale.is_empty() {
+            return Err(Error::KnownFailingStale(stale));
+        }
+        for entry in known.unmatched(labels.iter().map(String::as_str)) {
+            note(&format!("{entry} is for an access type that this run does not test (--access-type)"));
         }
         let filter = terms.filter(chosen)?;
         let is_chosen = |planned: &Planned| filter.selects(&planned.check, &planned.label());
@@ -385,7 +394,7 @@ async fn run_plan(
     let Plan { config, registry, checks, selection, shard, known, reports, in_turn } = plan;
     let settings = provenance::settings(&config);
     let is_built_in = args.target.is_embedded() && selection.is_whole;
-    let foretold = foretold(&checks, &config.effort, is_built_in);
+    let foretold = is_built_in.then(|| BUILT_IN.to_owned());
     let seed = args.course.seed.unwrap_or_else(fresh_seed);
     let seed = args.course.shard.map_or(seed, |shard| shard.seed(seed));
     let target = tokio::select! {
@@ -411,6 +420,13 @@ async fn run_plan(
         machine: Some(provenance::machine()),
         untested: coverage::untested(),
     });
+    let (streamed, reports): (Vec<_>, Vec<_>) =
+        reports.into_iter().partition(|(format, _)| *format == Format::Ndjson);
+    let mut streams = Vec::new();
+    for (format, destination) in streamed {
+        let failed = |source| Error::Report { format: format.name(), source };
+        streams.push(Stream::new(destination.into_writer().map_err(failed)?));
+    }
     let next = next(args, &repeat);
     let options = run_options(args, seed, registry, known, repeat);
     let mut runner = Runner::new(target, options, stopper.watch());
@@ -421,6 +437,9 @@ async fn run_plan(
     if !reports.is_empty() {
         runner.report_to(&mut journal);
     }
+    for stream in &mut streams {
+        runner.report_to(stream);
+    }
     let summary = runner.run(checks).await;
     if let Some(log) = log.filter(|_| !summary.crashes.is_empty()) {
         log.keep();
@@ -428,7 +447,8 @@ async fn run_plan(
     if let Some(command) = next.line(&summary) {
         terminal.next(&command);
     }
-    let told = terminal.finish().map_err(Error::Output);
+    let told = terminal.finish().and_then(|()| streams.into_iter().try_for_each(Stream::finish));
+    let told = told.map_err(Error::Output);
     write_reports(reports, &journal.into_run())?;
     told?;
     Ok(match args.course.shard {
@@ -456,7 +476,10 @@ fn run_options(
     RunOptions {
         jobs: usize::try_from(course.jobs).unwrap_or(usize::MAX),
         seed,
-        fail_fast: course.fail_fast,
+        failures_max: match course.maxfail {
+            _ if course.fail_fast => Some(1),
+            most => most.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
+        },
         leak_check: !course.no_leak_check,
         keep_calls: output.trace,
         tell_each: false,
@@ -474,6 +497,7 @@ pub(crate) fn terminal(args: &WordsArgs, reports: &[(Format, Destination)]) -> T
         Color::Always => ColorChoice::Always,
         Color::Never => ColorChoice::Never,
     };
+    let durations = args.durations.unwrap_or_default();
     let detail = match (args.quiet, args.verbose) {
         (true, _) => Detail::Quiet,
         (false, 0) => Detail::Normal,
@@ -484,11 +508,15 @@ pub(crate) fn terminal(args: &WordsArgs, reports: &[(Format, Destination)]) -> T
     if reports.iter().any(|(_, destination)| destination.is_stdout()) {
         let stderr = std::io::stderr();
         let columns = columns(&stderr);
-        Terminal::new(Box::new(AutoStream::new(stderr, choice)) as Box<dyn Write>, detail).wrap_at(columns)
+        Terminal::new(Box::new(AutoStream::new(stderr, choice)) as Box<dyn Write>, detail)
+            .wrap_at(columns)
+            .durations(durations)
     } else {
         let stdout = std::io::stdout();
         let columns = columns(&stdout);
-        Terminal::new(Box::new(AutoStream::new(stdout, choice)) as Box<dyn Write>, detail).wrap_at(columns)
+        Terminal::new(Box::new(AutoStream::new(stdout, choice)) as Box<dyn Write>, detail)
+            .wrap_at(columns)
+            .durations(durations)
     }
 }
 

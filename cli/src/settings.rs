@@ -29,6 +29,7 @@ pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
     limits(&mut config, &args.limits);
     effort(&mut config, &args.effort);
     replace(&mut config.profile, &args.course.strict.then_some(Profile::Strict).or(args.course.profile));
+    replace(&mut config.flaky_result, &args.course.flaky_result.map(Some));
     replace(&mut config.csi_version, &args.course.csi_version);
     if !args.course.expect_capability.is_empty() {
         config.expect_capabilities = args.course.expect_capability.clone();

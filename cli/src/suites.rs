@@ -56,7 +56,7 @@ pub(crate) fn proven() -> BTreeSet<&'static str> {
 }
 
 /// What the refutation tests have seen.
-fn all_accused() -> impl Iterator<Item = Accused> {
+pub(crate) fn all_accused() -> impl Iterator<Item = Accused> {
     let matrices =
         [csi_suite_sanity::proven::MATRIX, csi_suite_data::proven::MATRIX, csi_suite_faults::proven::MATRIX];
     matrices.into_iter().flat_map(accused).chain(csi_suite_stateful::proven::accused())
@@ -86,7 +86,10 @@ impl Selection {
 fn failed(path: &Path, registry: &Registry) -> Result<BTreeSet<String>, Error> {
     let run = Stored::load(path)?;
     let is_failed = |check: &&csi_report::StoredCheck| {
-        matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::SameFault | OutcomeKind::Broken)
+        matches!(
+            check.outcome(),
+            OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::SameFault | OutcomeKind::Broken
+        )
     };
     let labels: BTreeSet<String> =
         run.checks.iter().filter(is_failed).map(|check| check.id.clone()).collect();

@@ -77,6 +77,11 @@ impl Capabilities {
         self.0.get(&capability).copied().unwrap_or(false)
     }
 
+    /// Whether the definition sets it, to true or to false.
+    pub fn sets(&self, capability: Capability) -> bool {
+        self.0.contains_key(&capability)
+    }
+
     /// Those that the driver has.
     pub fn iter(&self) -> impl Iterator<Item = Capability> {
         self.0.iter().filter(|(_, has)| **has).map(|(capability, _)| *capability)

@@ -18,6 +18,9 @@ pub trait Class: DeserializeOwned {
     /// The part of their `apiVersion` before the slash.
     const GROUP: &'static str;
 
+    /// The keys that a manifest of it can have.
+    const KEYS: &'static [&'static str];
+
     /// One without parameters.
     fn of_driver(name: &str) -> Self;
 
@@ -30,7 +33,7 @@ pub trait Class: DeserializeOwned {
     /// The file cannot be read, or does not hold one class of this kind.
     fn read(path: &Path) -> Result<Self, LoadError> {
         let manifest = Manifest::read(path)?;
-        let wrong = |place, message: String| Err(LoadError::Invalid(manifest.remark(place, message)));
+        let wrong = |place, message: String| Err(manifest.wrong(place, message));
         let root = &manifest.documents.first;
         let text = |key| match root.get(key).map(|(_, node)| (&node.value, node.place)) {
             Some((Value::Text(text), place)) => (text.as_str(), Some(place)),
@@ -144,12 +147,13 @@ pub struct VolumeAttributesClass {
     pub parameters: BTreeMap<String, String>,
 }
 
-/// The kinds: their group, and the field that names the driver.
+/// The kinds: their group, the field that names the driver, and the keys beside those that every object has.
 macro_rules! classes {
-    ($($class:ident, $group:literal, $driver:ident;)*) => {
+    ($($class:ident, $group:literal, $driver:ident, [$($key:literal),*];)*) => {
         $(impl Class for $class {
             const KIND: &'static str = stringify!($class);
             const GROUP: &'static str = $group;
+            const KEYS: &'static [&'static str] = &["apiVersion", "kind", "metadata", $($key),*];
 
             fn of_driver(name: &str) -> $class {
                 $class { $driver: name.to_owned(), ..$class::default() }
@@ -163,10 +167,13 @@ macro_rules! classes {
 }
 
 classes! {
-    StorageClass, "storage.k8s.io", provisioner;
-    VolumeSnapshotClass, "snapshot.storage.k8s.io", driver;
-    VolumeGroupSnapshotClass, "groupsnapshot.storage.k8s.io", driver;
-    VolumeAttributesClass, "storage.k8s.io", driver_name;
+    StorageClass, "storage.k8s.io", provisioner, [
+        "provisioner", "parameters", "mountOptions", "volumeBindingMode", "allowVolumeExpansion", "reclaimPolicy",
+        "allowedTopologies"
+    ];
+    VolumeSnapshotClass, "snapshot.storage.k8s.io", driver, ["driver", "parameters", "deletionPolicy"];
+    VolumeGroupSnapshotClass, "groupsnapshot.storage.k8s.io", driver, ["driver", "parameters", "deletionPolicy"];
+    VolumeAttributesClass, "storage.k8s.io", driver_name, ["driverName", "parameters"];
 }
 
 /// Why there is no class where a definition names one.
@@ -189,7 +196,7 @@ pub enum ClassError {
         name: String,
     },
     /// It is for another driver.
-    #[error("the {kind} is for the driver {other:?}, and the definition for {driver:?}")]
+    #[error("the {kind} is for the driver {other:?}, but the definition is for {driver:?}")]
     OtherDriver {
         /// The kind of class.
         kind: &'static str,
@@ -242,9 +249,10 @@ impl Loaded {
             None => return Ok(None),
             Some(Source::Name) => C::of_driver(driver),
             Some(Source::File(file)) => C::read(&lookup.find(file)?)?,
-            Some(Source::ExistingClass(name)) => {
+            Some(source @ Source::ExistingClass(name)) => {
                 let in_cluster = |_| ClassError::InCluster { kind: C::KIND, name: name.to_owned() };
-                C::read(&lookup.find(format!("classes/{name}.yaml").as_ref()).map_err(in_cluster)?)?
+                let file = source.file().unwrap_or_default();
+                C::read(&lookup.find(&file).map_err(in_cluster)?)?
             }
         };
         if class.driver() != driver {

@@ -46,7 +46,7 @@ impl DriverDefinition {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DriverInfo {
-    /// The name that the driver tells, such as `hostpath.csi.k8s.io`. It must be given.
+    /// The name that the driver returns in GetPluginInfo, such as `hostpath.csi.k8s.io`. It must be given.
     pub name: String,
     /// The plugin inside Kubernetes that the driver takes the place of. Leave it out: it turns tests off.
     pub in_tree_plugin_name: String,
@@ -175,6 +175,17 @@ impl AttributesClassSource {
     }
 }
 
+impl Source<'_> {
+    /// The manifest that is read where there is no cluster.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        match self {
+            Source::Name => None,
+            Source::ExistingClass(name) => Some(format!("classes/{name}.yaml").into()),
+            Source::File(file) => Some(file.to_path_buf()),
+        }
+    }
+}
+
 fn source<'a>(existing: &'a str, file: &'a Path) -> Option<Source<'a>> {
     if !existing.is_empty() {
         return Some(Source::ExistingClass(existing));
@@ -195,7 +206,7 @@ pub struct InlineVolume {
 }
 
 /// How a claim asks to use a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
 pub enum AccessMode {
     /// To read and write from one node.
     ReadWriteOnce,
@@ -205,6 +216,27 @@ pub enum AccessMode {
     ReadWriteMany,
     /// To read and write from one pod.
     ReadWriteOncePod,
+}
+
+impl<'de> Deserialize<'de> for AccessMode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<AccessMode, D::Error> {
+        parsed(deserializer, |text| match text {
+            "ReadWriteOnce" => Ok(AccessMode::ReadWriteOnce),
+            "ReadOnlyMany" => Ok(AccessMode::ReadOnlyMany),
+            "ReadWriteMany" => Ok(AccessMode::ReadWriteMany),
+            "ReadWriteOncePod" => Ok(AccessMode::ReadWriteOncePod),
+            _ => {
+                let meant = match text {
+                    "RWO" => "ReadWriteOnce",
+                    "ROX" => "ReadOnlyMany",
+                    "RWX" => "ReadWriteMany",
+                    "RWOP" => "ReadWriteOncePod",
+                    _ => "ReadWriteOnce, ReadOnlyMany, ReadWriteMany or ReadWriteOncePod",
+                };
+                Err(format!("{text:?} is not an access mode; write {meant}"))
+            }
+        })
+    }
 }
 
 /// The size of the stress test of volumes.

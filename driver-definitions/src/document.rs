@@ -3,17 +3,22 @@
 //! Upstream turns YAML into JSON first, and then reads JSON into its types: a number is no string, a quoted `"true"` no
 //! boolean, and null leaves a field as it was. [`Node`] does the same, and knows where each value stands.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
-use serde::de::{self, Deserialize, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    self, Deserialize, DeserializeOwned, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
+};
 use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
 
 /// Deepest nesting. Definitions and classes need six; each level takes tens of kilobytes of stack.
 const DEPTH_MAX: usize = 16;
 /// Most values, also of those that aliases repeat.
 const NODES_MAX: usize = 100_000;
+/// Wrong values that are reported; each one costs another pass over the document.
+const ERRORS_MAX: usize = 20;
 
 /// A place in a file; both count from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -112,6 +117,15 @@ impl DocumentError {
         DocumentError { place, message }
     }
 
+    /// The same, with the keys in the document that lead to the place.
+    fn below(mut self, root: &Node) -> DocumentError {
+        let keys = self.place.and_then(|place| root.keys_to(place)).unwrap_or_default();
+        if !keys.is_empty() {
+            self.message = format!("{}: {}", keys.join("."), self.message);
+        }
+        self
+    }
+
     fn at(mut self, place: Position) -> DocumentError {
         self.place.get_or_insert(place);
         self
@@ -151,7 +165,7 @@ impl<'de> Deserialize<'de> for Key {
             Value::Null => "null".to_owned(),
             Value::List(_) | Value::Map(_) => {
                 return Err(de::Error::custom(
-                    "a key has to be a string; is this a template that nobody filled in?",
+                    "a key has to be a string; is this a template that was not filled in?",
                 ));
             }
         };
@@ -241,9 +255,60 @@ impl Node {
         if rest.is_empty() { Some(found) } else { found.1.at(rest) }
     }
 
+    /// The keys that lead to the value at a place.
+    pub(crate) fn keys_to(&self, place: Position) -> Option<Vec<&str>> {
+        if self.place == place {
+            return Some(Vec::new());
+        }
+        match &self.value {
+            Value::Map(map) => map.iter().find_map(|(key, node)| {
+                let mut keys = node.keys_to(place)?;
+                keys.insert(0, &key.name);
+                Some(keys)
+            }),
+            Value::List(list) => list.iter().find_map(|node| node.keys_to(place)),
+            _ => None,
+        }
+    }
+
+    /// Removes the value at a place, with its key; an alias of it has the place as well. Whether anything was removed.
+    fn remove(&mut self, place: Position) -> bool {
+        let mut removed = false;
+        let mut stays = |node: &mut Node| {
+            let is_there = node.place == place;
+            removed |= is_there || node.remove(place);
+            !is_there
+        };
+        match &mut self.value {
+            Value::Map(map) => map.retain_mut(|(_, node)| stays(node)),
+            Value::List(list) => list.retain_mut(stays),
+            _ => {}
+        }
+        removed
+    }
+
+    /// Reads a type. A value that does not fit is left out to find the others; the errors are in the order in which they were met.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Vec<DocumentError>> {
+        let mut errors = Vec::new();
+        let mut rest = Cow::Borrowed(self);
+        loop {
+            let error = match T::deserialize(&*rest) {
+                Ok(read) if errors.is_empty() => return Ok(read),
+                Ok(_) => return Err(errors),
+                Err(error) => error,
+            };
+            let place = error.place;
+            errors.push(error.below(self));
+            let is_removed = place.is_some_and(|place| rest.to_mut().remove(place));
+            if !is_removed || errors.len() == ERRORS_MAX {
+                return Err(errors);
+            }
+        }
+    }
+
     /// Refuses what is of another kind.
     fn expect(&self, fits: bool, wanted: &str) -> Result<&Node, DocumentError> {
-        let message = || format!("{} where {wanted} has to stand", self.kind());
+        let message = || format!("expected {wanted}, got {}", self.kind());
         if fits { Ok(self) } else { Err(DocumentError { place: Some(self.place), message: message() }) }
     }
 
@@ -326,7 +391,7 @@ impl<'de> Deserializer<'de> for &'de Node {
 
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
         let fits = matches!(self.value, Value::Integer(0..));
-        self.expect(fits, "a whole number that is not negative")?.deserialize_any(visitor)
+        self.expect(fits, "a whole number of 0 or more")?.deserialize_any(visitor)
     }
 
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
@@ -335,7 +400,7 @@ impl<'de> Deserializer<'de> for &'de Node {
     }
 
     fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {
-        self.expect(matches!(self.value, Value::Text(_)), "a string, in quotes,")?.deserialize_any(visitor)
+        self.expect(matches!(self.value, Value::Text(_)), "a string in quotes")?.deserialize_any(visitor)
     }
 
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DocumentError> {

@@ -22,6 +22,15 @@ impl Oddity {
 /// Keys that definitions had in the past, with what took their place.
 const OBSOLETE: [(&str, &str); 2] =
     [("ShortName", "nothing"), ("ClaimSize", "DriverInfo.SupportedSizeRange")];
+/// Names that Kubernetes has for things elsewhere, with what to do about them in a definition.
+const NAMED_ELSEWHERE: [(&str, &str); 6] = [
+    ("VolumeSnapshotClass", "write SnapshotClass"),
+    ("VolumeGroupSnapshotClass", "write GroupSnapshotClass"),
+    ("RWO", "leave it out, every driver has ReadWriteOnce"),
+    ("ROX", "write capReadOnlyMany"),
+    ("ReadWriteMany", "write RWX"),
+    ("RWOP", "write readWriteOncePod"),
+];
 /// The one key below which letter case of keys does not matter.
 const CASELESS: &str = "Timeouts";
 
@@ -104,14 +113,18 @@ impl Lint {
         if let Some(name) = keys.names().find(|name| name.eq_ignore_ascii_case(&key.name)) {
             return format!("; letter case matters, write {name}");
         }
+        if let Some((_, advice)) = NAMED_ELSEWHERE.iter().find(|(name, _)| *name == key.name) {
+            return format!("; {advice}");
+        }
         let mut ways = Keys::of_definition().ways_to(&key.name);
         // The plain one before those of variants, whose names are longer.
         ways.sort_by_key(String::len);
         if !ways.is_empty() {
             return format!("; its place is {}", ways.join(" or "));
         }
-        if let Some(name) = longer(&key.name, keys.names()) {
-            return format!("; did you mean {name}?");
+        let longer = longer(&key.name, keys.names());
+        if !longer.is_empty() {
+            return format!("; did you mean {}?", longer.join(", "));
         }
         nearest(&key.name, keys.names()).map_or_else(String::new, |name| format!("; did you mean {name}?"))
     }
@@ -120,7 +133,7 @@ impl Lint {
     fn text(&mut self, text: &str, place: Position) {
         if let Some(placeholder) = placeholder(text).filter(|_| self.found.len() < ODD_KEYS_MAX) {
             let message =
-                format!("{placeholder} is taken as it stands; is this a template that nobody filled in?");
+                format!("{placeholder} is taken as it stands; is this a template that was not filled in?");
             self.found.push(Oddity::new(place, message));
         }
     }
@@ -175,16 +188,27 @@ pub(crate) fn placeholder(text: &str) -> Option<&str> {
     None
 }
 
-/// The only name that goes on where a shorter one ends, whatever the case of its letters.
-fn longer<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    /// Fewer letters begin too many names.
+/// The names of which the given one is a part, whatever the case of its letters; none where there are many.
+fn longer<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    /// Fewer letters are in too many names.
     const GIVEN_BYTES_MIN: usize = 4;
+    /// More names are no help.
+    const NAMES_MAX: usize = 4;
     let small = given.to_ascii_lowercase();
-    let mut longer = names.filter(|name| name.to_ascii_lowercase().starts_with(&small));
-    match (longer.next(), longer.next()) {
-        (Some(name), None) if given.len() >= GIVEN_BYTES_MIN => Some(name),
-        _ => None,
-    }
+    let longer: Vec<&str> = names.filter(|name| name.to_ascii_lowercase().contains(&small)).collect();
+    if given.len() < GIVEN_BYTES_MIN || longer.len() > NAMES_MAX { Vec::new() } else { longer }
+}
+
+/// Keys of a class that Kubernetes does not know.
+pub(crate) fn odd_keys(root: &Node, known: &[&str]) -> Vec<Oddity> {
+    let Value::Map(map) = &root.value else { return Vec::new() };
+    let unknown = map.iter().map(|(key, _)| key).filter(|key| !known.contains(&key.name.as_str()));
+    let odd = |key: &Key| {
+        let guess = nearest(&key.name, known.iter().copied())
+            .map_or_else(String::new, |name| format!("; did you mean {name}?"));
+        Oddity::new(key.place, format!("{} is ignored by Kubernetes: unknown{guess}", key.name))
+    };
+    unknown.take(ODD_KEYS_MAX).map(odd).collect()
 }
 
 /// The name that needs the fewest edits, if they are few.

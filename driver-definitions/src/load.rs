@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
+use crate::class::{
+    Class as _, StorageClass, VolumeAttributesClass, VolumeGroupSnapshotClass, VolumeSnapshotClass,
+};
 use crate::definition::{DriverDefinition, Source};
 use crate::document::{DocumentError, Documents, Node, Position};
 use crate::lint;
@@ -52,9 +55,9 @@ pub enum LoadError {
         /// Why.
         source: io::Error,
     },
-    /// It is no definition, or no manifest.
-    #[error("{0}")]
-    Invalid(Remark),
+    /// It is no definition, or no manifest: everything that is wrong in it, as far as it could be read.
+    #[error("{}", Lines(.0))]
+    Invalid(Vec<Remark>),
     /// It has warnings, where none are wanted.
     #[error("{}", Lines(.0))]
     Strict(Vec<Remark>),
@@ -65,12 +68,12 @@ struct Lines<'a>(&'a [Remark]);
 impl fmt::Display for Lines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self.0.iter().map(Remark::to_string).collect();
-        // The first one is told as an error by whoever shows it.
+        // Whoever shows the first line begins it with `error: `.
         f.write_str(&lines.join("\nerror: "))
     }
 }
 
-/// `file:line:column: message`, and the line with a mark below.
+/// `file:line:column: message`, and the line with a mark below it.
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Remark { path, place, line, message } = self;
@@ -93,24 +96,28 @@ impl DriverDefinition {
     /// Reads a definition as Kubernetes does, from YAML or JSON.
     ///
     /// # Errors
-    /// The file cannot be read, a value has the wrong type or form, or the driver has no name.
+    /// The file cannot be read, a value has the wrong type or form, the driver has no name, or a manifest that the definition
+    /// names is missing.
     pub fn load(path: &Path) -> Result<Loaded, LoadError> {
         let manifest = Manifest::read(path)?;
         let definition: DriverDefinition = manifest.parse()?;
         let root = &manifest.documents.first;
         if definition.driver_info.name.is_empty() {
             let place = root.at(&["DriverInfo"]).map(|(key, _)| key.place);
-            let message =
-                "DriverInfo.Name is missing: the name that the driver tells, such as hostpath.csi.k8s.io";
-            return Err(LoadError::Invalid(manifest.remark(place, message)));
+            let message = "DriverInfo.Name is missing: the name that the driver returns in GetPluginInfo, such as hostpath.csi.k8s.io";
+            return Err(manifest.wrong(place, message));
+        }
+        let missing = missing_files(&manifest, &definition);
+        if !missing.is_empty() {
+            return Err(LoadError::Invalid(missing));
         }
         let mut warnings: Vec<Remark> = lint::oddities(&manifest.text, root, &definition)
             .into_iter()
             .map(|oddity| manifest.remark(Some(oddity.place), oddity.message))
             .collect();
         warnings.extend(manifest.second_document());
-        warnings.extend(missing_files(&manifest, &definition));
         warnings.sort_by_key(|warning| warning.place);
+        warnings.extend(odd_classes(path, &definition));
         Ok(Loaded { definition, warnings, path: path.to_owned() })
     }
 }
@@ -137,14 +144,23 @@ impl Manifest {
         let text = read(path).map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
         match Documents::read(&text) {
             Ok(documents) => Ok(Manifest { path: path.to_owned(), text, documents }),
-            Err(fault) => Err(LoadError::Invalid(hinted(remark(path, &text, fault.place, fault.message)))),
+            Err(fault) => {
+                Err(LoadError::Invalid(vec![hinted(remark(path, &text, fault.place, fault.message))]))
+            }
         }
     }
 
     pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, LoadError> {
-        let wrong =
-            |fault: DocumentError| LoadError::Invalid(hinted(self.remark(fault.place, fault.message)));
-        T::deserialize(&self.documents.first).map_err(wrong)
+        let remark = |error: DocumentError| hinted(self.remark(error.place, error.message));
+        self.documents.first.read().map_err(|mut errors| {
+            errors.sort_by_key(|error| error.place);
+            LoadError::Invalid(errors.into_iter().map(remark).collect())
+        })
+    }
+
+    /// The error that one thing is wrong in the file.
+    pub(crate) fn wrong(&self, place: Option<Position>, message: impl Into<String>) -> LoadError {
+        LoadError::Invalid(vec![self.remark(place, message)])
     }
 
     pub(crate) fn remark(&self, place: Option<Position>, message: impl Into<String>) -> Remark {
@@ -160,7 +176,7 @@ impl Manifest {
 /// The same, with what is probably the cause where the line has what templates have.
 fn hinted(mut remark: Remark) -> Remark {
     if !remark.message.contains("template") && lint::placeholder(&remark.line).is_some() {
-        remark.message.push_str("; is this a template that nobody filled in?");
+        remark.message.push_str("; is this a template that was not filled in?");
     }
     remark
 }
@@ -181,20 +197,42 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+/// The classes that a definition can name: the key, the source that counts, and the keys of a manifest.
+fn classes(
+    definition: &DriverDefinition,
+) -> [(&'static str, Option<Source<'_>>, &'static [&'static str]); 4] {
+    [
+        ("StorageClass", definition.storage_class.source(), StorageClass::KEYS),
+        ("SnapshotClass", definition.snapshot_class.source(), VolumeSnapshotClass::KEYS),
+        ("GroupSnapshotClass", definition.group_snapshot_class.source(), VolumeGroupSnapshotClass::KEYS),
+        ("VolumeAttributesClass", definition.volume_attributes_class.source(), VolumeAttributesClass::KEYS),
+    ]
+}
+
+/// Unknown keys of the classes, which leave out what they were meant to say. What else is wrong with a class is reported when
+/// it is read.
+fn odd_classes(definition_path: &Path, definition: &DriverDefinition) -> Vec<Remark> {
+    let lookup = Lookup::of(definition_path);
+    let mut remarks = Vec::new();
+    for (_, source, keys) in classes(definition) {
+        let file = source.and_then(|source| source.file());
+        let Some(path) = file.and_then(|file| lookup.find(&file).ok()) else { continue };
+        let Ok(manifest) = Manifest::read(&path) else { continue };
+        for oddity in lint::odd_keys(&manifest.documents.first, keys) {
+            remarks.push(manifest.remark(Some(oddity.place), oddity.message));
+        }
+    }
+    remarks
+}
+
 /// Manifests that a definition names and that are nowhere.
 fn missing_files(manifest: &Manifest, definition: &DriverDefinition) -> Vec<Remark> {
-    let sources = [
-        ("StorageClass", definition.storage_class.source()),
-        ("SnapshotClass", definition.snapshot_class.source()),
-        ("GroupSnapshotClass", definition.group_snapshot_class.source()),
-        ("VolumeAttributesClass", definition.volume_attributes_class.source()),
-    ];
     let mut remarks = Vec::new();
-    for (class, source) in sources {
+    for (class, source, _) in classes(definition) {
         let Some(Source::File(file)) = source else { continue };
         if let Err(missing) = Lookup::of(&manifest.path).find(file) {
             let node: Option<(_, &Node)> = manifest.documents.first.at(&[class, "FromFile"]);
-            remarks.push(manifest.remark(node.map(|(_, node)| node.place), missing.to_string()));
+            remarks.push(hinted(manifest.remark(node.map(|(_, node)| node.place), missing.to_string())));
         }
     }
     remarks

@@ -40,7 +40,7 @@ impl Objects {
             let text = load::read(path).map_err(|source| LoadError::Read { path: path.clone(), source })?;
             let added = Documents::all(&text)
                 .and_then(|documents| documents.iter().try_for_each(|node| objects.add(node)));
-            added.map_err(|fault| LoadError::Invalid(without_line(path, fault)))?;
+            added.map_err(|fault| LoadError::Invalid(vec![without_line(path, fault)]))?;
         }
         Ok(objects)
     }
@@ -93,7 +93,7 @@ fn pairs(secret: &Node) -> Result<BTreeMap<String, String>, DocumentError> {
             let decoded = || String::from_utf8(STANDARD.decode(&text).ok()?).ok();
             let value = if encoded { decoded() } else { Some(text.clone()) };
             let place = node.get(&key).map(|(_, node)| node.place);
-            let message = || format!("{field}.{key} is not text in base64, which a driver could be given");
+            let message = || format!("{field}.{key} is not the base64 of a text");
             pairs.insert(key.clone(), value.ok_or_else(|| DocumentError { place, message: message() })?);
         }
     }

@@ -69,7 +69,7 @@ fn run(bytes: &[u8]) {
             classes(&loaded);
         }
         Err(LoadError::Read { .. }) => assert!(std::str::from_utf8(bytes).is_err(), "a text was not read"),
-        Err(LoadError::Invalid(remark)) => look_at(&remark),
+        Err(LoadError::Invalid(remarks)) => remarks.iter().for_each(look_at),
         Err(LoadError::Strict(_)) => panic!("nobody asked for it"),
     }
 }

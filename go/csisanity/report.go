@@ -30,6 +30,7 @@ type check struct {
 	Findings     string
 	Transcript   string
 	Notes        []string
+	CountsAs     string     `json:"counts_as"`
 	KnownBecause string     `json:"known_because"`
 	SameFault    *sameFault `json:"same_fault"`
 }
@@ -97,6 +98,12 @@ func (c *check) describe(t *testing.T, seed uint64) {
 		t.Skipf("known to fail: %s%s", c.KnownBecause, c.text(t, seed))
 	case "failed":
 		t.Error(c.text(t, seed))
+	case "flaky":
+		if c.CountsAs == "failed" {
+			t.Errorf("flaky: the failure did not come again each time%s", c.text(t, seed))
+		} else {
+			t.Logf("flaky: the failure did not come again each time%s", c.text(t, seed))
+		}
 	case "broken":
 		t.Errorf("inconclusive: %s%s", c.Message, c.text(t, seed))
 	case "unexpected_pass":

@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tonic::async_trait;
 
-use self::profile::Profile;
+use self::profile::{FlakyResult, Profile};
 use crate::protocol::capability::Capability;
 use crate::protocol::version::CsiVersion;
 
@@ -111,6 +111,9 @@ pub struct Config {
     pub allow_harm: bool,
     /// What makes a run fail.
     pub profile: Profile,
+    /// What a failure counts as that did not come again when its check was repeated. Without it, data loss, crashes and leaks fail,
+    /// other flaky failures warn, and under the profile strict all of them fail.
+    pub flaky_result: Option<FlakyResult>,
     /// Commands that make volumes and the back end ill, and well again.
     pub health: HealthHooks,
     /// Shell command that prints what the back end knows of an object, as YAML or JSON: `$1` is `volume` or `snapshot`, `$2` its id.
@@ -184,6 +187,7 @@ impl Default for Config {
             attach_limit_max: 256,
             allow_harm: false,
             profile: Profile::default(),
+            flaky_result: None,
             health: HealthHooks::default(),
             inspect_command: None,
             faults: Vec::new(),
@@ -658,25 +662,29 @@ impl TimeLimits {
     }
 }
 
-/// How much is tried by the suites that make many calls: idempotency, property, concurrency and restart.
+/// How much is tried by the suites that make many calls: idempotency, property, concurrency, restart and the sequences of data. The
+/// amount depends on nothing else, so that the same driver gets the same verdict on any machine.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Effort {
     /// Times that the idempotency suite makes each call.
     pub repeat: u32,
-    /// Random sequences that each check of the property suite tries.
+    /// Sequences that each check of the property suite tries, half of them where the tests write to what the driver mounts. The
+    /// first half is the same in every run, the second one depends on the seed.
     pub cases: u32,
     /// Calls of a random sequence at the most.
     pub steps: u32,
     /// Calls that each check of the concurrency suite makes.
     pub operations: u32,
-    /// Times that the restart suite ends the driver.
+    /// Times that the restart suite ends the driver at a random moment, after it has done so at fixed ones.
     pub kills: u32,
     /// Faults that each check of these suites tells before it looks for no more.
     pub faults: u32,
-    /// Time after which a check of these suites begins nothing new.
+    /// Time after which a check of these suites begins nothing new, although it has not done everything. It is a ceiling for drivers
+    /// and machines that are slow: about five times what such a check takes on an idle machine.
     pub check_budget_ms: u64,
-    /// Time for all of these checks together, which then go on until it is used up, whatever the numbers above.
+    /// About the time that these suites are to take on an idle machine, in place of one minute: what they try at random is multiplied
+    /// accordingly.
     pub budget_ms: Option<u64>,
     /// Directory in which failing cases are stored, and from which the property and faults suites take what they try first.
     pub regressions: Option<PathBuf>,
@@ -692,12 +700,12 @@ impl Default for Effort {
     fn default() -> Effort {
         Effort {
             repeat: 3,
-            cases: 256,
+            cases: 128,
             steps: 40,
             operations: 1_000,
-            kills: 20,
+            kills: 6,
             faults: 4,
-            check_budget_ms: 30_000,
+            check_budget_ms: 150_000,
             budget_ms: None,
             regressions: None,
             replay: None,
@@ -709,6 +717,20 @@ impl Default for Effort {
 impl Effort {
     /// Numbers are at most this.
     const MOST: u32 = 1_000_000;
+    /// About what these suites take by default, on an idle machine and a driver that mounts.
+    const USUAL_MS: u64 = 60_000;
+
+    /// How much of something random is tried where it is usually `amount`: `--budget` multiplies it, and leaves one at least.
+    pub fn scaled(&self, amount: u32) -> u32 {
+        let budget_ms = self.budget_ms.unwrap_or(Effort::USUAL_MS);
+        let scaled = u64::from(amount).saturating_mul(budget_ms) / Effort::USUAL_MS;
+        u32::try_from(scaled).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// How long a check may go on at the most.
+    pub fn ceiling(&self) -> Duration {
+        Duration::from_millis(self.check_budget_ms.max(self.budget_ms.unwrap_or_default()))
+    }
 
     fn validate(&self) -> Result<(), String> {
         let numbers = [
@@ -805,8 +827,6 @@ pub enum Setting {
     MutableParameters,
     /// `--topology-requirement`
     TopologyRequirement,
-    /// `--attach-limit`
-    AttachLimit,
     /// `--size-min-bytes`
     SizeMin,
     /// `--size-max-bytes`
@@ -829,7 +849,6 @@ impl Setting {
         match self {
             Setting::MutableParameters => "--mutable-parameters",
             Setting::TopologyRequirement => "topology-requirement of --config",
-            Setting::AttachLimit => "--attach-limit",
             Setting::SizeMin => "--size-min-bytes",
             Setting::SizeMax => "--size-max-bytes",
             Setting::Volumes => "volumes of --config",
@@ -844,7 +863,6 @@ impl Setting {
         match self {
             Setting::MutableParameters => !config.mutable_parameters.is_empty(),
             Setting::TopologyRequirement => config.topology_requirement.is_some(),
-            Setting::AttachLimit => config.attach_limit,
             Setting::SizeMin => config.size_min_bytes.is_some(),
             Setting::SizeMax => config.size_max_bytes.is_some(),
             Setting::Volumes => !config.volumes.is_empty(),

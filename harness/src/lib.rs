@@ -42,6 +42,7 @@ pub mod prelude {
     pub use crate::client::reply::{Reply, invalid_value, missing_field, refused_with};
     pub use crate::client::retry::PendingCall;
     pub use crate::client::spent::Part;
+    pub use crate::client::target::Ownership;
     pub use crate::config::{AccessType, Setting};
     pub use crate::lifecycle::cx::Cx;
     pub use crate::lifecycle::node::{Attached, NodeVolume, Published, Staged};
@@ -50,7 +51,7 @@ pub mod prelude {
     pub use crate::resources::paths::PathKind;
     pub use crate::spec::need::*;
     pub use crate::spec::requirements::req;
-    pub use crate::spec::verdict::{CheckResult, Stop, Violation};
+    pub use crate::spec::verdict::{CheckResult, Damage, Stop, Violation};
     pub use crate::text::size::sized;
     pub use crate::text::wire::{wire, wires};
     pub use crate::{check, ensure};

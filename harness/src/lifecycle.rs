@@ -5,6 +5,7 @@ mod cleanup;
 mod controller;
 pub mod cx;
 mod device;
+mod driver_directory;
 mod group;
 pub mod hooks;
 pub mod inspect;

@@ -3,8 +3,10 @@
 
 pub mod cleanup;
 pub mod contents;
+pub mod driver_directory;
 pub mod left_behind;
 pub mod logbook;
+pub(crate) mod machine;
 pub mod mounts;
 pub(crate) mod names;
 pub mod paths;

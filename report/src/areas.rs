@@ -49,7 +49,7 @@ impl Verdict {
         match outcome {
             OutcomeKind::Passed => Verdict::Passed,
             OutcomeKind::Failed | OutcomeKind::SameFault => Verdict::Failed,
-            OutcomeKind::Warned => Verdict::Warned,
+            OutcomeKind::Warned | OutcomeKind::Flaky => Verdict::Warned,
             OutcomeKind::Skipped => Verdict::NotTested,
             OutcomeKind::Broken => Verdict::Broken,
             OutcomeKind::KnownFailure => Verdict::KnownFailure,

@@ -45,8 +45,10 @@ impl Badge {
     pub fn of(run: &Stored) -> Badge {
         let counts = run.summary;
         let again = counts.same_fault;
-        let passed = counts.passed + counts.warned + counts.unexpected_passes + again.warned as u64;
-        let failed = counts.failed + counts.known_failures;
+        let flaky = counts.flaky.saturating_sub(counts.flaky_failures);
+        let passed = counts.passed + counts.warned + flaky + counts.unexpected_passes + again.warned as u64;
+        let failing = counts.failed + counts.flaky_failures;
+        let failed = failing + counts.known_failures;
         let judged = passed + failed + (again.failed + again.known_failures) as u64;
         let share = format!("{passed} of {judged}");
         let trouble = run.crashes.len() as u64 + run.leaks.iter().filter(|leak| leak.ours).count() as u64;
@@ -62,11 +64,14 @@ impl Badge {
             }
             Concluded::KnownFailingListOutOfDate => format!("{share}, list out of date"),
             Concluded::NotJudged => "inconclusive".to_owned(),
-            Concluded::Deviates if counts.failed > 0 => format!("deviates: {}", counts.failed),
+            Concluded::Deviates if failing > 0 => format!("deviates: {failing}"),
             Concluded::Deviates => format!("deviates: {trouble}"),
             Concluded::Interrupted => "interrupted".to_owned(),
         };
-        let mood = conclusion.name.mood();
+        let mood = match conclusion.name.mood() {
+            Mood::Good if conclusion.did_less => Mood::Fair,
+            mood => mood,
+        };
         let label = format!("CSI {}", run.specification);
         let title = format!("{label}: {} {}; {share} checks passed", run.driver(), conclusion.words);
         Badge { label, message, mood, title }
@@ -182,6 +187,8 @@ mod tests {
     #[test]
     fn a_whole_run_that_conforms_is_good() {
         assert_eq!(says(&run()), ("412 of 412".to_owned(), Mood::Good));
+        let flaky = Stored { summary: Counts { flaky: 2, ..run().summary }, ..run() };
+        assert_eq!(says(&flaky), ("414 of 414".to_owned(), Mood::Good), "they only warn");
     }
 
     #[test]
@@ -199,6 +206,15 @@ mod tests {
             (Stored { summary: known, ..run() }, "412 of 415, 3 known failing", Mood::Fair),
             (Stored { summary: shown_again, ..run() }, "413 of 416, 1 known failing", Mood::Fair),
             (Stored { verdict: Verdict::Deviates, summary: failed, ..run() }, "deviates: 3", Mood::Bad),
+            (
+                Stored {
+                    verdict: Verdict::Deviates,
+                    summary: Counts { flaky: 2, flaky_failures: 1, ..run().summary },
+                    ..run()
+                },
+                "deviates: 1",
+                Mood::Bad,
+            ),
             (
                 Stored { verdict: Verdict::Deviates, crashes: vec![Crash {}], ..run() },
                 "deviates: 1",

@@ -41,8 +41,12 @@ pub struct Comparison {
     pub newly_not_judged: Vec<Entry>,
     /// Checks that judged and are skipped.
     pub newly_skipped: Vec<Entry>,
-    /// Checks that judged and are not there.
+    /// Checks that judged and are not there, although the later run was asked for them.
     pub gone: Vec<Entry>,
+    /// Checks that judged, and that the later run was not asked for.
+    pub not_asked: usize,
+    /// Checks whose failure did not come again when it was repeated, and that only warn.
+    pub flaky: Vec<Entry>,
     /// Checks that warn and did not.
     pub newly_warned: Vec<Entry>,
     /// Times that the driver died, and things it left behind, that are more than before.
@@ -106,6 +110,8 @@ pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparis
         newly_not_judged: Vec::new(),
         newly_skipped: Vec::new(),
         gone: Vec::new(),
+        not_asked: 0,
+        flaky: Vec::new(),
         newly_warned: Vec::new(),
         new_trouble: new_trouble(old, new),
         slower: slower(old, new, slower_than.unwrap_or(SLOWER_FACTOR)),
@@ -117,7 +123,11 @@ pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparis
         let was = left.remove(check.id.as_str());
         comparison.add(was, Some(check));
     }
-    left.into_values().for_each(|check| comparison.add(Some(check), None));
+    if asks_for_as_much(old, new) {
+        left.into_values().for_each(|check| comparison.add(Some(check), None));
+    } else {
+        comparison.not_asked = left.into_values().filter(|check| judges(check.counts_as())).count();
+    }
     comparison.is_worse = !(comparison.new_failures.is_empty()
         && comparison.newly_not_judged.is_empty()
         && comparison.newly_skipped.is_empty()
@@ -145,6 +155,23 @@ fn passes(kind: OutcomeKind) -> bool {
     matches!(kind, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass)
 }
 
+fn judges(kind: OutcomeKind) -> bool {
+    fails(kind) || passes(kind)
+}
+
+/// Whether the later run was asked for all checks that the earlier one was asked for, as far as the terms show that.
+fn asks_for_as_much(old: &Stored, new: &Stored) -> bool {
+    let has_suite = |suite| new.selection.suites.contains(suite);
+    let is_whole = new.selection.terms.is_empty() && new.shard.is_none();
+    is_whole && old.selection.suites.iter().all(has_suite) || asked(old) == asked(new)
+}
+
+/// Which checks a run was asked for.
+fn asked(run: &Stored) -> (&[String], &[String], Option<(u32, u32)>) {
+    let place = run.shard.as_ref().map(|shard| (shard.index, shard.of));
+    (&run.selection.suites, &run.selection.terms, place)
+}
+
 impl Entry {
     fn tried_less(old: &Check, new: &Check) -> Entry {
         let message = format!("{} tries, formerly {}; with as many it may fail still", new.tried, old.tried);
@@ -156,7 +183,21 @@ impl Comparison {
     fn add(&mut self, old: Option<&Check>, new: Option<&Check>) {
         // A fault that only warns stays a warning where another check shows it.
         let (was, is) = (old.map(Check::counts_as), new.map(Check::counts_as));
-        let judged = was.is_some_and(|kind| fails(kind) || passes(kind));
+        let is_flaky =
+            |check: &Check| check.outcome() == OutcomeKind::Flaky && check.counts_as() == OutcomeKind::Warned;
+        if let Some(check) = new.filter(|check| is_flaky(check)) {
+            let was = old.map(Check::outcome);
+            let entry = Entry {
+                id: check.id.clone(),
+                was,
+                is: Some(check.outcome()),
+                message: check.message.clone(),
+            };
+            return self.flaky.push(entry);
+        }
+        // A check that was flaky failed, if only once.
+        let was = if old.is_some_and(is_flaky) { Some(OutcomeKind::Failed) } else { was };
+        let judged = was.is_some_and(judges);
         let tried = |check: Option<&Check>| check.map_or(0, |check| check.tried);
         let list = match is {
             Some(kind) if fails(kind) && was.is_some_and(fails) => &mut self.still_failing,
@@ -191,10 +232,6 @@ fn cautions(old: &Stored, new: &Stored) -> Vec<String> {
         cautions
             .push(format!("csi-sanity {old} made one report and {new} the other: checks may have changed"));
     }
-    let asked = |run: &Stored| {
-        let place = run.shard.as_ref().map(|shard| (shard.index, shard.of));
-        (run.selection.suites.clone(), run.selection.terms.clone(), place)
-    };
     if asked(old) != asked(new) {
         cautions.push("the two runs were asked for different checks".to_owned());
     }
@@ -243,13 +280,14 @@ fn slower(old: &Stored, new: &Stored, factor: f64) -> Vec<Slower> {
 }
 
 impl Comparison {
-    fn lists(&self) -> [(&'static str, &[Entry]); 8] {
+    fn lists(&self) -> [(&'static str, &[Entry]); 9] {
         [
             ("new failure", &self.new_failures),
             ("newly inconclusive", &self.newly_not_judged),
             ("newly skipped", &self.newly_skipped),
             ("gone", &self.gone),
             ("newly warned", &self.newly_warned),
+            ("flaky", &self.flaky),
             ("still failing", &self.still_failing),
             ("passes, tried less", &self.tried_less),
             ("fixed", &self.fixed),
@@ -293,19 +331,27 @@ impl Comparison {
         for slower in &self.slower {
             writeln!(text, "{:<18}  {}", "slower", plain(&Comparison::slower_text(slower)))?;
         }
-        let [failures, not_judged, skipped, gone, warned, still, tried_less, fixed] =
+        let [failures, not_judged, skipped, gone, warned, flaky, still, tried_less, fixed] =
             self.lists().map(|(_, entries)| entries.len());
         writeln!(
             text,
             "\n{}: {failures} newly failing, {fixed} fixed, {still} still failing, {not_judged} newly inconclusive, \
-             {skipped} newly skipped, {gone} gone, {warned} newly warned, {} slower",
+             {skipped} newly skipped, {gone} gone, {warned} newly warned, {flaky} flaky, {} slower",
             self.verdict(),
             self.slower.len()
         )?;
+        if self.not_asked > 0 {
+            writeln!(text, "{}", self.not_asked_text())?;
+        }
         match tried_less {
             0 => Ok(()),
             more => writeln!(text, "{} not shown to be fixed: fewer tries than before", count(more, "check")),
         }
+    }
+
+    fn not_asked_text(&self) -> String {
+        let were = if self.not_asked == 1 { "was" } else { "were" };
+        format!("{} of the old run {were} not asked for in the new one", count(self.not_asked, "check"))
     }
 
     /// For the summary of a CI step.
@@ -327,6 +373,9 @@ impl Comparison {
             .iter()
             .try_for_each(|(kind, entries)| writeln!(text, "| {kind} | {} |", entries.len()))?;
         writeln!(text, "| slower RPCs | {slower} |\n")?;
+        if self.not_asked > 0 {
+            writeln!(text, "{}.\n", self.not_asked_text())?;
+        }
         for (kind, entries) in self.lists().iter().filter(|(_, entries)| !entries.is_empty()) {
             writeln!(text, "<details><summary>{kind}: {}</summary>\n", entries.len())?;
             for entry in entries.iter().take(ENTRIES_MAX) {
@@ -421,6 +470,51 @@ mod tests {
         assert!(found.is_worse && found.cautions.is_empty(), "{found:?}");
         assert!(found.text().contains("new failure         fresh: fresh says <b>"), "{}", found.text());
         assert!(found.markdown().contains("- `fresh` fresh says &lt;b&gt;"), "{}", found.markdown());
+    }
+
+    #[test]
+    fn what_the_later_run_was_not_asked_for_is_not_gone() {
+        let old = report("a", &[("failed", "failed"), ("passed", "passed"), ("skipped", "skipped")], 1);
+        let mut new = report("a", &[("failed", "passed")], 1);
+        assert_eq!(ids(&compare(&old, &new, None).gone), ["passed"]);
+        new.selection.terms = vec!["--only-failed report.json".to_owned()];
+        let found = compare(&old, &new, None);
+        assert_eq!((ids(&found.gone), found.not_asked, found.is_worse), (vec![], 1, false), "{found:?}");
+        assert_eq!(ids(&found.fixed), ["failed"]);
+        let line = "1 check of the old run was not asked for in the new one";
+        assert!(found.text().contains(line) && found.markdown().contains(line), "{}", found.text());
+        new.selection.terms.clear();
+        new.selection.suites.push("data".to_owned());
+        assert_eq!(
+            ids(&compare(&old, &new, None).gone),
+            ["passed"],
+            "more was asked for, and this is not there"
+        );
+        new.selection.suites = vec!["data".to_owned()];
+        assert_eq!(compare(&old, &new, None).not_asked, 1);
+    }
+
+    #[test]
+    fn a_flaky_failure_is_neither_fixed_nor_new() {
+        let flaky = |counts_as| {
+            let mut report = report("a", &[("x", "flaky")], 1);
+            report.checks[0].counts_as = Some(counts_as);
+            report
+        };
+        let warns = flaky(OutcomeKind::Warned);
+        for was in ["passed", "failed", "flaky"] {
+            let found = compare(&report("a", &[("x", was)], 1), &warns, None);
+            assert_eq!(
+                (ids(&found.flaky), found.fixed.len(), found.is_worse),
+                (vec!["x"], 0, false),
+                "{was}"
+            );
+        }
+        let failed = report("a", &[("x", "failed")], 1);
+        assert_eq!(ids(&compare(&warns, &failed, None).still_failing), ["x"]);
+        assert_eq!(ids(&compare(&warns, &report("a", &[("x", "passed")], 1), None).fixed), ["x"]);
+        let damage = flaky(OutcomeKind::Failed);
+        assert_eq!(ids(&compare(&report("a", &[("x", "passed")], 1), &damage, None).new_failures), ["x"]);
     }
 
     #[test]

@@ -20,6 +20,9 @@ pub struct Conclusion {
     pub name: Concluded,
     /// For people, fit to stand behind the name of the driver.
     pub words: String,
+    /// Whether it is based on less work than planned: checks met their time limits, as `cut_short` of each says.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub did_less: bool,
 }
 
 /// What is said of the driver. More than the verdict, it tells a run of all checks from that of a part, and a driver without known
@@ -108,6 +111,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) says_nothing: bool,
     /// Faults by which checks failed as listed.
     pub(crate) known_failures: u64,
+    /// Whether checks met their time limits before they had done all their work.
+    pub(crate) did_less: bool,
     pub(crate) selection: &'a Selection,
     pub(crate) shard: Option<&'a ShardEntry>,
     /// What made a check fail.
@@ -151,11 +156,14 @@ impl Facts<'_> {
     /// What is said of the driver.
     pub(crate) fn conclude(&self) -> Conclusion {
         let name = self.name();
-        let words = self.words(name);
-        match self.profile {
-            Profile::Csi => Conclusion { name, words },
-            other => Conclusion { name, words: format!("{words} (profile {other})") },
+        let mut words = self.words(name);
+        if self.did_less {
+            words.push_str(", based on less work than planned");
         }
+        if self.profile != Profile::Csi {
+            words.push_str(&format!(" (profile {})", self.profile));
+        }
+        Conclusion { name, words, did_less: self.did_less }
     }
 
     /// What each profile says of what was seen.
@@ -260,11 +268,12 @@ mod tests {
             halted: false,
             says_nothing: false,
             known_failures,
+            did_less: false,
             selection,
             shard: None,
             profile: Profile::Csi,
         };
-        let Conclusion { name, words } = facts.conclude();
+        let Conclusion { name, words, .. } = facts.conclude();
         assert_eq!(serde_json::to_value(name).unwrap(), name.name());
         (name.name(), words)
     }
@@ -297,6 +306,24 @@ mod tests {
     }
 
     #[test]
+    fn a_verdict_based_on_less_work_says_so() {
+        let whole = selection(WHOLE, &[], true);
+        let facts = Facts {
+            verdict: Verdict::Conforms,
+            halted: false,
+            says_nothing: false,
+            known_failures: 0,
+            did_less: true,
+            selection: &whole,
+            shard: None,
+            profile: Profile::Strict,
+        };
+        let Conclusion { name, words, did_less } = facts.conclude();
+        assert_eq!((name.name(), did_less), ("conforms", true));
+        assert_eq!(words, "conforms, based on less work than planned (profile strict)");
+    }
+
+    #[test]
     fn a_shard_says_which_one_it_is_and_of_what() {
         let whole = selection(WHOLE, &[], true);
         let shard = ShardEntry { index: 2, of: 4, checks: 9, digest: String::new(), settings: Vec::new() };
@@ -305,6 +332,7 @@ mod tests {
             halted: false,
             says_nothing: false,
             known_failures: 0,
+            did_less: false,
             selection: &whole,
             shard: Some(&shard),
             profile: Profile::Csi,
@@ -328,6 +356,7 @@ mod tests {
             halted: false,
             says_nothing: false,
             known_failures: 0,
+            did_less: false,
             selection: &selection,
             shard: None,
             profile: summary.profile,

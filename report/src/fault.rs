@@ -33,6 +33,13 @@ pub(crate) fn each(run: &Run, ended: OutcomeKind) -> Vec<FaultGroup<'_>> {
     faults
 }
 
+/// Each fault that is flaky and counts so, once.
+pub(crate) fn flaky(run: &Run, counts_as: OutcomeKind) -> Vec<FaultGroup<'_>> {
+    let mut faults = each(run, OutcomeKind::Flaky);
+    faults.retain(|fault| fault.first.counts_as() == counts_as);
+    faults
+}
+
 /// The check that reports in the end what this one shows again: the one that it names may do no more than that either.
 pub(crate) fn reported<'a>(firsts: &BTreeMap<&'a str, &'a str>, id: &'a str) -> &'a str {
     let mut at = id;

@@ -32,7 +32,9 @@ struct Annotation {
 fn errors(run: &Run) -> Vec<Annotation> {
     // What is inconclusive comes last: GitHub shows the first ones.
     let kinds = [OutcomeKind::Failed, OutcomeKind::UnexpectedPass, OutcomeKind::Broken];
-    let faults = kinds.into_iter().flat_map(|kind| fault::each(run, kind));
+    let faults = fault::flaky(run, OutcomeKind::Failed)
+        .into_iter()
+        .chain(kinds.into_iter().flat_map(|kind| fault::each(run, kind)));
     let mut errors: Vec<Annotation> =
         faults.map(|fault| annotation(fault.first, fault.others.len())).collect();
     errors.extend(run.crashes.iter().map(|crash| Annotation {
@@ -56,12 +58,16 @@ fn errors(run: &Run) -> Vec<Annotation> {
 }
 
 fn warnings(run: &Run) -> Vec<Annotation> {
-    let faults = fault::each(run, OutcomeKind::Warned);
+    let mut faults = fault::flaky(run, OutcomeKind::Warned);
+    faults.extend(fault::each(run, OutcomeKind::Warned));
     faults.iter().map(|fault| annotation(fault.first, fault.others.len())).collect()
 }
 
 fn annotation(check: &CheckEntry, others: usize) -> Annotation {
     let mut message = check.message.clone();
+    if check.outcome() == OutcomeKind::Flaky {
+        let _ = write!(message, "\n{}", check.repeated());
+    }
     if !check.expected.is_empty() || !check.actual.is_empty() {
         let _ = write!(message, "\nexpected: {}\nactual: {}", check.expected, check.actual);
     }
@@ -69,10 +75,9 @@ fn annotation(check: &CheckEntry, others: usize) -> Annotation {
         let _ = write!(message, "\n{}", again(others));
     }
     let _ = write!(message, "\n{}", check.repeat);
-    let rule = check
-        .requirements
-        .first()
-        .filter(|_| matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::Warned));
+    let rule = check.requirements.first().filter(|_| {
+        matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::Warned)
+    });
     Annotation {
         title: rule.map_or_else(|| check.id.clone(), |rule| format!("{} breaks {rule}", check.id)),
         message,

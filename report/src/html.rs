@@ -132,6 +132,7 @@ fn sections<'a>(run: &'a Run, rules: &'a [Rule<'a>]) -> Vec<Section<'a>> {
         sections.push((id, heading, Box::new(move |html| faults::write(html, id, &faults))));
     };
     kind("failures", "Failures", OutcomeKind::Failed);
+    kind("flaky", "Flaky", OutcomeKind::Flaky);
     kind("unexpected", "Listed as known to fail, and passes", OutcomeKind::UnexpectedPass);
     kind("not-judged", "Inconclusive", OutcomeKind::Broken);
     kind("warnings", "Warnings", OutcomeKind::Warned);
@@ -177,6 +178,7 @@ fn outcome(kind: OutcomeKind) -> (&'static str, &'static str, &'static str) {
     match kind {
         OutcomeKind::Passed => ("good yes", "✓", "passed"),
         OutcomeKind::Failed => ("bad no", "✗", "failed"),
+        OutcomeKind::Flaky => ("odd flaky", "~", "flaky"),
         OutcomeKind::Warned => ("odd warn", "!", "warned"),
         OutcomeKind::Skipped => ("dim none", "–", "skipped"),
         OutcomeKind::SameFault => ("odd same", "=", "same fault"),
@@ -245,7 +247,7 @@ type Places<'a> = BTreeMap<&'a str, String>;
 /// Where each deviation is told of: the place of the first check that met the fault.
 fn places(run: &Run) -> Places<'_> {
     let mut places = BTreeMap::new();
-    for kind in [OutcomeKind::Failed, OutcomeKind::KnownFailure, OutcomeKind::Warned] {
+    for kind in [OutcomeKind::Failed, OutcomeKind::Flaky, OutcomeKind::KnownFailure, OutcomeKind::Warned] {
         for FaultGroup { first, others } in fault::each(run, kind).into_iter().take(LISTED_MAX) {
             let labels = others.into_iter().chain([first.id.as_str()]);
             places.extend(labels.map(|label| (label, place(first))));

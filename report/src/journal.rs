@@ -14,9 +14,10 @@ use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::failure_report::{self, ToldCall};
 use csi_harness::results::fault;
 use csi_harness::results::outcome::{
-    Aftermath, Again, CheckReport, Crash, Halt, Leak, Outcome, OutcomeKind, SameFault, Summary, Verdict,
+    Aftermath, Again, CheckReport, Crash, Flaky, Halt, Leak, Outcome, OutcomeKind, SameFault, Summary, Tally,
+    Verdict,
 };
-use csi_harness::spec::verdict::{CallSpan, ReproductionStep};
+use csi_harness::spec::verdict::{CallSpan, CutShort, Damage, Plays, ReproductionStep};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -31,16 +32,16 @@ const CALLS_FIRST_MAX: usize = 100;
 const CALLS_LAST_MAX: usize = 400;
 
 /// The form of the report, with the version of it: another version is another promise.
-pub const SCHEMA: &str = "csi-sanity/report/v2";
-/// Of the version before, whose names are still read.
-pub(crate) const SCHEMA_BEFORE: &str = "csi-sanity/report/v1";
+pub const SCHEMA: &str = "csi-sanity/report/v3";
+/// Versions before it that are still read.
+pub(crate) const SCHEMAS_BEFORE: [&str; 2] = ["csi-sanity/report/v1", "csi-sanity/report/v2"];
 /// The version of the specification that a driver is held to which shows nothing of a later one.
 pub const SPECIFICATION: &str = "1.12";
 
 /// A whole run. Fields may be added; none is removed or renamed, or changes its meaning, as long as `schema` is the same.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
-    /// The form of the report: `csi-sanity/report/v2`.
+    /// The form of the report: `csi-sanity/report/v3`.
     pub schema: String,
     /// What made the report.
     pub tool: Tool,
@@ -93,7 +94,7 @@ pub struct Run {
     pub conclusion: Conclusion,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
-    /// How many checks ended how.
+    /// How many checks ended how, and by how many faults.
     pub summary: SummaryEntry,
     /// Every check, by id.
     pub checks: Vec<CheckEntry>,
@@ -268,13 +269,20 @@ pub struct TargetEntry {
     pub capabilities: Vec<String>,
 }
 
-/// How many checks ended how. Of those that show the same fault, the first one counts, and the others are in `same_fault`.
+/// How many checks ended how, in `checks`. All other numbers count faults: of checks that show the same fault, the first one counts, and
+/// the others are in `same_fault`.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SummaryEntry {
     /// The driver kept the rule.
     pub passed: usize,
     /// It broke a rule that binds.
     pub failed: usize,
+    /// It broke a rule that binds, and did not when the same was done again.
+    #[serde(default)]
+    pub flaky: usize,
+    /// Those of them that make the run fail.
+    #[serde(default)]
+    pub flaky_failures: usize,
     /// It broke a recommendation.
     pub warned: usize,
     /// The check does not apply.
@@ -288,6 +296,9 @@ pub struct SummaryEntry {
     /// Checks that show a fault which is counted already.
     #[serde(default)]
     pub same_fault: Again,
+    /// How many checks ended how. Together they are all checks. Reports before v3 have none of these numbers.
+    #[serde(default)]
+    pub checks: Tally,
 }
 
 /// One check.
@@ -303,6 +314,18 @@ pub struct CheckEntry {
     /// The mildest profile under which it makes a run fail, where the driver broke something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binds_from: Option<Profile>,
+    /// Of a check that is `flaky`: whether it counts as `failed` or as `warned`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counts_as: Option<OutcomeKind>,
+    /// How often the failing case was played and how often it failed, where it was played more than once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plays: Option<Plays>,
+    /// The damage that the failure proves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damage: Option<Damage>,
+    /// Work that it left undone when it met its time limit. The verdict on the driver is then based on less work than planned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cut_short: Vec<CutShort>,
     /// What of that went into other things than what it is about.
     #[serde(default, skip_serializing_if = "SpentEntry::is_nothing")]
     pub spent_ms: SpentEntry,
@@ -413,7 +436,7 @@ pub struct ReproductionEntry {
 /// What a check found beside something graver.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AlsoEntry {
-    /// Whether the driver broke a rule that binds, or only a recommendation.
+    /// Whether the driver broke a rule that binds, or only a recommendation; `flaky` if it did so once and not again.
     pub outcome: OutcomeKind,
     /// The rule.
     pub requirement: String,
@@ -603,13 +626,21 @@ impl Run {
         let SummaryEntry {
             passed,
             failed,
+            flaky,
+            flaky_failures,
             warned,
             skipped,
             broken,
             known_failures,
             unexpected_passes,
             same_fault: again,
+            checks: _,
         } = self.summary;
+        let mut tally = Tally::default();
+        self.checks.iter().for_each(|check| tally.add(check.outcome()));
+        let cut_short = |check: &CheckEntry| {
+            check.cut_short.iter().map(|work| (check.id.clone(), work.clone())).collect::<Vec<_>>()
+        };
         let aftermath = |back| if back { Aftermath::Back } else { Aftermath::Gone };
         let crash = |CrashEntry { under_way, back, known, log }: CrashEntry| Crash {
             under_way,
@@ -621,8 +652,11 @@ impl Run {
         Summary {
             profile: self.profile,
             under: self.by_profile.iter().map(|entry| (entry.profile, entry.faults)).collect(),
+            tally,
             passed,
             failed,
+            flaky,
+            flaky_failures,
             warned,
             again,
             faults: Default::default(),
@@ -634,6 +668,7 @@ impl Run {
             leaks: self.leaks.iter().cloned().map(leak).collect(),
             left_behind: self.left_behind.iter().cloned().map(LeftBehind::from).collect(),
             cleanup: None,
+            cut_short: self.checks.iter().flat_map(cut_short).collect(),
             halt: match (self.interrupted, self.verdict) {
                 (false, _) => Halt::None,
                 (true, Verdict::Interrupted) => Halt::Interrupted,
@@ -662,6 +697,7 @@ impl Run {
             halted: self.interrupted,
             says_nothing: summary.says_nothing(),
             known_failures: self.summary.known_failures as u64,
+            did_less: !summary.cut_short.is_empty(),
             selection: &self.selection,
             shard: self.shard.as_ref(),
             profile: self.profile,
@@ -739,21 +775,8 @@ impl Reporter for Journal {
                 self.statement.add(&entry);
                 self.run.checks.push(entry);
             }
-            Event::Crashed(crash) => self.run.crashes.push(CrashEntry {
-                under_way: crash.under_way.clone(),
-                back: crash.aftermath == Aftermath::Back,
-                known: crash.known,
-                log: crash.log.clone(),
-            }),
-            Event::Leaked(leaks) => {
-                let entry = |leak: &csi_harness::results::outcome::Leak| LeakEntry {
-                    kind: leak.kind.clone(),
-                    id: leak.id.clone(),
-                    ours: leak.ours,
-                    check: leak.check.clone(),
-                };
-                self.run.leaks.extend(leaks.iter().map(entry));
-            }
+            Event::Crashed(crash) => self.run.crashes.push(crash_entry(crash)),
+            Event::Leaked(leaks) => self.run.leaks.extend(leaks.iter().map(leak_entry)),
             Event::Finished(summary) => {
                 self.run.summary = summary_entry(summary);
                 let left = |left| left_behind_entry(summary, left);
@@ -773,7 +796,20 @@ impl Reporter for Journal {
     }
 }
 
-fn target_entry(target: &Target) -> TargetEntry {
+pub(crate) fn crash_entry(crash: &Crash) -> CrashEntry {
+    CrashEntry {
+        under_way: crash.under_way.clone(),
+        back: crash.aftermath == Aftermath::Back,
+        known: crash.known,
+        log: crash.log.clone(),
+    }
+}
+
+pub(crate) fn leak_entry(leak: &Leak) -> LeakEntry {
+    LeakEntry { kind: leak.kind.clone(), id: leak.id.clone(), ours: leak.ours, check: leak.check.clone() }
+}
+
+pub(crate) fn target_entry(target: &Target) -> TargetEntry {
     let place_of = |endpoint| target.config().place_of(endpoint);
     TargetEntry {
         endpoint: target.place(),
@@ -789,12 +825,15 @@ pub(crate) fn summary_entry(summary: &Summary) -> SummaryEntry {
     SummaryEntry {
         passed: summary.passed,
         failed: summary.failed,
+        flaky: summary.flaky,
+        flaky_failures: summary.flaky_failures,
         warned: summary.warned,
         skipped: summary.skipped,
         broken: summary.broken,
         known_failures: summary.known_failures,
         unexpected_passes: summary.unexpected_passes,
         same_fault: summary.again,
+        checks: summary.tally,
     }
 }
 
@@ -853,6 +892,7 @@ impl CheckEntry {
     pub fn counts_as(&self) -> OutcomeKind {
         match (&self.same_fault, self.outcome()) {
             (Some(same), _) => same.outcome,
+            (None, OutcomeKind::Flaky) => self.counts_as.unwrap_or(OutcomeKind::Warned),
             // Of an older version, which did not say more.
             (None, OutcomeKind::SameFault) => OutcomeKind::Failed,
             (None, outcome) => outcome,
@@ -868,11 +908,20 @@ impl CheckEntry {
     /// Has it only show again what another check reports.
     pub(crate) fn shows_again(&mut self, same: &SameFault) {
         self.word = OutcomeKind::Skipped;
-        self.binds_from = None;
+        (self.binds_from, self.counts_as, self.plays, self.damage) = (None, None, None, None);
         self.reported_in = Some(same.first.clone()).filter(|_| same.deviates);
         self.same_fault = Some(SameFaultEntry { check: same.first.clone(), outcome: same.counts_as });
         self.message = same.sentence();
         self.fault = fault::shape(&self.message);
+    }
+
+    /// How often the failing case failed, and what a flaky failure counts as; nothing where it was played once.
+    pub(crate) fn repeated(&self) -> String {
+        let counts_as = match self.outcome() {
+            OutcomeKind::Flaky => format!(", which counts as {}", self.counts_as().name()),
+            _ => String::new(),
+        };
+        self.plays.map_or_else(String::new, |plays| format!("{plays}{counts_as}"))
     }
 
     /// The whole story as text, where there is one.
@@ -890,7 +939,7 @@ fn utc(time: SystemTime) -> String {
     prost_types::Timestamp { seconds: i64::try_from(seconds).unwrap_or_default(), nanos: 0 }.to_string()
 }
 
-fn check_entry(report: &CheckReport) -> CheckEntry {
+pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
     let mut requirements: Vec<String> =
         report.planned.check.requirements.iter().map(|rule| rule.id.to_owned()).collect();
     let violation = report.outcome.violation();
@@ -900,7 +949,9 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
     }
     let (message, known_because) = match &report.outcome {
         Outcome::Passed => (String::new(), None),
-        Outcome::Failed(violation) | Outcome::Warned(violation) => (violation.message.clone(), None),
+        Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::Flaky(Flaky { violation, .. }) => {
+            (violation.message.clone(), None)
+        }
         Outcome::Skipped(why) | Outcome::Broken(why) => (why.clone(), None),
         Outcome::SameFault(same) => (same.sentence(), None),
         Outcome::KnownFailure { violation, reason } => (violation.message.clone(), Some(reason.clone())),
@@ -915,6 +966,13 @@ fn check_entry(report: &CheckReport) -> CheckEntry {
         word: report.outcome.kind(),
         binds_from: report.outcome.binds_from(),
         duration_ms: ms(report.duration),
+        counts_as: match &report.outcome {
+            Outcome::Flaky(flaky) => Some(flaky.counts_as()),
+            _ => None,
+        },
+        plays: violation.and_then(|violation| violation.plays),
+        damage: violation.and_then(|violation| violation.damage),
+        cut_short: report.cut_short.clone(),
         spent_ms: SpentEntry::of(&report.spent),
         requirements,
         message,

@@ -3,15 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite, XmlString};
+use quick_junit::{
+    FlakyOrRerun, NonSuccessKind, Property, TestCase, TestCaseStatus, TestRerun, TestSuite, XmlString,
+};
 
 use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::text::shorten::shortened;
 
 use crate::journal::{CheckEntry, Run};
+use crate::words::{in_words, passes};
 
 /// What the Go csi-sanity calls its only suite.
 const GO_SUITE: &str = "CSI Driver Test Suite";
+/// Repetitions of a case that are listed.
+const RERUNS_MAX: u32 = 10;
 /// What its cases begin with.
 const GO_CASE: &str = "[It] ";
 
@@ -69,7 +74,7 @@ fn begun(run: &Run) -> quick_junit::Report {
 }
 
 fn suite(run: &Run, name: &str) -> TestSuite {
-    let conclusion = run.conclude();
+    let (conclusion, summary) = (run.conclude(), run.to_summary());
     let mut suite = TestSuite::new(name);
     suite.timestamp = run.started.parse().ok();
     for (name, value) in [
@@ -80,8 +85,12 @@ fn suite(run: &Run, name: &str) -> TestSuite {
         ("profile", run.profile.name()),
         ("verdict", conclusion.name.name()),
         ("verdict-words", conclusion.words.as_str()),
+        ("checks", &in_words(&summary)),
     ] {
         suite.add_property(Property::new(name, value));
+    }
+    for (check, work) in &summary.cut_short {
+        suite.add_property(Property::new("less-work", format!("{check}: {work}")));
     }
     suite
 }
@@ -96,15 +105,20 @@ fn gravity(outcome: OutcomeKind) -> usize {
         OutcomeKind::KnownFailure => 4,
         OutcomeKind::Broken => 5,
         OutcomeKind::UnexpectedPass => 6,
-        OutcomeKind::Failed => 7,
+        OutcomeKind::Flaky => 7,
+        OutcomeKind::Failed => 8,
     }
 }
 
 fn case(check: &CheckEntry, area: &str) -> TestCase {
-    let mut status = match check.outcome() {
+    let outcome = check.outcome();
+    let only_warns =
+        outcome == OutcomeKind::Warned || outcome == OutcomeKind::Flaky && passes(check.counts_as());
+    let mut status = match outcome {
         // A warning is no failure: CI systems know no third colour.
-        OutcomeKind::Passed | OutcomeKind::Warned => TestCaseStatus::success(),
-        OutcomeKind::Failed | OutcomeKind::UnexpectedPass => {
+        OutcomeKind::Passed => TestCaseStatus::success(),
+        OutcomeKind::Warned | OutcomeKind::Flaky if only_warns => TestCaseStatus::success(),
+        OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::Warned | OutcomeKind::UnexpectedPass => {
             TestCaseStatus::non_success(NonSuccessKind::Failure)
         }
         OutcomeKind::Broken => TestCaseStatus::non_success(NonSuccessKind::Error),
@@ -112,13 +126,14 @@ fn case(check: &CheckEntry, area: &str) -> TestCase {
             TestCaseStatus::skipped()
         }
     };
-    if !matches!(check.outcome(), OutcomeKind::Passed | OutcomeKind::Warned) {
+    if outcome != OutcomeKind::Passed && !only_warns {
         status.set_message(message(check));
         status.set_type(check.outcome().name());
         if !check.findings.is_empty() {
             status.set_description(check.story());
         }
     }
+    add_reruns(&mut status, check);
     // Readers put the class before the name, and the class is the rest of the id.
     let own = check.id.strip_prefix(area).and_then(|rest| rest.strip_prefix('/')).unwrap_or(&check.id);
     let mut case = TestCase::new(check.known_as.as_deref().unwrap_or(own), status);
@@ -126,10 +141,28 @@ fn case(check: &CheckEntry, area: &str) -> TestCase {
     case.set_time(Duration::from_millis(check.duration_ms));
     case.add_property(Property::new("id", check.id.as_str()));
     case.add_property(Property::new("requirements", check.requirements.join(" ")));
-    if check.outcome() == OutcomeKind::Warned {
-        case.set_system_out(XmlString::new(format!("warning:\n{}", check.story())));
+    if only_warns {
+        let word = if outcome == OutcomeKind::Flaky { "flaky" } else { "warning" };
+        case.set_system_out(XmlString::new(format!("{word}:\n{}", check.story())));
     }
     case
+}
+
+/// Adds the plays that failed, as nextest and Surefire have them: the one of a flaky failure, and those that confirm another one.
+fn add_reruns(status: &mut TestCaseStatus, check: &CheckEntry) {
+    let Some(plays) = check.plays else { return };
+    let reruns = match check.outcome() {
+        OutcomeKind::Flaky => {
+            status.set_rerun_kind(FlakyOrRerun::Flaky);
+            plays.failed
+        }
+        _ => plays.failed.saturating_sub(1),
+    };
+    for _ in 0..reruns.min(RERUNS_MAX) {
+        let mut rerun = TestRerun::new(NonSuccessKind::Failure);
+        rerun.set_message(format!("{}: {plays}", message(check))).set_type(check.outcome().name());
+        status.add_rerun(rerun);
+    }
 }
 
 fn message(check: &CheckEntry) -> String {

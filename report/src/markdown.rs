@@ -10,7 +10,7 @@ use crate::conclusion::by_profile;
 use crate::fault::{self, FaultGroup};
 use crate::journal::{Run, TargetEntry};
 use crate::statement::{FOUND_ELSEWHERE, Says};
-use crate::words::count;
+use crate::words::{DID_LESS, count, in_words};
 
 /// Faults told in full. GitHub cuts a step's summary off at 1 MiB, and a reader far earlier.
 const FAULTS_TOLD_MAX: usize = 100;
@@ -27,28 +27,38 @@ pub(crate) fn render(run: &Run) -> String {
 }
 
 fn write(text: &mut String, run: &Run) -> std::fmt::Result {
-    let summary = &run.summary;
+    let summary = run.to_summary();
+    let tally = summary.tally;
     writeln!(text, "## {}: {}\n", driver(&run.target), run.conclude().words)?;
     if !run.by_profile.is_empty() {
         writeln!(text, "By profile: {}.\n", by_profile(&run.by_profile, run.profile))?;
     }
     writeln!(
         text,
-        "| passed | failed | same fault | warned | skipped | inconclusive | known failures | unexpected passes |"
+        "| passed | failed | flaky | same fault | warned | skipped | inconclusive | known failures | unexpected passes |"
     )?;
-    writeln!(text, "|--:|--:|--:|--:|--:|--:|--:|--:|")?;
+    writeln!(text, "|--:|--:|--:|--:|--:|--:|--:|--:|--:|")?;
     writeln!(
         text,
-        "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
-        summary.passed,
-        summary.failed,
-        summary.same_fault.all(),
-        summary.warned,
-        summary.skipped,
-        summary.broken,
-        summary.known_failures,
-        summary.unexpected_passes
+        "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+        tally.passed,
+        tally.failed,
+        tally.flaky,
+        tally.same_fault,
+        tally.warned,
+        tally.skipped,
+        tally.broken,
+        tally.known_failures,
+        tally.unexpected_passes
     )?;
+    writeln!(text, "{}.\n", in_words(&summary))?;
+    if !summary.cut_short.is_empty() {
+        writeln!(text, "{DID_LESS}\n")?;
+        for (check, work) in &summary.cut_short {
+            writeln!(text, "- {}: {}", code(check), escaped(&work.to_string()))?;
+        }
+        writeln!(text)?;
+    }
     write_statement(text, run)?;
     failures(text, run)?;
     trouble(text, run)?;
@@ -82,7 +92,11 @@ fn driver(target: &TargetEntry) -> String {
 fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
     let faults = faults(run);
     for FaultGroup { first, others } in faults.iter().take(FAULTS_TOLD_MAX) {
-        let word = if first.outcome() == OutcomeKind::Broken { "inconclusive" } else { "failed" };
+        let word = match first.outcome() {
+            OutcomeKind::Broken => "inconclusive",
+            OutcomeKind::Flaky => "flaky",
+            _ => "failed",
+        };
         let id = escaped(&first.id);
         writeln!(
             text,
@@ -107,7 +121,7 @@ fn failures(text: &mut String, run: &Run) -> std::fmt::Result {
 
 /// Each fault once. What could not be judged comes last.
 fn faults(run: &Run) -> Vec<FaultGroup<'_>> {
-    let kinds = [OutcomeKind::Failed, OutcomeKind::UnexpectedPass, OutcomeKind::Broken];
+    let kinds = [OutcomeKind::Failed, OutcomeKind::Flaky, OutcomeKind::UnexpectedPass, OutcomeKind::Broken];
     kinds.into_iter().flat_map(|kind| fault::each(run, kind)).collect()
 }
 

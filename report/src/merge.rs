@@ -285,9 +285,10 @@ fn gravity(outcome: OutcomeKind) -> usize {
         OutcomeKind::UnexpectedPass => 2,
         OutcomeKind::Warned => 3,
         OutcomeKind::Broken => 4,
-        OutcomeKind::SameFault => 5,
-        OutcomeKind::KnownFailure => 6,
-        OutcomeKind::Failed => 7,
+        OutcomeKind::Flaky => 5,
+        OutcomeKind::SameFault => 6,
+        OutcomeKind::KnownFailure => 7,
+        OutcomeKind::Failed => 8,
     }
 }
 
@@ -323,27 +324,38 @@ fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTre
         order.get(id).copied().unwrap_or((usize::MAX, false))
     };
     let accuses = |check: &&CheckEntry| {
-        matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::Warned | OutcomeKind::KnownFailure)
+        matches!(
+            check.outcome(),
+            OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::Warned | OutcomeKind::KnownFailure
+        )
     };
-    let mut accusing: Vec<(bool, usize, String)> =
-        checks.values().filter(accuses).map(|check| (of(check).1, of(check).0, check.id.clone())).collect();
+    // What only warns does not stand for a failure.
+    let key = |check: &CheckEntry| {
+        let (at, follows) = of(check);
+        (follows, check.counts_as() == OutcomeKind::Warned, at, check.id.clone())
+    };
+    let mut accusing: Vec<_> = checks.values().filter(accuses).map(key).collect();
     accusing.sort();
     let mut rules = BTreeMap::<String, (String, OutcomeKind)>::new();
-    for (follows, _, id) in accusing {
+    for (follows, _, _, id) in accusing {
         let Some(check) = checks.get_mut(&id) else { continue };
         let rule = check.requirements.first().cloned().unwrap_or_default();
         let key = if asks_for_several(&rule) { check.fault.clone() } else { rule.clone() };
         match rules.get(&key) {
             // Each death is a fault of its own.
-            Some((first, counts_as)) if follows && rule != req::GEN_ERR_001.id => {
+            Some((first, counts_as))
+                if follows
+                    && rule != req::GEN_ERR_001.id
+                    && (*counts_as != OutcomeKind::Warned || check.counts_as() == OutcomeKind::Warned) =>
+            {
                 let (first, counts_as) = (first.clone(), *counts_as);
-                let deviates = check.outcome() != OutcomeKind::Warned;
+                let deviates = check.counts_as() != OutcomeKind::Warned;
                 let same = SameFault { first, message: rule, counts_as, deviates };
                 leave_untold(check, &same);
                 checks.values_mut().for_each(|other| lead_on(other, &id, &same));
             }
             Some(_) => {}
-            None => drop(rules.insert(key, (id, check.outcome()))),
+            None => drop(rules.insert(key, (id, check.counts_as()))),
         }
     }
     checks

@@ -79,7 +79,7 @@ impl Rule<'_> {
     /// Whether it is one of those of this version that MUST be kept and can be tested from outside.
     pub(crate) fn is_testable_must(&self) -> bool {
         let is_hidden = matches!(self.row.test, Testability::Untestable | Testability::ModelOnly);
-        self.row.level == Level::Must && !is_hidden && (self.holds || self.standing.is_judged())
+        self.row.level == Level::Must && !is_hidden && self.holds
     }
 
     /// The check that told what is said of it.
@@ -140,6 +140,7 @@ fn rule<'a>(
 fn found(check: &CheckEntry, rule: &str) -> Option<Standing> {
     let of = |kind| match kind {
         OutcomeKind::Failed => Standing::Broken,
+        OutcomeKind::Flaky if check.counts_as() == OutcomeKind::Failed => Standing::Broken,
         OutcomeKind::KnownFailure => Standing::KnownFailure,
         _ => Standing::Warned,
     };
@@ -147,9 +148,14 @@ fn found(check: &CheckEntry, rule: &str) -> Option<Standing> {
     let also = check.also.iter().filter(|also| also.requirement == rule).map(|also| of(also.outcome)).max();
     let is_first = check.requirements.first().is_some_and(|first| first == rule);
     let itself = match outcome {
-        OutcomeKind::Failed | OutcomeKind::KnownFailure | OutcomeKind::Warned if is_first => of(outcome),
+        OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::KnownFailure | OutcomeKind::Warned
+            if is_first =>
+        {
+            of(outcome)
+        }
         // It may have stopped before it came to this one; where the fault lies, the other check says.
         OutcomeKind::Failed
+        | OutcomeKind::Flaky
         | OutcomeKind::KnownFailure
         | OutcomeKind::Warned
         | OutcomeKind::SameFault

@@ -46,7 +46,9 @@ pub enum Says {
     Deviates,
     /// The driver does not advertise what the area is about.
     NotOffered,
-    /// No check has judged, or one could not.
+    /// A check could not judge, and none has found a rule broken.
+    Inconclusive,
+    /// No check has judged.
     NotTested,
 }
 
@@ -57,6 +59,7 @@ impl Says {
             Says::Conforms => "conforms",
             Says::Deviates => "deviates",
             Says::NotOffered => "not offered",
+            Says::Inconclusive => "inconclusive",
             Says::NotTested => "not tested",
         }
     }
@@ -291,7 +294,8 @@ impl Statement {
 
     /// Adds what came of a check.
     pub(crate) fn add(&mut self, check: &CheckEntry) {
-        let deviates = matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::KnownFailure);
+        let is_own = check.outcome() != OutcomeKind::SameFault;
+        let deviates = is_own && matches!(check.counts_as(), OutcomeKind::Failed | OutcomeKind::KnownFailure);
         // The broken one comes first.
         let rule = check.requirements.first();
         for ((area, line), own) in AREAS.iter().zip(&mut self.lines).zip(&mut self.own) {
@@ -363,7 +367,9 @@ impl Line {
             self.deviations.dedup();
             let there = self.deviations.iter().filter(|label| !own.contains(*label));
             self.found_elsewhere = there.cloned().collect();
-        } else if self.says == Says::NotTested && self.judged > 0 && self.not_judged == 0 {
+        } else if self.says == Says::NotTested && self.not_judged > 0 {
+            self.says = Says::Inconclusive;
+        } else if self.says == Says::NotTested && self.judged > 0 {
             self.says = Says::Conforms;
         }
         self

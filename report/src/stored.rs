@@ -6,11 +6,12 @@ use std::path::Path;
 
 use csi_harness::config::profile::Profile;
 use csi_harness::results::outcome::{Again, OutcomeKind, Verdict};
+use csi_harness::spec::verdict::CutShort;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::conclusion::{Conclusion, Facts};
-use crate::journal::{Run, SCHEMA, SCHEMA_BEFORE, SameFaultEntry, Selection, ShardEntry};
+use crate::journal::{Run, SCHEMA, SCHEMAS_BEFORE, SameFaultEntry, Selection, ShardEntry};
 use crate::statement::Line;
 
 /// Bytes of a report that is read.
@@ -76,6 +77,10 @@ pub struct Plugin {
 pub struct Counts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
+    #[serde(default)]
+    pub(crate) flaky: u64,
+    #[serde(default)]
+    pub(crate) flaky_failures: u64,
     pub(crate) warned: u64,
     pub(crate) known_failures: u64,
     pub(crate) unexpected_passes: u64,
@@ -95,6 +100,12 @@ pub struct Check {
     /// The reason in the known-failing list.
     #[serde(default)]
     pub known_because: Option<String>,
+    /// Of one that is flaky: whether it counts as failed or as warned.
+    #[serde(default)]
+    pub(crate) counts_as: Option<OutcomeKind>,
+    /// Work that it left undone when it met its time limit.
+    #[serde(default)]
+    cut_short: Vec<CutShort>,
     /// How many sequences, rounds or requests it has tried, where it makes several.
     #[serde(default)]
     pub(crate) tried: u64,
@@ -118,6 +129,7 @@ impl Check {
     pub(crate) fn counts_as(&self) -> OutcomeKind {
         match (&self.same_fault, self.outcome()) {
             (Some(same), _) => same.outcome,
+            (None, OutcomeKind::Flaky) => self.counts_as.unwrap_or(OutcomeKind::Warned),
             // Of an older version, which did not say more.
             (None, OutcomeKind::SameFault) => OutcomeKind::Failed,
             (None, outcome) => outcome,
@@ -207,6 +219,7 @@ impl Stored {
             halted: self.interrupted,
             says_nothing: false,
             known_failures: self.summary.known_failures,
+            did_less: self.checks.iter().any(|check| !check.cut_short.is_empty()),
             selection: &self.selection,
             shard: self.shard.as_ref(),
             profile: self.profile,
@@ -248,7 +261,7 @@ fn parse<T: DeserializeOwned>(file: &str, text: &[u8]) -> Result<T, StoredError>
     let not_one = |problem: String| StoredError::NotOne { file: file.to_owned(), problem };
     let Versioned { schema } = serde_json::from_slice(text).map_err(|error| not_one(error.to_string()))?;
     match schema {
-        Some(schema) if schema == SCHEMA || schema == SCHEMA_BEFORE => {
+        Some(schema) if schema == SCHEMA || SCHEMAS_BEFORE.contains(&schema.as_str()) => {
             serde_json::from_slice(text).map_err(|error| not_one(error.to_string()))
         }
         Some(schema) => Err(StoredError::Unknown { file: file.to_owned(), schema }),
@@ -272,9 +285,11 @@ mod tests {
     }
 
     #[test]
-    fn a_report_of_the_version_before_is_read_by_its_names() {
-        let before = parse::<Stored>("r.json", format!(r#"{{"schema": "{SCHEMA_BEFORE}"}}"#).as_bytes());
-        assert!(before.unwrap_err().to_string().contains("missing field"), "its schema is known");
+    fn reports_of_versions_before_are_read_by_their_names() {
+        for schema in SCHEMAS_BEFORE {
+            let before = parse::<Stored>("r.json", format!(r#"{{"schema": "{schema}"}}"#).as_bytes());
+            assert!(before.unwrap_err().to_string().contains("missing field"), "{schema} is known");
+        }
         let check = r#"{"id": "x", "outcome": "skipped", "message": "", "told_in": "y"}"#;
         assert_eq!(serde_json::from_str::<Check>(check).unwrap().outcome(), OutcomeKind::SameFault);
     }

@@ -22,7 +22,7 @@ use csi_harness::text::shorten::{named, shortened};
 use crate::areas::{Area, Areas, Verdict};
 use crate::conclusion::{Conclusion, Facts, Mood, by_profile, differ};
 use crate::journal::{Run, Selection, ShardEntry, SpentEntry, ms};
-use crate::words::{again, count};
+use crate::words::{DID_LESS, Outcomes, count, numbers};
 use progress::Progress;
 use stories::{Stories, StoryKind};
 
@@ -76,8 +76,14 @@ pub struct Terminal<W: Write> {
     driver: String,
     /// Labels of the checks that failed.
     failed: Vec<String>,
+    /// Labels of those that are flaky and count as failed.
+    flaky_failures: Vec<String>,
     /// Why checks did not apply, and how many did not.
     skipped: BTreeMap<String, usize>,
+    /// How many of the checks that took longest are named at the end.
+    durations: usize,
+    /// How long each check took, in milliseconds.
+    took: Vec<(u64, String)>,
     lost: Option<io::Error>,
 }
 
@@ -102,7 +108,10 @@ impl<W: Write> Terminal<W> {
             asked: (Selection { is_whole: true, ..Selection::default() }, None),
             driver: String::new(),
             failed: Vec::new(),
+            flaky_failures: Vec::new(),
             skipped: BTreeMap::new(),
+            durations: 0,
+            took: Vec::new(),
             lost: None,
         }
     }
@@ -122,6 +131,12 @@ impl<W: Write> Terminal<W> {
     /// Says, before the first check, how long the run may take.
     pub fn foretold(mut self, foretold: Option<String>) -> Terminal<W> {
         self.foretold = foretold;
+        self
+    }
+
+    /// Names so many of the checks that took longest at the end.
+    pub fn durations(mut self, durations: usize) -> Terminal<W> {
+        self.durations = durations;
         self
     }
 
@@ -169,9 +184,8 @@ impl<W: Write> Terminal<W> {
                 let time = time(check.duration_ms, &check.spent_ms);
                 self.tell(|out| write_line(out, check.outcome(), &check.id, &time, why));
             }
-            if check.outcome() == OutcomeKind::Failed {
-                self.failed.push(check.id.clone());
-            }
+            self.add_failed(&check.id, check.outcome(), check.counts_as());
+            self.took.push((check.duration_ms, check.id.clone()));
             if check.outcome() == OutcomeKind::Skipped {
                 *self.skipped.entry(check.message.clone()).or_default() += 1;
             }
@@ -207,12 +221,11 @@ impl<W: Write> Terminal<W> {
     fn check_finished(&mut self, report: &CheckReport) {
         self.areas.add(report.planned.check.area(), report.outcome.counts_as());
         self.stories.add(report);
-        if let Outcome::Failed(_) = &report.outcome {
-            self.failed.push(report.label());
-        }
+        self.add_failed(&report.label(), report.outcome.kind(), report.outcome.counts_as());
         if let Outcome::Skipped(why) = &report.outcome {
             *self.skipped.entry(why.clone()).or_default() += 1;
         }
+        self.took.push((ms(report.duration), report.label()));
         self.progress.finished(report);
         if self.detail >= Detail::Verbose {
             let (label, why) = (report.label(), &reason(&report.outcome));
@@ -226,6 +239,16 @@ impl<W: Write> Terminal<W> {
             for note in &report.notes {
                 self.tell(|out| writeln!(out, "{}: {}", report.label(), plain(&shortened(note))));
             }
+        }
+    }
+
+    fn add_failed(&mut self, label: &str, outcome: OutcomeKind, counts_as: OutcomeKind) {
+        match outcome {
+            OutcomeKind::Failed => self.failed.push(label.to_owned()),
+            OutcomeKind::Flaky if counts_as == OutcomeKind::Failed => {
+                self.flaky_failures.push(label.to_owned());
+            }
+            _ => {}
         }
     }
 
@@ -248,7 +271,12 @@ impl<W: Write> Terminal<W> {
         let skipped = std::mem::take(&mut self.skipped);
         let (detail, columns) = (self.detail, self.columns);
         let mut failed = std::mem::take(&mut self.failed);
+        let mut flaky_failures = std::mem::take(&mut self.flaky_failures);
         failed.sort();
+        flaky_failures.sort();
+        let mut took = std::mem::take(&mut self.took);
+        took.sort_by(|(one, a), (other, b)| other.cmp(one).then_with(|| a.cmp(b)));
+        took.truncate(self.durations);
         let driver = std::mem::take(&mut self.driver);
         let (selection, shard) = &self.asked;
         let facts = Facts {
@@ -256,6 +284,7 @@ impl<W: Write> Terminal<W> {
             halted: summary.halt != Halt::None,
             says_nothing: summary.says_nothing(),
             known_failures: summary.known_failures as u64,
+            did_less: !summary.cut_short.is_empty(),
             selection,
             shard: shard.as_ref(),
             profile: summary.profile,
@@ -269,7 +298,12 @@ impl<W: Write> Terminal<W> {
                 write_areas(out, &areas)?;
                 write_inconclusive(out, summary, columns)?;
             }
-            write_failed(out, &failed)?;
+            write_durations(out, &took)?;
+            write_failed(out, "failed", &failed)?;
+            write_failed(out, "flaky, and counted as failed", &flaky_failures)?;
+            if detail > Detail::Quiet {
+                write_cut_short(out, summary)?;
+            }
             write_conclusion(out, &driver, &conclusion)?;
             if let Some(judged) = summary.judged.as_ref().filter(|_| detail > Detail::Quiet) {
                 write_judged(out, judged)?;
@@ -387,6 +421,7 @@ fn write_line(
     let (style, word) = match outcome {
         OutcomeKind::Passed => (GOOD, "passed"),
         OutcomeKind::Failed => (BAD, "FAILED"),
+        OutcomeKind::Flaky => (ODD, "flaky"),
         OutcomeKind::Warned => (ODD, "warned"),
         OutcomeKind::Skipped => (DIM, "skipped"),
         OutcomeKind::Broken => (ODD, "inconclusive"),
@@ -404,6 +439,7 @@ fn reason(outcome: &Outcome) -> String {
         Outcome::Passed => String::new(),
         Outcome::SameFault(same) => same.sentence(),
         Outcome::Failed(violation) | Outcome::Warned(violation) => violation.message.clone(),
+        Outcome::Flaky(flaky) => flaky.violation.message.clone(),
         Outcome::Skipped(why) | Outcome::Broken(why) => why.clone(),
         Outcome::KnownFailure { reason, .. } | Outcome::UnexpectedPass { reason } => reason.clone(),
     }
@@ -500,15 +536,39 @@ fn write_inconclusive(out: &mut impl Write, summary: &Summary, columns: Option<u
 }
 
 /// The checks that failed, each on a line of its own: fit for --filter, and with reasons for --known-failing.
-fn write_failed(out: &mut impl Write, failed: &[String]) -> io::Result<()> {
+fn write_failed(out: &mut impl Write, heading: &str, failed: &[String]) -> io::Result<()> {
     if failed.is_empty() {
         return Ok(());
     }
-    writeln!(out, "{BOLD}failed{BOLD:#}")?;
+    writeln!(out, "{BOLD}{heading}{BOLD:#}")?;
     failed.iter().take(FAILED_SHOWN_MAX).try_for_each(|label| writeln!(out, "  {label}"))?;
     match failed.len().saturating_sub(FAILED_SHOWN_MAX) {
         0 => {}
         hidden => writeln!(out, "  … {hidden} more; --report json=FILE has all of them")?,
+    }
+    writeln!(out)
+}
+
+/// The checks that took longest.
+fn write_durations(out: &mut impl Write, took: &[(u64, String)]) -> io::Result<()> {
+    if took.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{BOLD}slowest checks{BOLD:#}")?;
+    for (ms, label) in took {
+        writeln!(out, "  {:>7.1} s  {label}", *ms as f64 / 1e3)?;
+    }
+    writeln!(out)
+}
+
+/// The checks that met their time limits, with how much of their work they did.
+fn write_cut_short(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    if summary.cut_short.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{ODD}note{ODD:#}: {DID_LESS}")?;
+    for (check, work) in &summary.cut_short {
+        writeln!(out, "  {check}: {work}")?;
     }
     writeln!(out)
 }
@@ -530,26 +590,22 @@ fn driver(name: &str, version: &str) -> String {
 
 /// The last line; its parts keep their order, and rare ones are left out when there is nothing to count.
 fn write_summary(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
-    let mut parts = Vec::new();
-    let mut part = |number: usize, others: usize, word: &str, style: Style| {
-        let style = if number == 0 { Style::new() } else { style };
-        let others = if others > 0 { format!(" ({})", again(others)) } else { String::new() };
-        parts.push(format!("{style}{number} {word}{style:#}{others}"));
+    let painted = |(number, text, how): (usize, String, Outcomes)| {
+        let style = match how {
+            _ if number == 0 => Style::new(),
+            Outcomes::Good => GOOD,
+            Outcomes::Bad => BAD,
+            Outcomes::Odd => ODD,
+            Outcomes::Quiet => DIM,
+        };
+        format!("{style}{text}{style:#}")
     };
-    let others = summary.again;
-    part(summary.passed, 0, "passed", GOOD);
-    part(summary.failed, others.failed, "failed", BAD);
-    part(summary.skipped, 0, "skipped", DIM);
-    for (number, others, word, style) in [
-        (summary.warned, others.warned, "with warnings", ODD),
-        (summary.broken, 0, "inconclusive", ODD),
-        (summary.known_failures, others.known_failures, "failed as known", ODD),
-        (summary.unexpected_passes, 0, "passed unexpectedly", BAD),
-        (summary.own_leaks().count(), 0, "left behind", BAD),
-        (summary.crashes.len(), 0, if summary.crashes.len() == 1 { "crash" } else { "crashes" }, BAD),
-    ] {
-        if number + others > 0 {
-            part(number, others, word, style);
+    let mut parts: Vec<String> = numbers(summary).into_iter().map(painted).collect();
+    let (leaks, crashes) = (summary.own_leaks().count(), summary.crashes.len());
+    for (number, word) in [(leaks, "left behind"), (crashes, if crashes == 1 { "crash" } else { "crashes" })]
+    {
+        if number > 0 {
+            parts.push(format!("{BAD}{number} {word}{BAD:#}"));
         }
     }
     if summary.halt != Halt::None {
@@ -587,6 +643,7 @@ pub(crate) fn plain(text: &str) -> String {
 pub(crate) fn heading(kind: StoryKind) -> (Style, &'static str) {
     match kind {
         StoryKind::Failed => (BAD, "FAILED"),
+        StoryKind::Flaky => (ODD, "FLAKY"),
         StoryKind::UnexpectedPass => (BAD, "UNEXPECTED PASS"),
         StoryKind::Broken => (ODD, "INCONCLUSIVE"),
         StoryKind::Known => (ODD, "KNOWN FAILURE"),

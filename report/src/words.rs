@@ -2,9 +2,64 @@
 
 use std::fmt::Display;
 
+use csi_harness::results::outcome::{OutcomeKind, Summary};
+
 /// `1 check`, `2 checks`.
 pub(crate) fn count(number: usize, what: impl Display) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// How many checks ended how, such as `3 failed`; rare ones are left out where there are none. All numbers together are all checks.
+pub(crate) fn numbers(summary: &Summary) -> Vec<(usize, String, Outcomes)> {
+    let tally = &summary.tally;
+    let faults = |checks: usize, faults: usize| match faults == checks {
+        true => String::new(),
+        false => format!(" ({})", count(faults, "fault")),
+    };
+    let flaky = match summary.flaky_failures {
+        0 => String::new(),
+        1 => " (1 fault counts as failed)".to_owned(),
+        more => format!(" ({more} faults count as failed)"),
+    };
+    let known = faults(tally.known_failures, summary.known_failures);
+    let all = [
+        (tally.passed, "passed", String::new(), Outcomes::Good),
+        (tally.failed, "failed", faults(tally.failed, summary.failed), Outcomes::Bad),
+        (tally.skipped, "skipped", String::new(), Outcomes::Quiet),
+        (tally.flaky, "flaky", flaky, Outcomes::Odd),
+        (tally.warned, "with warnings", faults(tally.warned, summary.warned), Outcomes::Odd),
+        (tally.same_fault, "with a fault reported by another check", String::new(), Outcomes::Odd),
+        (tally.broken, "inconclusive", String::new(), Outcomes::Odd),
+        (tally.known_failures, "failed as known", known, Outcomes::Odd),
+        (tally.unexpected_passes, "passed unexpectedly", String::new(), Outcomes::Bad),
+    ];
+    const ALWAYS: usize = 3;
+    let is_shown =
+        |(at, (number, ..)): &(usize, (usize, &str, String, Outcomes))| *at < ALWAYS || *number > 0;
+    let shown = all.into_iter().enumerate().filter(is_shown);
+    shown.map(|(_, (number, word, more, how))| (number, format!("{number} {word}{more}"), how)).collect()
+}
+
+/// The same numbers as a sentence.
+pub(crate) fn in_words(summary: &Summary) -> String {
+    numbers(summary).into_iter().map(|(_, text, _)| text).collect::<Vec<_>>().join(", ")
+}
+
+/// How good it is that checks ended so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcomes {
+    Good,
+    Bad,
+    Odd,
+    Quiet,
+}
+
+/// What is said where checks met their time limits.
+pub(crate) const DID_LESS: &str = "Based on less work than planned: these checks met their time limits.";
+
+/// Whether a check that counts so has passed, with warnings or without.
+pub(crate) fn passes(counts_as: OutcomeKind) -> bool {
+    matches!(counts_as, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass)
 }
 
 /// What stands behind a number of faults, where so many other checks show them again.

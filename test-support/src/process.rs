@@ -29,6 +29,17 @@ pub fn played(
     defect: &str,
     seed: u64,
 ) -> Result<Vec<CheckReport>, Failed> {
+    played_on(registry, check, defect, seed, true)
+}
+
+/// The same where the settings name the directory of the driver, or leave it to be found.
+pub fn played_on(
+    registry: Registry,
+    check: &Check,
+    defect: &str,
+    seed: u64,
+    names_directory: bool,
+) -> Result<Vec<CheckReport>, Failed> {
     let dir = tempfile::tempdir()?;
     let socket = dir.path().join("csi.sock");
     let program = std::env::current_exe()?;
@@ -36,15 +47,17 @@ pub fn played(
     std::fs::create_dir(&state_dir)?;
     let config = Config {
         endpoint: Some(Endpoint::Unix(socket.clone()).to_string()),
-        state_dir: Some(state_dir.clone()),
+        state_dir: names_directory.then(|| state_dir.clone()),
         ..everything_set()
     };
     let log = DriverLog::create(&dir.path().join("log"), &config)?;
     // Some defects keep files open, and are to be seen for that.
     let room = "ulimit -Sn \"$(ulimit -Hn)\"";
     let (socket, state_dir, program) = (socket.display(), state_dir.display(), program.display());
-    let command =
-        format!("{room}; {SOCKET}='{socket}' {STATE}='{state_dir}' {DEFECT}='{defect}' exec '{program}'");
+    // As drivers have it, the command line names the directory.
+    let command = format!(
+        "{room}; {SOCKET}='{socket}' {STATE}='{state_dir}' {DEFECT}='{defect}' exec '{program}' --state-dir='{state_dir}'"
+    );
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let driver = Driver::child(&command, None, Some(log));
     Ok(runtime.block_on(run_on(registry, driver, config, seed, |other| other.id == check.id))?.reports)

@@ -137,20 +137,25 @@ fn a_file_that_is_no_manifest_of_the_class() {
         first(changed("storage.k8s.io/v1", "v1")),
         ":1:13: apiVersion is \"v1\"; it has to begin with storage.k8s.io/"
     );
-    let quotes = ":7:20: a number where a string, in quotes, has to stand";
+    let quotes = ":7:20: parameters.type: expected a string in quotes, got a number";
     assert_eq!(first(changed("type: ssd", "type: 5")), quotes);
     assert_eq!(first(changed("provisioner: a.example\n", "")), ": the StorageClass names no driver");
     let second = ":17:1: a second object begins here; the file has to hold one only";
     assert_eq!(first(refused(&format!("{FULL}---\n{FULL}"))), second);
-    assert!(first(changed("Retain", "Recycle")).starts_with(":9:16: unknown variant `Recycle`"));
+    assert!(
+        first(changed("Retain", "Recycle")).starts_with(":9:16: reclaimPolicy: unknown variant `Recycle`")
+    );
     assert_eq!(
         changed("a.example", "b.example"),
-        "the StorageClass is for the driver \"b.example\", and the definition for \"a.example\""
+        "the StorageClass is for the driver \"b.example\", but the definition is for \"a.example\""
     );
 }
 
 #[test]
 fn a_file_that_is_missing() {
-    let error = Written::new(FROM_FILE).load().unwrap().storage_class().unwrap_err();
+    let written = with(FROM_FILE, "class.yaml", FULL);
+    let loaded = written.load().unwrap();
+    std::fs::remove_file(written.folder.path().join("class.yaml")).unwrap();
+    let error = loaded.storage_class().unwrap_err();
     assert!(error.to_string().starts_with("there is no file class.yaml in the folder"), "{error}");
 }

@@ -42,10 +42,13 @@ fn what_a_driver_is_installed_with_is_picked_out() {
 #[test]
 fn what_is_wrong_is_told_without_what_is_secret() {
     for (text, why) in [
-        ("kind: Secret\nmetadata: {name: a}\ndata: {pin: hunter2!}", "data.pin is not text in base64"),
-        ("kind: Secret\nmetadata: {name: a}\ndata: {pin: /w==}", "data.pin is not text in base64"),
-        ("kind: Secret\nmetadata: {name: a}\nstringData: {pin: 2222}", "a number where a string"),
-        ("kind: Secret\nmetadata: {name: a}\nstringData: hunter2", "a string where a map"),
+        ("kind: Secret\nmetadata: {name: a}\ndata: {pin: hunter2!}", "data.pin is not the base64 of a text"),
+        ("kind: Secret\nmetadata: {name: a}\ndata: {pin: /w==}", "data.pin is not the base64 of a text"),
+        (
+            "kind: Secret\nmetadata: {name: a}\nstringData: {pin: 2222}",
+            "expected a string in quotes, got a number",
+        ),
+        ("kind: Secret\nmetadata: {name: a}\nstringData: hunter2", "expected a map, got a string"),
         ("kind: Secret\nstringData: {pin: hunter2}", "this Secret has no name"),
         ("kind: CSIDriver\nmetadata: {name: a}\nspec: {fsGroupPolicy: Files}", "unknown variant `Files`"),
         ("kind: Secret\nstringData: {pin: hunter2", ""),

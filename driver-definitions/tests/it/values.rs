@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use csi_driver_definitions::{AccessMode, Capability, DriverInfo, Quantity, SizeRange, Source, Timeouts};
 
-use crate::load;
+use crate::{Written, load};
 
 const SHORTEST: &str = "DriverInfo: {Name: a.example}";
 
@@ -32,7 +32,7 @@ fn what_is_left_out_has_kubernetes_defaults() {
 
 #[test]
 fn every_field_is_read() {
-    let loaded = load(
+    let written = Written::new(
         r#"
 StorageClass: {FromFile: class.yaml}
 SnapshotClass: {FromName: true}
@@ -67,6 +67,8 @@ DriverInfo:
       ExpectedMetrics: {AvgLatency: 120000000000, Throughput: 0.5}
 "#,
     );
+    written.beside("class.yaml", "");
+    let loaded = written.load().unwrap();
     let definition = loaded.definition;
     assert_eq!(definition.storage_class.source(), Some(Source::File(Path::new("class.yaml"))));
     assert_eq!(definition.snapshot_class.source(), Some(Source::Name));

@@ -21,6 +21,7 @@ ClaimSize: 1Gi
 StressTestOptions: {NumPods: 10}
 driverInfo: {}
 VolumeAttributeClass: {FromFile: a.yaml}
+VolumeSnapshotClass: {FromName: true}
 SnapshotClass: {fromname: true, Whatever: {x: 1}}
 Timeouts: {podstart: 1m, PodStrat: 2m}
 DriverInfo:
@@ -30,6 +31,9 @@ DriverInfo:
     rwx: true
     selinux: false
     persistance: true
+    expansion: true
+    RWO: true
+    ROX: true
 ";
     assert_eq!(
         warnings(text),
@@ -39,15 +43,20 @@ DriverInfo:
             "5:1 StressTestOptions is ignored by Kubernetes: unknown; its place is DriverInfo.StressTestOptions",
             "6:1 driverInfo is ignored by Kubernetes: unknown; letter case matters, write DriverInfo",
             "7:1 VolumeAttributeClass is ignored by Kubernetes: unknown; did you mean VolumeAttributesClass?",
-            "8:17 SnapshotClass.fromname is ignored by Kubernetes: unknown; letter case matters, write FromName",
-            "8:33 SnapshotClass.Whatever is ignored by Kubernetes: unknown",
-            "9:26 Timeouts.PodStrat is ignored by Kubernetes: unknown; did you mean PodStart?",
-            "12:3 DriverInfo.NumSnapshots is ignored by Kubernetes: unknown; its place is \
+            "8:1 VolumeSnapshotClass is ignored by Kubernetes: unknown; write SnapshotClass",
+            "9:17 SnapshotClass.fromname is ignored by Kubernetes: unknown; letter case matters, write FromName",
+            "9:33 SnapshotClass.Whatever is ignored by Kubernetes: unknown",
+            "10:26 Timeouts.PodStrat is ignored by Kubernetes: unknown; did you mean PodStart?",
+            "13:3 DriverInfo.NumSnapshots is ignored by Kubernetes: unknown; its place is \
              DriverInfo.VolumeSnapshotStressTestOptions.NumSnapshots or \
              DriverInfo.VolumeGroupSnapshotStressTestOptions.NumSnapshots",
-            "14:5 DriverInfo.Capabilities.rwx is ignored by Kubernetes: unknown; letter case matters, write RWX",
-            "15:5 DriverInfo.Capabilities.selinux is ignored by Kubernetes: unknown; did you mean seLinuxMount?",
-            "16:5 DriverInfo.Capabilities.persistance is ignored by Kubernetes: unknown; did you mean persistence?",
+            "15:5 DriverInfo.Capabilities.rwx is ignored by Kubernetes: unknown; letter case matters, write RWX",
+            "16:5 DriverInfo.Capabilities.selinux is ignored by Kubernetes: unknown; did you mean seLinuxMount?",
+            "17:5 DriverInfo.Capabilities.persistance is ignored by Kubernetes: unknown; did you mean persistence?",
+            "18:5 DriverInfo.Capabilities.expansion is ignored by Kubernetes: unknown; did you mean controllerExpansion, \
+             nodeExpansion, offlineExpansion, onlineExpansion?",
+            "19:5 DriverInfo.Capabilities.RWO is ignored by Kubernetes: unknown; leave it out, every driver has ReadWriteOnce",
+            "20:5 DriverInfo.Capabilities.ROX is ignored by Kubernetes: unknown; write capReadOnlyMany",
         ]
     );
 }
@@ -58,16 +67,16 @@ fn what_nobody_filled_in() {
 DriverInfo:
   Name: ${name}
   SupportedFsType: {ext4: {}}
-StorageClass: {FromFile: $ROOT/class.yaml}
+StorageClass: {FromExistingClassName: $ROOT}
 SnapshotClass: {FromExistingClassName: '[INSERT CLASS]'}
 ClientNodeName: <node>
 ";
     let found = warnings(text);
     for told in [
-        "2:9 ${name} is taken as it stands; is this a template that nobody filled in?",
-        "4:26 $ROOT is taken as it stands; is this a template that nobody filled in?",
-        "5:40 [INSERT CLASS] is taken as it stands; is this a template that nobody filled in?",
-        "6:17 <node> is taken as it stands; is this a template that nobody filled in?",
+        "2:9 ${name} is taken as it stands; is this a template that was not filled in?",
+        "4:39 $ROOT is taken as it stands; is this a template that was not filled in?",
+        "5:40 [INSERT CLASS] is taken as it stands; is this a template that was not filled in?",
+        "6:17 <node> is taken as it stands; is this a template that was not filled in?",
     ] {
         assert!(found.iter().any(|found| found == told), "{told}: {found:?}");
     }
@@ -167,19 +176,16 @@ DriverInfo:
 }
 
 #[test]
-fn a_file_that_is_missing() {
-    let written = Written::new("StorageClass: {FromFile: classes/a.yaml}\nDriverInfo: {Name: a}\n");
-    let [warning] = &written.load().unwrap().warnings[..] else { panic!("one warning") };
-    assert_eq!(
-        warning.to_string(),
-        format!(
-            "{}:1:26: there is no file classes/a.yaml in the folder of the definition, those above it, or the working \
-             directory\n  1 | StorageClass: {{FromFile: classes/a.yaml}}\n    |                          ^",
-            written.path().display()
-        )
-    );
-    written.beside("classes/a.yaml", "");
-    assert_eq!(written.load().unwrap().warnings, []);
+fn unknown_keys_of_a_class() {
+    let written = Written::new("SnapshotClass: {FromExistingClassName: c}\nDriverInfo: {Name: a}\n");
+    written.beside("classes/c.yaml", "kind: VolumeSnapshotClass\nparamters: {a: b}\nsnapshotter: a\n");
+    let warnings = written.load().unwrap().warnings;
+    let shown: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(shown.len(), 2, "{shown:?}");
+    let expected =
+        "c.yaml:2:1: paramters is ignored by Kubernetes: unknown; did you mean parameters?\n  2 | paramters";
+    assert!(shown[0].contains(expected), "{}", shown[0]);
+    assert_eq!(warnings[1].message, "snapshotter is ignored by Kubernetes: unknown");
 }
 
 #[test]

@@ -73,6 +73,8 @@ pub struct Check {
     pub runs: Runs,
     /// For which of the configured access types it runs.
     pub access: Variants,
+    /// Whether its outcome depends on time, chance or several callers. A failure of such a check is confirmed before it counts.
+    pub varies: bool,
     /// What it does.
     pub body: Body,
 }
@@ -94,6 +96,7 @@ impl Check {
             duplicate_of: None,
             runs: Runs::Parallel,
             access: Variants::First,
+            varies: false,
             body,
         }
     }
@@ -231,7 +234,8 @@ pub enum Variants {
 /// In place of the list in brackets, `spec` can be the name of one: `&'static [&'static Requirement]`.
 ///
 /// Optional keys, in this order: `since` (after `id`; without it, the check is there since 0.1.0), `needs`, `refuted_by`,
-/// `replaces`, `plain` (names of RPCs), `duplicate_of` (the id of a check), `runs` (`Serial`, `Odd`, `CrashProne`, `Erases`, `EndsAtWork`, `Finally`), `access` (`Each`).
+/// `replaces`, `plain` (names of RPCs), `duplicate_of` (the id of a check), `runs` (`Serial`, `Odd`, `CrashProne`, `Erases`, `EndsAtWork`, `Finally`), `access` (`Each`),
+/// `varies` (`true`).
 #[macro_export]
 macro_rules! check {
     (
@@ -248,6 +252,7 @@ macro_rules! check {
             $(duplicate_of: $duplicate_of:literal,)?
             $(runs: $runs:ident,)?
             $(access: $access:ident,)?
+            $(varies: $varies:literal,)?
         }
         async |$cx:ident| $body:block
     ) => {
@@ -270,6 +275,7 @@ macro_rules! check {
                 duplicate_of: $crate::check!(@DuplicateOf $($duplicate_of)?),
                 runs: $crate::check!(@Runs $($runs)?),
                 access: $crate::check!(@Variants $($access)?),
+                varies: $crate::check!(@Varies $($varies)?),
                 body: $crate::checks::check::Body::Declared(body),
             }
         };
@@ -282,6 +288,8 @@ macro_rules! check {
     (@DuplicateOf $duplicate_of:literal) => { ::core::option::Option::Some($duplicate_of) };
     (@Runs) => { $crate::checks::check::Runs::Parallel };
     (@Runs $runs:ident) => { $crate::checks::check::Runs::$runs };
+    (@Varies) => { false };
+    (@Varies $varies:literal) => { $varies };
     (@Variants) => { $crate::checks::check::Variants::First };
     (@Variants $access:ident) => { $crate::checks::check::Variants::$access };
 }

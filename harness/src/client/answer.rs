@@ -144,7 +144,9 @@ pub(crate) type Received = Streamed<Vec<u8>>;
 pub(crate) enum Exists {
     /// No call has made it.
     No,
-    /// A call ended that may have made it.
+    /// A call to make it was rejected, with a code that leaves open what was done before.
+    Unlikely,
+    /// A call ended without an answer, or is still worked on, and may have made it.
     Perhaps,
     /// A call has made it.
     Yes,

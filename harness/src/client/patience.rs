@@ -67,6 +67,8 @@ pub enum Settles {
     ProcessShrunk,
     /// The driver does the RPC of this name, which it has put off.
     Willing(&'static str),
+    /// The driver does the RPC of this name again, which failed while something was broken.
+    Healed(&'static str),
     /// Whatever the driver may still be doing is done, so that what is wrong then is wrong.
     Everything,
 }
@@ -75,6 +77,7 @@ impl fmt::Display for Settles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Settles::Willing(method) => return write!(f, "{method}, which the driver puts off"),
+            Settles::Healed(method) => return write!(f, "{method}, which failed while something was broken"),
             Settles::Everything => "the driver to finish whatever it may still be doing",
             Settles::PluginReady => "the plugin to be ready",
             Settles::VolumeListed => "a volume to be listed",

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::client::answer::{Answer, NoAnswer, Received};
 use crate::client::spent::{Clock, Spent};
-use crate::spec::verdict::Violation;
+use crate::spec::verdict::{CutShort, Violation};
 
 /// Calls kept for one check, encoded. A check that makes more loses some from the middle: the first ones made what the
 /// others speak of, and the last ones led to the verdict.
@@ -191,6 +191,7 @@ struct Inner {
     notes: Vec<String>,
     /// How many tries have begun, of a check that makes several.
     tried: u64,
+    cut_short: Vec<CutShort>,
     incidents: Vec<(Duration, String)>,
 }
 
@@ -203,6 +204,7 @@ pub(crate) struct Recorded {
     pub(crate) warnings: Vec<Violation>,
     pub(crate) notes: Vec<String>,
     pub(crate) tried: u64,
+    pub(crate) cut_short: Vec<CutShort>,
     pub(crate) incidents: Vec<(Duration, String)>,
     pub(crate) spent: Spent,
 }
@@ -242,6 +244,11 @@ impl CallLog {
     pub(crate) fn tried(&self, tries: u64) {
         let mut inner = self.lock();
         inner.tried = inner.tried.max(tries);
+    }
+
+    /// Notes that a check met its time limit before it had done all its work.
+    pub(crate) fn cut_short(&self, work: CutShort) {
+        self.lock().cut_short.push(work);
     }
 
     /// Adds what happened between calls and was none.
@@ -359,8 +366,8 @@ impl CallLog {
         let calls_dropped = usize::try_from(inner.next).unwrap_or(usize::MAX) - inner.calls.len();
         let calls = inner.calls.into_iter().map(|(_, call)| call).collect();
         let spent = self.clock.spent();
-        let Inner { blamed, warnings, notes, tried, incidents, .. } = inner;
-        Recorded { calls, calls_dropped, blamed, warnings, notes, tried, incidents, spent }
+        let Inner { blamed, warnings, notes, tried, cut_short, incidents, .. } = inner;
+        Recorded { calls, calls_dropped, blamed, warnings, notes, tried, cut_short, incidents, spent }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {

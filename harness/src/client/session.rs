@@ -20,7 +20,7 @@ use crate::client::target::Target;
 use crate::config::{Config, Secret};
 use crate::protocol::effect;
 use crate::resources::paths::Paths;
-use crate::spec::verdict::{CheckResult, Stop, Violation};
+use crate::spec::verdict::{CheckResult, CutShort, Stop, Violation};
 
 /// Messages read of a stream that is to be read to its end.
 const STREAM_MESSAGES_MAX: usize = 100_000;
@@ -309,6 +309,12 @@ impl Session {
     pub fn stage(&self, what: &'static str, number: u64, of: Option<u64>) {
         self.log.tried(number);
         self.target().stages.set(self.label(), Stage { what, number, of });
+    }
+
+    /// States that the check met its time limit after `done` of the `planned` sequences, rounds or whatever `what` names in the plural.
+    /// The run says so once at its end, and marks its verdict as based on less work.
+    pub fn cut_short(&self, done: u64, planned: u64, what: impl Into<String>) {
+        self.log.cut_short(CutShort { done, planned, what: what.into() });
     }
 
     /// Asks again until the driver has settled, and returns `None` if it has not within its time: `time-limits:

@@ -3,7 +3,7 @@
 mod interview;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -79,10 +79,24 @@ pub struct Target {
     /// How often the breaking of connections from here has begun or ended: odd while they break.
     breaks: AtomicU64,
     logbook: Option<Arc<Logbook>>,
-    /// Whether the driver had nothing when the run began, and nobody else uses it.
-    is_all_ours: AtomicBool,
+    /// Decided once, when a run begins.
+    ownership: OnceLock<Ownership>,
+    /// Where the driver was seen to keep its files.
+    directory: OnceLock<PathBuf>,
     /// What it kept when it did not start any more.
     ruined: Arc<Mutex<Ruined>>,
+}
+
+/// Which volumes and snapshots of the driver belong to this run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ownership {
+    /// Those with a name or an id of the run: others may use the back end at the same time.
+    #[default]
+    WhatIsNamed,
+    /// Those that were not there when the run began: with `--exclusive`, nobody else makes any.
+    WhatIsNew,
+    /// All of them: nobody else calls the driver, and its lists were empty when the run began.
+    Everything,
 }
 
 /// A node of the driver: where its Node service is, and where its paths are made.
@@ -391,7 +405,8 @@ impl Target {
             read_back: ReadBack::default(),
             breaks: AtomicU64::new(0),
             logbook: None,
-            is_all_ours: AtomicBool::new(false),
+            ownership: OnceLock::new(),
+            directory: OnceLock::new(),
             ruined: Arc::default(),
             config,
         }
@@ -687,9 +702,31 @@ impl Target {
         })
     }
 
-    /// Notes that whatever the driver has is of this run.
-    pub(crate) fn is_all_ours(&self) {
-        self.is_all_ours.store(true, Ordering::Relaxed);
+    /// Which of the driver's objects belong to this run. It is decided by what there was when the run began, so that what one check
+    /// leaves behind does not make the next one unsure.
+    pub fn ownership(&self) -> Ownership {
+        self.ownership.get().copied().unwrap_or_default()
+    }
+
+    /// Decides it. Of several runs on one target the first one saw what was there before all of them.
+    pub(crate) fn owns(&self, ownership: Ownership) {
+        let _ = self.ownership.set(ownership);
+    }
+
+    /// The directory in which the driver keeps its files, by its true name: the one that `--state-dir` names, or one in which checks
+    /// have seen the driver put them. It is good for looking, and not for taking anything away.
+    pub fn driver_directory(&self) -> Option<PathBuf> {
+        let named = self.config.state_dir.as_ref().and_then(|named| named.canonicalize().ok());
+        named.or_else(|| self.directory.get().cloned())
+    }
+
+    /// Notes where the driver was seen to keep its files. The first finding stays.
+    pub fn keeps_files_in(&self, directory: &Path) {
+        if self.directory.set(directory.to_owned()).is_ok()
+            && let Some(logbook) = &self.logbook
+        {
+            logbook.driver_directory(directory);
+        }
     }
 
     /// Starts a driver that does not start any more with what it keeps, as a new one. Its state, which the check
@@ -702,7 +739,7 @@ impl Target {
         let driver = self.driver().filter(|driver| driver.is_started_here());
         let driver = driver.ok_or("the run does not start it")?;
         let dir = self.config.state_dir.as_ref().ok_or("--state-dir does not say what it keeps")?;
-        if !self.is_all_ours.load(Ordering::Relaxed) {
+        if self.ownership() != Ownership::Everything {
             return Err("the driver may have had volumes before this run".to_owned());
         }
         // It may be dead already.

@@ -50,6 +50,28 @@ impl FromStr for Profile {
     }
 }
 
+/// What a failure counts as that did not come again when its check was repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FlakyResult {
+    /// It makes the run fail, as any other failure does.
+    Fail,
+    /// It only warns, even if it proves damage.
+    Warn,
+}
+
+impl FromStr for FlakyResult {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FlakyResult, String> {
+        match text {
+            "fail" => Ok(FlakyResult::Fail),
+            "warn" => Ok(FlakyResult::Warn),
+            other => Err(format!("{other:?} is not a result of a flaky failure; allowed are fail and warn")),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,5 +84,10 @@ mod tests {
         }
         assert!(Profile::ALL.is_sorted() && Profile::ALL[0] == Profile::default());
         assert!("k8s".parse::<Profile>().is_err());
+        for result in [FlakyResult::Fail, FlakyResult::Warn] {
+            let word = serde_json::to_value(result).unwrap();
+            assert_eq!(word.as_str().unwrap().parse(), Ok(result));
+        }
+        assert!("pass".parse::<FlakyResult>().is_err());
     }
 }

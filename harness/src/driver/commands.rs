@@ -9,6 +9,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard};
@@ -173,7 +174,7 @@ impl CommandPath {
     async fn watch_some(&self, names: &[&[&'static str]]) -> io::Result<CommandWatch<'_>> {
         let turn = self.turn.lock().await;
         let calls = tempfile::Builder::new().prefix("csi-sanity-calls-").tempdir()?;
-        let watch = CommandWatch { first: self.first(), calls, _turn: turn };
+        let watch = CommandWatch { first: self.first(), calls, broken: AtomicU64::new(0), _turn: turn };
         let shim = watch.calls.path().join("shim");
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let script = SHIM
@@ -213,6 +214,8 @@ fn is_there(name: &str) -> bool {
 pub struct CommandWatch<'a> {
     first: &'a Path,
     calls: TempDir,
+    /// How many commands were broken so far.
+    broken: AtomicU64,
     _turn: MutexGuard<'a, ()>,
 }
 
@@ -258,7 +261,8 @@ impl Broken {
                 };
                 format!("{}{}exit {code}", line(stdout, ""), line(stderr, ">&2"))
             }
-            Broken::Hangs => r#"while [ -f "@breaks@/$name" ] && lives; do sleep 0.05; done"#.to_owned(),
+            // Not the script: the next fault of the command may be there before this one has looked again.
+            Broken::Hangs => r#"while [ -f "@breaks@/.on.@turn@" ] && lives; do sleep 0.05; done"#.to_owned(),
             Broken::Late => "sleep 0.3".to_owned(),
             Broken::DiesHalfWay => {
                 // Most of what writes files is ended by the limit, at the same place each time, and all else by the time.
@@ -274,6 +278,8 @@ impl Broken {
 #[derive(Debug)]
 pub struct BrokenCommand {
     script: PathBuf,
+    /// The file that what hangs waits for.
+    on: PathBuf,
     breaks: PathBuf,
 }
 
@@ -286,8 +292,9 @@ impl BrokenCommand {
 
 impl Drop for BrokenCommand {
     fn drop(&mut self) {
-        // What goes on waits for this.
+        // It is gone where the next command is broken already.
         let _ = fs::remove_file(&self.script);
+        let _ = fs::remove_file(&self.on);
     }
 }
 
@@ -308,6 +315,7 @@ impl CommandWatch<'_> {
         let breaks = self.breaks();
         fs::remove_dir_all(&breaks)?;
         fs::create_dir(&breaks)?;
+        let turn = self.broken.fetch_add(1, Ordering::Relaxed);
         let process = std::process::id();
         let started = i32::try_from(process).ok().and_then(started_ticks).unwrap_or_default();
         let script = BREAK
@@ -315,9 +323,15 @@ impl CommandWatch<'_> {
             .replace("@pid@", &process.to_string())
             .replace("@started@", &started.to_string())
             .replace("@breaks@", &breaks.to_string_lossy())
+            .replace("@turn@", &turn.to_string())
             .replace("@from@", if lasts { "-ge" } else { "-eq" })
             .replace("@nth@", &nth.to_string());
-        let broken = BrokenCommand { script: breaks.join(name), breaks: breaks.clone() };
+        let broken = BrokenCommand {
+            script: breaks.join(name),
+            on: breaks.join(format!(".on.{turn}")),
+            breaks: breaks.clone(),
+        };
+        fs::write(&broken.on, "")?;
         let unfinished = breaks.join(".script");
         fs::write(&unfinished, script)?;
         fs::rename(unfinished, &broken.script)?;
@@ -442,6 +456,8 @@ mod tests {
                 std::thread::yield_now();
             }
             drop(hangs);
+            // The next fault of the command does not hold what waited for the end of this one.
+            let _next = watch.break_command("stat", 2, true, Broken::Hangs).unwrap();
             assert_eq!(waiting.join().unwrap(), right);
         });
     }

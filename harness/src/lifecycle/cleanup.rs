@@ -1,5 +1,6 @@
 //! Undoes what a run has left that was killed.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,11 @@ use crate::driver::Notebook;
 use crate::lifecycle::cx::Cx;
 use crate::lifecycle::{hooks, own_mounts};
 use crate::resources::logbook::Remains;
+use crate::resources::mounts;
 use crate::resources::resource::Resource;
+
+/// How the kernel writes the name of a file that is gone.
+const DELETED: &str = " (deleted)";
 
 impl Remains {
     /// Heals what commands of the user have broken, takes file systems of the tests away, and says what that was: a driver may not answer before. What cannot be healed is left
@@ -47,9 +52,21 @@ impl Remains {
             if *is_known { cx.owns(resource.clone()) } else { cx.may_own(resource.clone()) }
         }
         let mut left = cx.finish().await;
+        left.extend(self.loop_devices());
         let doubtful = cx.left_behind().into_iter().filter(|left| left.in_doubt);
         left.extend(doubtful.map(|left| format!("{}: {}", left.what, left.why)));
         left.extend(self.clear_away());
         left
+    }
+
+    /// Loop devices that the driver has left on files of the run: on those of its volumes, and on deleted ones, which nobody else has.
+    fn loop_devices(&self) -> Vec<String> {
+        let Some(directory) = &self.driver_directory else { return Vec::new() };
+        let ids: Vec<String> = self.resources.iter().filter_map(|(resource, ..)| resource.id()).collect();
+        let is_of_run = |file: &str| file.ends_with(DELETED) || ids.iter().any(|id| file.contains(id));
+        let loops = mounts::loops().into_iter();
+        let left = loops.filter(|(_, file)| Path::new(file).starts_with(directory) && is_of_run(file));
+        left.map(|(device, file)| format!("loop device {device} on {file}: losetup -d {device} detaches it"))
+            .collect()
     }
 }

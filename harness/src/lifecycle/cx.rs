@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,11 +22,15 @@ use crate::config::{AccessType, Pairs, Secret};
 use crate::lifecycle::ledger::{Ledger, Scope, WHOLE};
 use crate::resources::cleanup::{Cleanup, Cleanups};
 use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::resources::mounts;
 use crate::resources::names::CheckNames;
 use crate::resources::resource::Resource;
 use crate::resources::volumes::Lease;
-use crate::spec::verdict::Stop;
+use crate::spec::faults::FaultKey;
+use crate::spec::requirements::req;
+use crate::spec::verdict::{Stop, Violation};
 use crate::text::encoding::fnv1a;
+use crate::text::shorten::named;
 
 /// No check of a plan has this number.
 const NUMBER_OF_NO_CHECK: usize = usize::MAX;
@@ -267,6 +272,28 @@ impl Cx {
                 left
             }
         }
+    }
+
+    /// The broken rule where the driver answered OK to the calls that undo something, and its mount is still there. A mount table that is
+    /// not the driver's own proves nothing.
+    pub(crate) async fn still_mounted(&self) -> Option<Violation> {
+        for (resource, node) in self.shared.ledger.still_mounted() {
+            let (rpc, rule, path) = match &resource {
+                Resource::Publication { path, .. } => ("NodeUnpublishVolume", &req::NODE_UNPUBLISH_002, path),
+                Resource::Staging { path, .. } => ("NodeUnstageVolume", &req::NODE_UNSTAGE_002, path),
+                _ => continue,
+            };
+            if !mounts::is_behind_link(Path::new(path)) && self.target().node(node).sees_files().await {
+                let message = format!("{rpc} answers OK, and the volume stays mounted");
+                let fault = FaultKey { rule: rule.id, what: message.clone() };
+                let violation = Violation::new(message)
+                    .of(rule)
+                    .expected("no mount at the path that the volume was taken from")
+                    .actual(format!("{} is a mount point still", named(path)));
+                return Some(Violation { fault: Some(Box::new(fault)), ..violation });
+            }
+        }
+        None
     }
 
     /// What is not undone, and may be there.

@@ -13,7 +13,7 @@ use crate::config::Secret;
 use crate::driver::Driver;
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::resources::logbook::Logbook;
-use crate::resources::resource::{Resource, Stays};
+use crate::resources::resource::{Obstacle, Resource, Stays};
 
 /// The entries of one check.
 #[derive(Debug)]
@@ -211,7 +211,7 @@ impl Ledger {
                 let session_of_thing = session.at_node(node).with_secrets(secrets);
                 let mut undone = match is_gone && resource.takes_a_call() {
                     // Each call would be made again for as long as a driver may need to come back.
-                    true => Err(Stays { why: GONE.to_owned(), in_doubt: exists != Exists::Yes }),
+                    true => Err(Stays { in_doubt: exists != Exists::Yes, ..Stays::from(GONE.to_owned()) }),
                     false => resource.undo(&session_of_thing, exists).await,
                 };
                 if undone.is_err() && !is_gone && resource.takes_a_call() {
@@ -221,6 +221,10 @@ impl Ledger {
                     undone = resource.undo(&session_of_thing, exists).await;
                 }
                 match undone {
+                    // The driver has rejected the call to make it, and rejects the one to undo it: nothing says that it is there.
+                    Err(Stays { obstacle: Obstacle::Rejected, .. }) if exists == Exists::Unlikely => {
+                        self.settle(&resource, node);
+                    }
                     Ok(()) => {
                         self.settle(&resource, node);
                         round.is_progress |= !round.left.is_empty();
@@ -257,10 +261,11 @@ impl Ledger {
         for at in 0..inner.entries.len() {
             let is_within = inner.is_within(inner.entries[at].scope, scope);
             let entry = &mut inner.entries[at];
-            if is_within && entry.exists == Exists::Perhaps && entry.resource.request().is_some() {
+            let is_in_doubt = matches!(entry.exists, Exists::Unlikely | Exists::Perhaps);
+            if is_within && is_in_doubt && entry.resource.request().is_some() {
                 entry.is_given_up = true;
                 let why = "the call that may have made it got no answer, and was not made again".to_owned();
-                entry.stays = Some(Stays { why, in_doubt: true });
+                entry.stays = Some(Stays { in_doubt: true, ..Stays::from(why) });
             }
         }
     }
@@ -274,6 +279,16 @@ impl Ledger {
             .filter(|entry| !entry.is_in_doubt())
             .map(|entry| entry.resource.to_string())
             .collect()
+    }
+
+    /// What calls have made, was undone with OK, and is still mounted, with its node.
+    pub(crate) fn still_mounted(&self) -> Vec<(Resource, usize)> {
+        let inner = self.lock();
+        let is_still_mounted = |entry: &&Entry| {
+            let stays = entry.stays.as_ref();
+            entry.exists == Exists::Yes && stays.is_some_and(|stays| stays.obstacle == Obstacle::StillMounted)
+        };
+        inner.entries.iter().filter(is_still_mounted).map(|one| (one.resource.clone(), one.node)).collect()
     }
 
     /// Everything that is still in the ledger.

@@ -277,6 +277,16 @@ impl Cx {
         })
     }
 
+    /// Sends a NodePublishVolume that no orchestrator would send, and does not look what came of it: a request that asks for
+    /// nonsense has no right result to compare with. The volume is unpublished after the check.
+    pub fn node_publish_hostile(
+        &self,
+        request: v1::NodePublishVolumeRequest,
+    ) -> PendingCall<'_, v1::NodePublishVolumeResponse> {
+        let (volume_id, path) = (request.volume_id.clone(), request.target_path.clone());
+        self.make(Resource::Publication { volume_id, path }, request)
+    }
+
     /// Publishes a volume, and looks whether it is published as it was asked for, where the tests see that.
     async fn read_back(
         &self,
@@ -315,8 +325,13 @@ impl Cx {
             async move {
                 let under_way = self.target().read_back.begin(self.node(), &volume_id);
                 let reply = self.undoing(resource.clone(), self.call(request).once()).await;
-                if let (Resource::Publication { path, .. }, Answer::Ok(_)) = (&resource, reply.answer()) {
-                    self.target().read_back.unpublished(self.node(), path);
+                if matches!(reply.answer(), Answer::Ok(_)) {
+                    if let Resource::Publication { path, .. } = &resource {
+                        self.target().read_back.unpublished(self.node(), path);
+                    }
+                    if self.is_still_mounted(&resource).await {
+                        self.owns(resource);
+                    }
                 }
                 if !matches!(reply.answer(), Answer::Unknown(_)) {
                     self.target().read_back.end(under_way);
@@ -324,6 +339,14 @@ impl Cx {
                 reply
             }
         })
+    }
+
+    /// Whether a mount is seen where the driver has just taken a volume away, as it says: it is undone with all else.
+    async fn is_still_mounted(&self, resource: &Resource) -> bool {
+        let (Resource::Publication { path, .. } | Resource::Staging { path, .. }) = resource else {
+            return false;
+        };
+        self.is_mount_point(path) && self.target().node(self.node()).sees_files().await
     }
 
     /// Sends NodeUnpublishVolume.

@@ -14,7 +14,7 @@ use crate::client::patience::{Pauses, Settles};
 use crate::client::session::Session;
 use crate::protocol::effect::{self, Effect};
 use crate::resources::mounts;
-use crate::resources::resource::{Resource, Stays};
+use crate::resources::resource::{Obstacle, Resource, Stays};
 use crate::text::shorten::named;
 
 /// Times that a call to undo something is made.
@@ -31,24 +31,24 @@ impl Resource {
             Resource::VolumeNamed(request) => {
                 let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
                 let id = made.volume.unwrap_or_default().volume_id;
-                Ok(insist(session, delete_volume(&id), Exists::Yes).await?)
+                insist(session, delete_volume(&id), Exists::Yes).await
             }
             Resource::SnapshotNamed(request) => {
                 let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
                 let id = made.snapshot.unwrap_or_default().snapshot_id;
-                Ok(insist(session, delete_snapshot(&id), Exists::Yes).await?)
+                insist(session, delete_snapshot(&id), Exists::Yes).await
             }
             Resource::GroupSnapshotNamed(request) => {
                 let Some(made) = ask_for(session, (**request).clone()).await? else { return Ok(()) };
                 let request = group::delete_request(&made.group_snapshot.unwrap_or_default());
-                Ok(insist(session, request, Exists::Yes).await?)
+                insist(session, request, Exists::Yes).await
             }
-            named => Ok(named.undo_known(session, exists).await?),
+            known => known.undo_known(session, exists).await,
         }
     }
 
     /// The same for a resource of which everything is known that undoes it.
-    async fn undo_known(&self, session: &Session, exists: Exists) -> Result<(), String> {
+    async fn undo_known(&self, session: &Session, exists: Exists) -> Result<(), Stays> {
         match self {
             Resource::VolumeNamed(_) | Resource::SnapshotNamed(_) | Resource::GroupSnapshotNamed(_) => Ok(()),
             Resource::Volume(id) => insist(session, delete_volume(id), exists).await,
@@ -80,32 +80,38 @@ impl Resource {
                 let request = v1::NodeUnpublishVolumeRequest { volume_id, target_path };
                 unstacked(session, path, || insist(session, request.clone(), exists)).await
             }
-            Resource::StagingDirectory(path) => session.paths().remove_staging(path).await,
-            Resource::TargetDirectories(path) => session.paths().remove_target(path).await,
+            Resource::StagingDirectory(path) => Ok(session.paths().remove_staging(path).await?),
+            Resource::TargetDirectories(path) => Ok(session.paths().remove_target(path).await?),
             Resource::File(path) => match tokio::fs::remove_file(path).await {
                 Err(error) if error.kind() != ErrorKind::NotFound => {
-                    Err(format!("failed to remove {}: {error}", path.display()))
+                    Err(format!("failed to remove {}: {error}", path.display()).into())
                 }
                 _ => Ok(()),
             },
-            Resource::Mount(path) => own_mounts::take_away(path).map_err(|error| error.to_string()),
-            Resource::Broken { hook, what } => hooks::heal(session.config(), hook, what).await,
+            Resource::Mount(path) => own_mounts::take_away(path).map_err(|error| error.to_string().into()),
+            Resource::Broken { hook, what } => Ok(hooks::heal(session.config(), hook, what).await?),
         }
     }
 }
 
 /// Undoes what is mounted at a path, and again for each mount that a driver has put over another.
-async fn unstacked<F>(session: &Session, path: &str, mut undo: impl FnMut() -> F) -> Result<(), String>
+async fn unstacked<F>(session: &Session, path: &str, mut undo: impl FnMut() -> F) -> Result<(), Stays>
 where
-    F: Future<Output = Result<(), String>>,
+    F: Future<Output = Result<(), Stays>>,
 {
+    let is_mounted = || session.paths().commands().is_none() && !mounts::at(Path::new(path)).is_empty();
     for _ in 0..TRIES_MAX {
-        undo().await?;
-        if session.paths().commands().is_some() || mounts::at(Path::new(path)).is_empty() {
+        if let Err(stays) = undo().await {
+            // What is seen to be there is left, whatever the driver answers.
+            let obstacle = if is_mounted() { Obstacle::Other } else { stays.obstacle };
+            return Err(Stays { obstacle, ..stays });
+        }
+        if !is_mounted() {
             return Ok(());
         }
     }
-    Err(format!("{} is still mounted, although the driver answers as if it were not", named(path)))
+    let why = format!("{} is still mounted, although the driver answers as if it were not", named(path));
+    Err(Stays { why, in_doubt: false, obstacle: Obstacle::StillMounted })
 }
 
 fn delete_volume(id: &str) -> v1::DeleteVolumeRequest {
@@ -118,7 +124,7 @@ fn delete_snapshot(id: &str) -> v1::DeleteSnapshotRequest {
 
 /// Sends a request that undoes something until it is done: a few times at the most, no longer than `time-limits:
 /// settle-ms`, and once if the driver does not have the RPC.
-async fn insist<Q>(session: &Session, request: Q, exists: Exists) -> Result<(), String>
+async fn insist<Q>(session: &Session, request: Q, exists: Exists) -> Result<(), Stays>
 where
     Q: UnaryCall + Send + Sync,
     Q::Response: Send + Sync,
@@ -126,7 +132,7 @@ where
     let mut tries = Tries::new(session, Q::RPC);
     loop {
         match session.call(request.clone()).once().await.into_answer() {
-            Answer::Ok(_) => return tries.done(Ok(())),
+            Answer::Ok(_) => return Ok(tries.done(Ok(()))?),
             // Gone already: an unpublish of something unknown may be answered so.
             Answer::Refused(Refused { code: Code::NotFound, .. }) => return Ok(()),
             // A definite no about something that may never have been.
@@ -135,7 +141,7 @@ where
             {
                 return Ok(());
             }
-            Answer::Refused(refused) => tries.again_after(&refused).await?,
+            Answer::Refused(refused) => tries.again_after(&refused).await.map_err(Stays::rejected)?,
             Answer::Unknown(no_answer) => tries.again_unanswered(&no_answer).await?,
         }
     }
@@ -157,7 +163,7 @@ where
             // Something has the name, and nobody else makes resources under names of this run.
             Answer::Refused(refused @ Refused { code: Code::AlreadyExists, .. }) => {
                 let why = format!("{}, made again to learn the id, answered {refused}", Q::RPC);
-                return Err(Stays { why, in_doubt: true });
+                return Err(Stays { why, in_doubt: true, obstacle: Obstacle::Other });
             }
             Answer::Refused(refused) => match effect::of(Q::RPC, refused.code) {
                 Effect::None => return Ok(None),

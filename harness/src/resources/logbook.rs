@@ -86,6 +86,8 @@ enum News {
     Directory(PathBuf),
     /// The driver was started.
     Driver(ChildProcess),
+    /// The driver keeps its files in this directory.
+    DriverDirectory(PathBuf),
 }
 
 impl News {
@@ -136,6 +138,11 @@ impl Logbook {
     pub(crate) fn gone(&self, number: u64) {
         self.lock().resources -= 1;
         self.write(&News::Gone(number));
+    }
+
+    /// Notes the directory in which the driver keeps its files.
+    pub(crate) fn driver_directory(&self, directory: &Path) {
+        self.write(&News::DriverDirectory(directory.to_owned()));
     }
 
     /// Whether what it tells of is there after the run, and so the file.
@@ -196,6 +203,8 @@ pub struct Remains {
     pub(crate) resources: Vec<(Resource, usize, bool)>,
     pub(crate) directories: Vec<PathBuf>,
     pub(crate) drivers: Vec<ChildProcess>,
+    /// Where the driver keeps its files, if the run has found out.
+    pub(crate) driver_directory: Option<PathBuf>,
     /// Keeps others from undoing the same.
     _file: File,
 }
@@ -255,7 +264,7 @@ fn read(path: &Path) -> Result<Option<Remains>, String> {
 fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
     let mut run = None;
     let mut resources: BTreeMap<u64, (Resource, usize, bool)> = BTreeMap::new();
-    let (mut directories, mut drivers) = (Vec::new(), Vec::new());
+    let (mut directories, mut drivers, mut driver_directory) = (Vec::new(), Vec::new(), None);
     // A last line without its end was cut off by the kill.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     for (number, line) in (1..).zip(whole.lines()) {
@@ -276,11 +285,12 @@ fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
             }
             News::Directory(path) => directories.push(path),
             News::Driver(process) => drivers.push(process),
+            News::DriverDirectory(path) => driver_directory = Some(path),
         }
     }
     let run = run.ok_or("its first line is missing")?;
     let resources = resources.into_values().collect();
-    Ok(Remains { run, path: path.to_owned(), resources, directories, drivers, _file: file })
+    Ok(Remains { run, path: path.to_owned(), resources, directories, drivers, driver_directory, _file: file })
 }
 
 /// Removes the files in which the driver that is built in has told what it has, where the directory is its own.
@@ -305,7 +315,8 @@ impl Remains {
         });
         let directories = self.directories.into_iter().filter(|directory| directory.exists());
         let drivers = self.drivers.into_iter().map(News::Driver);
-        let run = [News::Run(self.run)].into_iter();
+        let driver_directory = self.driver_directory.into_iter().map(News::DriverDirectory);
+        let run = [News::Run(self.run)].into_iter().chain(driver_directory);
         run.chain(directories.map(News::Directory)).chain(drivers).chain(resources)
     }
 

@@ -65,6 +65,18 @@ pub fn at(path: &Path) -> Vec<Mount> {
     table().into_iter().filter(|mount| mount.point == path).collect()
 }
 
+/// Whether what is written to a directory is gone after a reboot, since its file system is in memory.
+pub fn is_in_memory(directory: &Path) -> bool {
+    let on = table().into_iter().filter(|mount| directory.starts_with(&mount.point));
+    let mount = on.max_by_key(|mount| mount.point.as_os_str().len());
+    mount.is_none_or(|mount| ["tmpfs", "ramfs", "devtmpfs"].contains(&&*mount.fs_type))
+}
+
+/// Whether the last part of a path is a symbolic link, so that what is mounted there is not at the path itself.
+pub(crate) fn is_behind_link(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
+}
+
 /// Whether the kernel says so, which is asked for much faster than the table is read. One before 5.8 doesn't.
 fn is_known_for_no_mount(path: &Path) -> bool {
     let found = rustix::fs::statx(rustix::fs::CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty());

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
@@ -19,8 +20,15 @@ use crate::text::wire::wire;
 
 /// Mismatches kept for one run; one that has more has enough to mend.
 const MISMATCHES_MAX: usize = 100;
-/// Flags that the mount table has as they were asked for.
-const VISIBLE_FLAGS: [&str; 6] = ["noatime", "nodev", "nodiratime", "noexec", "nosuid", "ro"];
+/// Flags that protect the node or the volume, as the mount table shows them.
+const PROTECTING_FLAGS: [&str; 4] = ["nodev", "noexec", "nosuid", "ro"];
+/// Flags that the mount table shows, and that only save time.
+const OTHER_FLAGS: [&str; 2] = ["noatime", "nodiratime"];
+/// The finding for a target without a mount. A driver that never mounts anything may fill the directory itself.
+const BARE_TARGET: &str = "a volume that was asked for as a file system is a bare directory at its target";
+/// The finding for a target that shows a staging directory without a mount. A driver that mounts nothing when it stages may keep
+/// its files there.
+const BARE_STAGING: &str = "the target shows the staging directory, in which nothing is mounted";
 
 /// A volume that is not published as it was asked for. What goes wrong in one way again and again is told once.
 #[derive(Clone, Debug)]
@@ -82,12 +90,37 @@ struct Inner {
     mismatches: BTreeMap<(&'static str, &'static str), Mismatch>,
     /// Calls about a volume that are under way, or have had no answer, and how many there ever were.
     calls: BTreeMap<Place, (u64, u64)>,
-    /// Where volumes are published, and what was there.
-    targets: BTreeMap<Place, BTreeMap<String, Shown>>,
+    /// The target paths at which volumes are published.
+    targets: BTreeMap<Place, BTreeSet<String>>,
     /// How it was asked for where it is published, by the first call since it was not.
     asked: BTreeMap<(usize, String), Asked>,
     /// Volumes that were attached for reading only.
     readonly: BTreeSet<String>,
+    /// True once a mount was seen at the target of a file system.
+    mounts_targets: bool,
+    /// True once a mount was seen in the staging directory of a volume that was being published.
+    mounts_staging: bool,
+    /// True once a file system was seen that ends with its process and then leaves a bare directory.
+    has_fuse: bool,
+}
+
+impl Inner {
+    /// Tells a finding that proves a fault from one that is normal for a driver like this, by what else the run has seen of it.
+    fn is_certain(&self, what: &str) -> bool {
+        match what {
+            BARE_TARGET => self.mounts_targets && !self.has_fuse,
+            BARE_STAGING => self.mounts_staging && !self.has_fuse,
+            _ => true,
+        }
+    }
+
+    /// A target path belongs to the volume that was published there last.
+    fn forget_target(&mut self, node: usize, target_path: &str) {
+        let of_node = self.targets.iter_mut().filter(|((on, _), _)| *on == node);
+        of_node.for_each(|(_, targets)| {
+            targets.remove(target_path);
+        });
+    }
 }
 
 /// A call about a volume on a node. Dropped without an end, it may go on, and what is there for that volume proves nothing.
@@ -116,7 +149,9 @@ impl ReadBack {
 
     /// Nothing is published at a target of a node any more.
     pub(crate) fn unpublished(&self, node: usize, target_path: &str) {
-        self.inner.lock().asked.remove(&(node, target_path.to_owned()));
+        let mut inner = self.inner.lock();
+        inner.asked.remove(&(node, target_path.to_owned()));
+        inner.forget_target(node, target_path);
     }
 
     /// A volume was attached for reading only.
@@ -128,8 +163,9 @@ impl ReadBack {
     /// volume was under way.
     pub(crate) fn published(&self, call: &UnderWay, request: &v1::NodePublishVolumeRequest, check: &str) {
         let path = Path::new(&request.target_path);
-        let other_kind = other_kind(path, request);
-        if !is_published(path) && other_kind.is_none() {
+        let (is_there, other_kind, bare) =
+            (is_published(path), other_kind(path, request), bare(path, request));
+        if !is_there && other_kind.is_none() && bare.is_none() {
             return;
         }
         let mount = mounts::at(path).pop();
@@ -138,21 +174,31 @@ impl ReadBack {
         if inner.calls.get(&call.place) != Some(&(1, call.number)) {
             return;
         }
+        if let Some(AccessType::Mount(_)) = access(request) {
+            inner.mounts_targets |= is_there;
+            inner.mounts_staging |= is_published(Path::new(&request.staging_target_path));
+            inner.has_fuse |= mount.as_ref().is_some_and(|mount| mount.fs_type.starts_with("fuse"));
+        }
         // That another call for the place is done, checks of repeated calls tell; what is there is what the first one asked for.
         let asked = (request.volume_capability.clone(), request.readonly);
-        let first =
-            inner.asked.entry((call.place.0, request.target_path.clone())).or_insert_with(|| asked.clone());
+        let target = (call.place.0, request.target_path.clone());
+        let is_repeated = inner.asked.contains_key(&target);
+        let first = inner.asked.entry(target).or_insert_with(|| asked.clone());
         if *first != asked {
             return;
         }
+        // Nothing says that a repeated call has to notice that somebody else has taken the mount away.
+        let bare = bare.filter(|(_, what, ..)| !(is_repeated && *what == BARE_TARGET));
         let attached_readonly = inner.readonly.contains(&request.volume_id);
+        let mut found: Vec<Found> = other_kind.into_iter().chain(bare).collect();
+        inner.forget_target(call.place.0, &request.target_path);
         let targets = inner.targets.entry(call.place.clone()).or_default();
-        targets.retain(|other, _| *other != request.target_path && is_published(Path::new(other)));
-        let mut found: Vec<Found> = other_kind.into_iter().collect();
         if let Some(shown) = shown {
-            let other = targets.iter().find(|(_, other)| is_another(other, &shown));
-            found.extend(other.map(|(path, other)| elsewhere(request, &shown, path, other)));
-            targets.insert(request.target_path.clone(), shown);
+            // The other targets are looked at again: since they were published, the volume may have got another device.
+            let others = targets.iter().filter_map(|other| Some((other, shown_now(Path::new(other))?)));
+            let other = others.into_iter().find(|(_, other)| is_another(other, &shown));
+            found.extend(other.map(|(path, other)| elsewhere(request, &shown, path, &other)));
+            targets.insert(request.target_path.clone());
         }
         if let Some(mount) = &mount {
             found.extend(unlike(request, mount, attached_readonly));
@@ -170,7 +216,8 @@ impl ReadBack {
 
     /// What was found so far.
     pub(crate) fn mismatches(&self) -> Vec<Mismatch> {
-        self.inner.lock().mismatches.values().cloned().collect()
+        let inner = self.inner.lock();
+        inner.mismatches.values().filter(|one| inner.is_certain(one.what)).cloned().collect()
     }
 }
 
@@ -186,6 +233,11 @@ fn shown(path: &Path, mount: Option<&Mount>) -> Option<Shown> {
         }
         false => Some(Shown { number: there.dev(), kind: Kind::FileSystem(mount?.fs_type.clone()) }),
     }
+}
+
+/// The volume that a target shows, if it is still published there.
+fn shown_now(path: &Path) -> Option<Shown> {
+    is_published(path).then(|| shown(path, mounts::at(path).pop().as_ref())).flatten()
 }
 
 /// Whether two targets cannot show the same volume. A file system without a device of its own may have another number each
@@ -217,6 +269,23 @@ fn other_kind(path: &Path, request: &v1::NodePublishVolumeRequest) -> Option<Fou
         )),
         _ => None,
     }
+}
+
+/// Finds a directory of the node's own file system where a workload expects its volume: what it writes there is not in the volume.
+fn bare(path: &Path, request: &v1::NodePublishVolumeRequest) -> Option<Found> {
+    let Some(AccessType::Mount(_)) = access(request) else { return None };
+    let there = path.symlink_metadata().ok().filter(Metadata::is_dir)?;
+    if !is_published(path) {
+        let actual = "a directory in which nothing is mounted".to_owned();
+        return Some((&req::NODE_PUBLISH_027, BARE_TARGET, "a mounted directory".to_owned(), actual));
+    }
+    let staging = Path::new(&request.staging_target_path);
+    let staged = staging.metadata().ok().filter(|_| !is_published(staging))?;
+    let is_staging = (there.dev(), there.ino()) == (staged.dev(), staged.ino());
+    is_staging.then(|| {
+        let expected = "the volume, or an error: what a workload writes here is not in the volume".to_owned();
+        (&req::NODE_PUBLISH_027, BARE_STAGING, expected, format!("the directory {}", staging.display()))
+    })
 }
 
 fn elsewhere(request: &v1::NodePublishVolumeRequest, shown: &Shown, path: &str, other: &Shown) -> Found {
@@ -261,12 +330,14 @@ fn unlike(request: &v1::NodePublishVolumeRequest, mount: &Mount, attached_readon
             "a mount with ro".to_owned(),
         ));
     }
-    let missing: Vec<&str> =
-        VISIBLE_FLAGS.into_iter().filter(is_asked_for).filter(|flag| !has(flag)).collect();
-    if !missing.is_empty() {
-        let options: Vec<&str> = mount.options.iter().map(String::as_str).collect();
-        let (expected, actual) = (format!("a mount with {}", missing.join(",")), options.join(","));
-        found.push((&req::NODE_PUBLISH_032, MISSES_FLAGS, expected, format!("one with {actual}")));
+    for (flags, what) in [(&PROTECTING_FLAGS[..], LACKS_PROTECTION), (&OTHER_FLAGS[..], MISSES_FLAGS)] {
+        let missing: Vec<&str> =
+            flags.iter().copied().filter(is_asked_for).filter(|flag| !has(flag)).collect();
+        if !missing.is_empty() {
+            let options: Vec<&str> = mount.options.iter().map(String::as_str).collect();
+            let (expected, actual) = (format!("a mount with {}", missing.join(",")), options.join(","));
+            found.push((&req::NODE_PUBLISH_032, what, expected, format!("one with {actual}")));
+        }
     }
     // A directory of a larger file system has no type of its own.
     let is_whole = mount.source.starts_with("/dev/") && mount.root == Path::new("/");
@@ -278,8 +349,10 @@ fn unlike(request: &v1::NodePublishVolumeRequest, mount: &Mount, attached_readon
     found
 }
 
-/// What is wrong where mount_flags are missing; what they may be used for, the specification leaves open.
+/// The finding for a flag that only saves time: the specification leaves open for what mount_flags may be used.
 pub const MISSES_FLAGS: &str = "a volume is mounted without mount_flags that were asked for";
+/// The finding for a flag without which a workload can do what the administrator has forbidden.
+const LACKS_PROTECTION: &str = "a volume is mounted without mount_flags that protect the node or the volume";
 
 #[cfg(test)]
 mod tests {
@@ -344,6 +417,69 @@ mod tests {
         assert!(!is_another(&numbered(7, 3, &device), &numbered(7, 3, &device)));
         assert!(!is_another(&numbered(7, 3, &device), &numbered(7, 4, &readonly)));
         assert!(!differ(7, readonly), "each target may have a device of its own that refuses writes");
+    }
+
+    #[test]
+    fn missing_flags_that_protect_are_a_finding_of_their_own() {
+        let line = "30 22 7:0 / /t rw,relatime shared:1 - ext4 /dev/loop0 rw";
+        let found = unlike(
+            &request("", &["noatime", "noexec", "discard"], false),
+            &Mount::read(line).unwrap(),
+            false,
+        );
+        let whats: Vec<&str> = found.iter().map(|(_, what, ..)| *what).collect();
+        assert_eq!(whats, [LACKS_PROTECTION, MISSES_FLAGS]);
+        assert!(found[0].2.ends_with("noexec") && found[1].2.ends_with("noatime"), "{found:?}");
+    }
+
+    /// Publishes a volume with these paths, and looks at it.
+    fn publish(read_back: &ReadBack, volume: &str, staging_target_path: &str, target_path: &str) {
+        let request = v1::NodePublishVolumeRequest {
+            target_path: target_path.to_owned(),
+            staging_target_path: staging_target_path.to_owned(),
+            ..request("", &[], true)
+        };
+        let call = read_back.begin(0, volume);
+        read_back.published(&call, &request, "check");
+        read_back.end(call);
+    }
+
+    fn found(read_back: &ReadBack) -> Vec<&'static str> {
+        read_back.mismatches().into_iter().map(|one| one.what).collect()
+    }
+
+    #[test]
+    fn a_target_that_another_volume_has_now_is_not_compared() {
+        let read_back = ReadBack::default();
+        for (volume, path) in [("v", "/proc"), ("w", "/proc"), ("v", "/sys")] {
+            publish(&read_back, volume, "", path);
+        }
+        assert_eq!(found(&read_back), [""; 0]);
+        publish(&read_back, "v", "", "/proc");
+        assert_eq!(found(&read_back), ["two targets of one volume show different devices or file systems"]);
+    }
+
+    #[test]
+    fn a_bare_directory_proves_something_of_a_driver_that_mounts() {
+        let bare = tempfile::tempdir().unwrap();
+        let bare = bare.path().to_str().unwrap();
+        let read_back = ReadBack::default();
+        publish(&read_back, "v", "", bare);
+        assert_eq!(found(&read_back), [""; 0], "it may fill the directory itself");
+        publish(&read_back, "w", "", "/proc");
+        assert_eq!(found(&read_back), [BARE_TARGET]);
+    }
+
+    #[test]
+    fn a_repeated_call_need_not_notice_that_a_mount_is_gone() {
+        let target = tempfile::tempdir().unwrap();
+        let target = target.path().to_str().unwrap();
+        let read_back = ReadBack::default();
+        publish(&read_back, "w", "", "/proc");
+        let asked = (request("", &[], true).volume_capability, true);
+        read_back.inner.lock().asked.insert((0, target.to_owned()), asked);
+        publish(&read_back, "v", "", target);
+        assert_eq!(found(&read_back), [""; 0]);
     }
 
     #[test]

@@ -59,11 +59,30 @@ pub(crate) struct Stays {
     pub(crate) why: String,
     /// Whether nobody knows that it is there.
     pub(crate) in_doubt: bool,
+    pub(crate) obstacle: Obstacle,
+}
+
+/// What stands in the way of undoing a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// The driver rejects the call that undoes it.
+    Rejected,
+    /// The driver answers OK, and the volume is still mounted.
+    StillMounted,
+    /// The call got no answer, or it is no call of the driver that fails.
+    Other,
+}
+
+impl Stays {
+    /// The driver rejects the call that undoes it.
+    pub(crate) fn rejected(why: String) -> Stays {
+        Stays { why, in_doubt: false, obstacle: Obstacle::Rejected }
+    }
 }
 
 impl From<String> for Stays {
     fn from(why: String) -> Stays {
-        Stays { why, in_doubt: false }
+        Stays { why, in_doubt: false, obstacle: Obstacle::Other }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::resources::mounts;
 
 /// States of one check that are kept: what it leaves after that shows nothing new.
 const KEPT_OF_CHECK: usize = 3;
-/// States of a run that are kept.
+/// States of a run that are kept, unless they are the first of a check: no check takes that one from another.
 const KEPT_MAX: usize = 20;
 
 /// The states that a run has put aside and kept, with the check that left each.
@@ -57,6 +57,7 @@ impl Ruined {
     fn enough(&self, check: &str) -> Option<usize> {
         let of_check = self.0.iter().filter(|(known, _)| known == check).count();
         match of_check {
+            0 => None,
             KEPT_OF_CHECK.. => Some(of_check),
             _ => Some(self.0.len()).filter(|kept| *kept >= KEPT_MAX),
         }
@@ -170,10 +171,18 @@ mod tests {
             assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
         }
         for check in 0..=KEPT_MAX {
-            ruin(&state, "of another check");
-            ruined.put_aside(&state, &check.to_string()).expect("it goes on");
+            for _ in 0..=1 {
+                ruin(&state, "of another check");
+                ruined.put_aside(&state, &check.to_string()).expect("it goes on");
+            }
         }
-        assert_eq!(kept_in(root.path()), KEPT_MAX);
+        // The last ones have kept the first of theirs, and no second one.
+        let checks =
+            [&["power".to_owned()][..], &(0..=KEPT_MAX).map(|n| n.to_string()).collect::<Vec<_>>()].concat();
+        let kept_of = |check: &String| ruined.0.iter().filter(|(known, _)| known == check).count();
+        assert!(checks.iter().all(|check| kept_of(check) >= 1), "{:?}", ruined.0);
+        assert_eq!(kept_of(&KEPT_MAX.to_string()), 1);
+        assert_eq!(kept_in(root.path()), ruined.0.len());
     }
 
     #[test]

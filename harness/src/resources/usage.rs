@@ -32,7 +32,7 @@ pub enum Resource {
     Zombies,
     /// Mounts that it sees.
     Mounts,
-    /// Loop devices of the machine that are in use.
+    /// Loop devices in use: those on files of its directory where that is known, otherwise all of the machine.
     Loops,
     /// Files and directories below its directory.
     Entries,
@@ -119,7 +119,9 @@ impl Usage {
     pub fn of(process: u32, directory: Option<&Path>) -> Option<Usage> {
         let mut usage = Usage { process, ..Usage::default() };
         usage.add(Resource::Mounts, lines(&proc(process).join("mountinfo"))?);
-        usage.add(Resource::Loops, mounts::loops().len() as u64);
+        // Where the driver's directory is known, those on other files are of other programs.
+        let is_its = |file: &String| directory.is_none_or(|directory| Path::new(file).starts_with(directory));
+        usage.add(Resource::Loops, mounts::loops().values().filter(|file| is_its(file)).count() as u64);
         let mut is_seen = false;
         for one in tree(process) {
             is_seen |= usage.count(&one, one.id == process);
@@ -185,6 +187,23 @@ impl Usage {
     }
 }
 
+/// How many TCP connections a process has that are established, such as those to a back end.
+pub fn connections_to_others(process: u32) -> u64 {
+    /// As `/proc/PID/net/tcp` writes it.
+    const ESTABLISHED: &str = "01";
+    let tables =
+        ["net/tcp", "net/tcp6"].map(|name| fs::read_to_string(proc(process).join(name)).unwrap_or_default());
+    let of_table = |line: &str| -> Option<String> {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        (*fields.get(3)? == ESTABLISHED).then(|| format!("socket:[{}]", fields.get(9).unwrap_or(&"")))
+    };
+    let established: BTreeSet<String> =
+        tables.iter().flat_map(|table| table.lines().filter_map(of_table)).collect();
+    let open = fs::read_dir(proc(process).join("fd")).into_iter().flatten().flatten();
+    let links = open.filter_map(|file| fs::read_link(file.path()).ok());
+    links.filter(|link| established.contains(&*link.to_string_lossy())).count() as u64
+}
+
 /// Files and directories below a directory, but for what is mounted there.
 pub fn entries_below(directory: &Path) -> BTreeSet<PathBuf> {
     let mut entries = BTreeSet::new();
@@ -192,6 +211,15 @@ pub fn entries_below(directory: &Path) -> BTreeSet<PathBuf> {
         entries.insert(path);
     });
     entries
+}
+
+/// The same, each with its inode: a file that is replaced is another one.
+pub(crate) fn inodes_below(directory: &Path) -> BTreeSet<(PathBuf, u64)> {
+    let mut inodes = BTreeSet::new();
+    each_entry(directory, |path, found| {
+        inodes.insert((path, found.ino()));
+    });
+    inodes
 }
 
 fn each_entry(directory: &Path, mut look: impl FnMut(PathBuf, &Metadata)) {
@@ -276,6 +304,18 @@ mod tests {
         drop(child.stdin.take());
         child.wait().unwrap();
         assert_eq!(Usage::of(u32::MAX, None), None);
+    }
+
+    #[test]
+    fn established_connections_of_a_process_are_counted() {
+        let before = connections_to_others(std::process::id());
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        // Both ends are of this process; other tests may have more.
+        assert!(connections_to_others(std::process::id()) >= before + 2);
+        drop((client, server));
+        assert_eq!(connections_to_others(u32::MAX), 0);
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::client::answer::Answer;
 use crate::client::record::CallRecord;
-use crate::results::outcome::{CheckReport, Outcome, OutcomeKind};
+use crate::protocol::rpc::Facts;
+use crate::results::outcome::{CheckReport, Flaky, Outcome, OutcomeKind};
 use crate::spec::requirements::Requirement;
 use crate::spec::verdict::Violation;
 use crate::text::shorten::{shortened, shortened_json};
@@ -18,8 +19,10 @@ use relevant::{Relevant, makes_something, relevant};
 
 /// Calls shown at the most of those that made what the others speak of.
 const MAKING_SHOWN_MAX: usize = 4;
-/// Calls shown at the most of the last ones, since those led there.
-const LAST_SHOWN_MAX: usize = 8;
+/// Calls shown at most of the last ones that changed something, since the cause is most often among them.
+const CHANGING_SHOWN_MAX: usize = 12;
+/// Calls shown at most of the last ones of any kind, since those show the effect.
+const LAST_SHOWN_MAX: usize = 4;
 
 /// Violations beside the gravest one that are shown at the most.
 const ALSO_SHOWN_MAX: usize = 5;
@@ -52,7 +55,10 @@ pub fn findings(report: &CheckReport) -> String {
 
 fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
     match &report.outcome {
-        Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::KnownFailure { violation, .. } => {
+        Outcome::Failed(violation)
+        | Outcome::Warned(violation)
+        | Outcome::Flaky(Flaky { violation, .. })
+        | Outcome::KnownFailure { violation, .. } => {
             write_violation(f, report, violation, report.outcome.kind())?;
         }
         Outcome::Skipped(why) | Outcome::Broken(why) => writeln!(f, "  {}", shortened(why))?,
@@ -120,6 +126,9 @@ fn write_violation(
             writeln!(f, "  only warns   {why}")?;
         }
     }
+    if let Some(plays) = violation.plays {
+        writeln!(f, "  repeated     {plays}")?;
+    }
     if !violation.expected.is_empty() {
         writeln!(f, "  expected     {}", shortened(&violation.expected))?;
     }
@@ -143,7 +152,7 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
         return Ok(());
     }
     let runs = runs(&calls, &report.incidents);
-    let Shown { runs: shown, .. } = shown(report, &runs);
+    let Shown { accused, runs: shown } = shown(report, &runs);
     writeln!(f, "  calls")?;
     let mut left_out = LeftOut { hidden: report.calls_dropped, before: 0, incidents: Vec::new() };
     let mut follows_a_call = false;
@@ -157,7 +166,7 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
         }
         if shown.contains(&at) {
             left_out.write(f)?;
-            write_run(f, run)?;
+            write_run(f, run, accused == Some(at))?;
             follows_a_call = true;
         } else {
             left_out.hidden += run.1;
@@ -193,21 +202,20 @@ impl<'a> LeftOut<'a> {
     }
 }
 
-/// A call by which it is told what came of a check.
+/// A call that explains what came of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToldCall {
     /// Its place among all calls of the check.
     pub place: usize,
-    /// How often it was made in a row, with the same answer.
+    /// How often it was made in a row, with equal answers.
     pub times: usize,
-    /// Whether it is the one that the driver is accused for, as far as one can tell.
+    /// True for the call that breaks the rule, as far as that can be known.
     pub is_accused: bool,
 }
 
-/// The calls that [`transcript`] tells, if the check does not tell them itself.
+/// The calls that [`transcript`] shows. Empty if the check wrote its own transcript.
 pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
-    let violation = report.outcome.violation();
-    if violation.is_some_and(|violation| !violation.transcript.is_empty()) {
+    if report.outcome.violation().is_some_and(|violation| !violation.transcript.is_empty()) {
         return Vec::new();
     }
     let (places, calls): (Vec<usize>, Vec<&CallRecord>) =
@@ -218,40 +226,48 @@ pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
     let mut told = Vec::new();
     for (at, (_, times)) in runs.iter().enumerate() {
         if let Some(place) = places.get(before).filter(|_| shown.contains(&at)) {
-            let is_accused = violation.is_some() && at == accused;
-            told.push(ToldCall { place: *place, times: *times, is_accused });
+            told.push(ToldCall { place: *place, times: *times, is_accused: accused == Some(at) });
         }
         before += times;
     }
     told
 }
 
-/// Which of the calls are shown, by their places, those that repeat one another taken for one.
+/// The calls to show, by their places. Calls in a row that repeat one another count as one.
 struct Shown {
-    accused: usize,
+    /// The call that breaks the rule; `None` if no rule is broken.
+    accused: Option<usize>,
     runs: BTreeSet<usize>,
 }
 
-/// The calls to show, of those that have to do with what came of the check: the accused one, the first that made something, and
-/// the last.
+/// Chooses the calls to show from those that are about the objects of the finding: the accused one, the first that made something,
+/// the last that changed something, and the last of any kind. If the rejection of a call is what is wrong, later calls explain nothing.
 fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
     let calls: Vec<&CallRecord> = runs.iter().map(|(call, _)| *call).collect();
     let violation = report.outcome.violation();
     let rpc = violation.and_then(|violation| rule(report, violation)).map_or("", |rule| rule.rpc);
-    let Relevant { accused, places } = relevant(&calls, rpc, violation);
-    let (early, last) = places.split_at(places.len().saturating_sub(LAST_SHOWN_MAX));
-    let making = early.iter().filter(|at| makes_something(calls[**at])).take(MAKING_SHOWN_MAX);
-    let shown: BTreeSet<usize> = making.chain(last).copied().chain([accused]).collect();
+    let Relevant { accused, mut places } = relevant(&calls, rpc, violation);
+    let mut end = calls.len();
+    if violation.is_some_and(|violation| violation.refused.is_some()) {
+        end = calls.len().min(accused + 1);
+        places.retain(|at| *at < end);
+    }
+    let making = places.iter().filter(|at| makes_something(calls[**at])).take(MAKING_SHOWN_MAX);
+    let changes = |at: &&usize| Facts::of(calls[**at].rpc).is_some_and(Facts::changes);
+    let changing = places.iter().rev().filter(changes).take(CHANGING_SHOWN_MAX);
+    let last = places.iter().rev().take(LAST_SHOWN_MAX);
+    let shown: BTreeSet<usize> = making.chain(changing).chain(last).copied().chain([accused]).collect();
     // A line that says that one call is left out would be no shorter than the call.
     let is_alone = |at: &usize| {
         at.checked_sub(1).is_none_or(|before| shown.contains(&before)) && shown.contains(&(at + 1))
     };
-    let runs = (0..calls.len()).filter(|at| shown.contains(at) || is_alone(at)).collect();
-    Shown { accused, runs }
+    let runs = (0..end).filter(|at| shown.contains(at) || is_alone(at)).collect();
+    Shown { accused: violation.map(|_| accused), runs }
 }
 
-fn write_run(f: &mut String, (call, times): &(&CallRecord, usize)) -> fmt::Result {
-    writeln!(f, "    {}", call_line(call))?;
+fn write_run(f: &mut String, (call, times): &(&CallRecord, usize), is_accused: bool) -> fmt::Result {
+    let mark = if is_accused { ">" } else { " " };
+    writeln!(f, "  {mark} {}", call_line(call))?;
     match times {
         1 => Ok(()),
         more => writeln!(f, "      … and the same {}", times_text(more - 1)),

@@ -4,7 +4,8 @@ use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
 use crate::client::tally::{FirstFailure, Tally};
 use crate::results::failure_report;
-use crate::results::outcome::{CheckReport, Outcome};
+use crate::results::outcome::{CheckReport, Flaky, Outcome};
+use crate::spec::verdict::Violation;
 
 /// A key that outcomes with the same cause share.
 ///
@@ -19,7 +20,10 @@ pub fn key(report: &CheckReport) -> String {
         Outcome::Broken(why) if is_undoing(report, why) => shape(why),
         Outcome::Broken(why) => obstacle(report).unwrap_or_else(|| shape(why)),
         Outcome::UnexpectedPass { .. } => report.label(),
-        Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::KnownFailure { violation, .. } => {
+        Outcome::Failed(violation)
+        | Outcome::Warned(violation)
+        | Outcome::Flaky(Flaky { violation, .. })
+        | Outcome::KnownFailure { violation, .. } => {
             if let Some(rpc) = missing(report) {
                 return rpc;
             }
@@ -27,6 +31,16 @@ pub fn key(report: &CheckReport) -> String {
             format!("{rule} {}{}", shape(&violation.message), deadly_fields(report))
         }
     }
+}
+
+/// Whether two violations of one check are the same fault: the same rule broken in the same way.
+pub(crate) fn is_same(report: &CheckReport, one: &Violation, other: &Violation) -> bool {
+    let rule = |violation| failure_report::rule(report, violation).map(|rule| rule.id);
+    let alike = match (&one.fault, &other.fault) {
+        (Some(one), Some(other)) => one == other,
+        _ => shape(&one.message) == shape(&other.message),
+    };
+    rule(one) == rule(other) && alike
 }
 
 /// Whether a check judged, and what it made could not be undone: the same fault, whatever the check was about.

@@ -11,10 +11,10 @@ use crate::checks::planned::Planned;
 use crate::client::record::CallRecord;
 use crate::client::spent::Spent;
 use crate::client::tally::{FirstFailure, RpcCalls};
-use crate::config::profile::Profile;
+use crate::config::profile::{FlakyResult, Profile};
 use crate::protocol::version::Judged;
 use crate::resources::left_behind::{LeftBehind, Removal};
-use crate::spec::verdict::Violation;
+use crate::spec::verdict::{CutShort, Violation};
 
 /// What came of one check.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,8 @@ pub enum Outcome {
     Passed,
     /// The driver broke a rule that binds.
     Failed(Violation),
+    /// The driver broke a rule that binds, and did not when the same was done again.
+    Flaky(Flaky),
     /// The driver broke a recommendation, or answered in a way that is only tolerated.
     Warned(Violation),
     /// The check only shows again what another one reports.
@@ -43,6 +45,47 @@ pub enum Outcome {
         /// The reason in the list.
         reason: String,
     },
+}
+
+/// A failure that did not come again when its check, or the failing case of it, was repeated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flaky {
+    /// What is wrong.
+    pub violation: Violation,
+    /// The mildest profile under which it makes a run fail, if there is one.
+    pub fails_from: Option<Profile>,
+    /// Whether it makes this run fail. Otherwise it counts as a warning.
+    pub fails: bool,
+}
+
+/// What the settings say of how grave a violation is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Strictness {
+    /// Which rules bind.
+    pub profile: Profile,
+    /// What flaky failures count as, if the user says so.
+    pub flaky_result: Option<FlakyResult>,
+}
+
+impl Strictness {
+    /// The outcome of a violation that binds from one profile on.
+    pub(crate) fn weigh(self, violation: Violation, binds_from: Profile) -> Outcome {
+        let violation = Violation { binds_from, ..violation };
+        match violation.plays {
+            _ if binds_from > self.profile => Outcome::Warned(violation),
+            Some(plays) if plays.is_flaky() => {
+                let fails_from = match self.flaky_result {
+                    Some(FlakyResult::Fail) => Some(binds_from),
+                    Some(FlakyResult::Warn) => None,
+                    None if violation.damage.is_some() => Some(binds_from),
+                    None => Some(Profile::Strict),
+                };
+                let fails = fails_from.is_some_and(|from| from <= self.profile);
+                Outcome::Flaky(Flaky { violation, fails_from, fails })
+            }
+            _ => Outcome::Failed(violation),
+        }
+    }
 }
 
 /// What a check shows that another one reports.
@@ -73,6 +116,8 @@ pub enum OutcomeKind {
     Passed,
     /// The driver broke a rule that binds.
     Failed,
+    /// The driver broke a rule that binds, and did not when the same was done again.
+    Flaky,
     /// The driver broke a recommendation, or answered in a way that is only tolerated.
     Warned,
     /// The check only shows again what another one reports. Reports have `skipped` for it, the word that their readers know.
@@ -94,6 +139,7 @@ impl OutcomeKind {
         match self {
             OutcomeKind::Passed => "passed",
             OutcomeKind::Failed => "failed",
+            OutcomeKind::Flaky => "flaky",
             OutcomeKind::Warned => "warned",
             OutcomeKind::SameFault => "same_fault",
             OutcomeKind::Skipped => "skipped",
@@ -110,6 +156,7 @@ impl Outcome {
         match self {
             Outcome::Passed => OutcomeKind::Passed,
             Outcome::Failed(_) => OutcomeKind::Failed,
+            Outcome::Flaky(_) => OutcomeKind::Flaky,
             Outcome::Warned(_) => OutcomeKind::Warned,
             Outcome::SameFault(_) => OutcomeKind::SameFault,
             Outcome::Skipped(_) => OutcomeKind::Skipped,
@@ -119,18 +166,14 @@ impl Outcome {
         }
     }
 
-    /// The same, with that of the other check for one that shows the same fault.
+    /// What it counts as: of a check that shows the same fault as another one, what that one counts as; of a flaky failure, failed or
+    /// warned.
     pub fn counts_as(&self) -> OutcomeKind {
         match self {
             Outcome::SameFault(same) => same.counts_as,
+            Outcome::Flaky(flaky) => flaky.counts_as(),
             other => other.kind(),
         }
-    }
-
-    /// A violation that binds from one profile on, judged under another.
-    pub(crate) fn weighed(violation: Violation, binds_from: Profile, profile: Profile) -> Outcome {
-        let violation = Violation { binds_from, ..violation };
-        if binds_from <= profile { Outcome::Failed(violation) } else { Outcome::Warned(violation) }
     }
 
     /// Whether the driver broke a rule that binds.
@@ -140,7 +183,10 @@ impl Outcome {
 
     /// The mildest profile under which it makes a run fail, where the driver broke something.
     pub fn binds_from(&self) -> Option<Profile> {
-        self.violation().map(|violation| violation.binds_from)
+        match self {
+            Outcome::Flaky(flaky) => flaky.fails_from,
+            other => other.violation().map(|violation| violation.binds_from),
+        }
     }
 
     /// What is wrong, where the driver broke something.
@@ -148,6 +194,7 @@ impl Outcome {
         match self {
             Outcome::Failed(violation)
             | Outcome::Warned(violation)
+            | Outcome::Flaky(Flaky { violation, .. })
             | Outcome::KnownFailure { violation, .. } => Some(violation),
             Outcome::Passed
             | Outcome::SameFault(_)
@@ -155,6 +202,13 @@ impl Outcome {
             | Outcome::Broken(_)
             | Outcome::UnexpectedPass { .. } => None,
         }
+    }
+}
+
+impl Flaky {
+    /// What it counts as.
+    pub fn counts_as(&self) -> OutcomeKind {
+        if self.fails { OutcomeKind::Failed } else { OutcomeKind::Warned }
     }
 }
 
@@ -216,6 +270,8 @@ pub struct CheckReport {
     pub notes: Vec<String>,
     /// How many tries have begun, of a check that makes several; 0 for any other.
     pub tried: u64,
+    /// The work it left undone when it met its time limit.
+    pub cut_short: Vec<CutShort>,
     /// How long it took, its undoing included.
     pub duration: Duration,
     /// What of it went into other things than what it is about.
@@ -296,15 +352,61 @@ impl Again {
     }
 }
 
+/// How many checks ended how. Together they are all checks of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Tally {
+    /// Checks that passed.
+    pub passed: usize,
+    /// Checks that failed.
+    pub failed: usize,
+    /// Checks that failed and did not when they were repeated.
+    pub flaky: usize,
+    /// Checks that passed with a warning.
+    pub warned: usize,
+    /// Checks that only show again what another one reports.
+    pub same_fault: usize,
+    /// Checks that do not apply.
+    pub skipped: usize,
+    /// Checks that could not judge.
+    pub broken: usize,
+    /// Checks that failed as listed.
+    pub known_failures: usize,
+    /// Checks that passed although they are listed as known to fail.
+    pub unexpected_passes: usize,
+}
+
+impl Tally {
+    /// Counts one more check.
+    pub fn add(&mut self, outcome: OutcomeKind) {
+        *match outcome {
+            OutcomeKind::Passed => &mut self.passed,
+            OutcomeKind::Failed => &mut self.failed,
+            OutcomeKind::Flaky => &mut self.flaky,
+            OutcomeKind::Warned => &mut self.warned,
+            OutcomeKind::SameFault => &mut self.same_fault,
+            OutcomeKind::Skipped => &mut self.skipped,
+            OutcomeKind::Broken => &mut self.broken,
+            OutcomeKind::KnownFailure => &mut self.known_failures,
+            OutcomeKind::UnexpectedPass => &mut self.unexpected_passes,
+        } += 1;
+    }
+}
+
 /// What came of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// What made a check fail.
     pub profile: Profile,
+    /// How many checks ended how. The numbers of faults below count each fault once.
+    pub tally: Tally,
     /// Checks that passed.
     pub passed: usize,
     /// Faults by which the driver broke a rule that binds: one for all checks that show the same.
     pub failed: usize,
+    /// Faults by which it broke a rule that binds, and did not when the same was done again.
+    pub flaky: usize,
+    /// Those of them that make the run fail.
+    pub flaky_failures: usize,
     /// Faults by which it broke a recommendation.
     pub warned: usize,
     /// The other checks that show these faults.
@@ -329,6 +431,8 @@ pub struct Summary {
     pub left_behind: Vec<LeftBehind>,
     /// The command that removes of it what the run has noted.
     pub cleanup: Option<String>,
+    /// Work that checks left undone when they met their time limits, with the label of each check.
+    pub cut_short: Vec<(String, CutShort)>,
     /// Whether the run was told to end early.
     pub halt: Halt,
     /// How long it took.
@@ -349,9 +453,10 @@ impl Summary {
         fault: &str,
         binds_from: Option<Profile>,
     ) {
+        self.tally.add(outcome);
         let is_first = match outcome {
             OutcomeKind::SameFault => false,
-            OutcomeKind::Failed | OutcomeKind::Warned | OutcomeKind::KnownFailure => {
+            OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::Warned | OutcomeKind::KnownFailure => {
                 self.faults.insert((outcome, fault.to_owned()))
             }
             OutcomeKind::Passed
@@ -359,18 +464,23 @@ impl Summary {
             | OutcomeKind::Broken
             | OutcomeKind::UnexpectedPass => true,
         };
-        if is_first && matches!(outcome, OutcomeKind::Failed | OutcomeKind::Warned) {
+        if is_first && matches!(outcome, OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::Warned) {
             let fails_under = |profile: &Profile| binds_from.is_some_and(|from| from <= *profile);
             for profile in Profile::ALL.into_iter().filter(fails_under) {
                 *self.under.entry(profile).or_default() += 1;
             }
         }
+        if is_first && outcome == OutcomeKind::Flaky {
+            self.flaky += 1;
+            self.flaky_failures += usize::from(counts_as == OutcomeKind::Failed);
+            return;
+        }
         *match (counts_as, is_first) {
             (OutcomeKind::Failed | OutcomeKind::SameFault, false) => &mut self.again.failed,
-            (OutcomeKind::Warned, false) => &mut self.again.warned,
+            (OutcomeKind::Warned | OutcomeKind::Flaky, false) => &mut self.again.warned,
             (OutcomeKind::KnownFailure, false) => &mut self.again.known_failures,
             (OutcomeKind::Failed | OutcomeKind::SameFault, true) => &mut self.failed,
-            (OutcomeKind::Warned, true) => &mut self.warned,
+            (OutcomeKind::Warned | OutcomeKind::Flaky, true) => &mut self.warned,
             (OutcomeKind::KnownFailure, true) => &mut self.known_failures,
             (OutcomeKind::Passed, _) => &mut self.passed,
             (OutcomeKind::Skipped, _) => &mut self.skipped,
@@ -392,13 +502,13 @@ impl Summary {
 
     /// How many of them said something of the driver.
     fn judged(&self) -> usize {
-        let once = self.passed + self.failed + self.warned + self.known_failures + self.unexpected_passes;
-        once + self.again.all()
+        let faults = self.failed + self.flaky + self.warned + self.known_failures;
+        self.passed + faults + self.unexpected_passes + self.again.all()
     }
 
     /// The verdict on the whole run.
     pub fn verdict(&self) -> Verdict {
-        self.verdict_with(self.failed)
+        self.verdict_with(self.failed + self.flaky_failures)
     }
 
     /// The verdict that another profile gives on what was seen.
@@ -409,7 +519,7 @@ impl Summary {
     /// Faults that make a run fail under a profile.
     pub fn faults_under(&self, profile: Profile) -> usize {
         // What fails under a milder profile fails under this one; reports of older versions know only of their own.
-        let own = if profile >= self.profile { self.failed } else { 0 };
+        let own = if profile >= self.profile { self.failed + self.flaky_failures } else { 0 };
         self.under.get(&profile).copied().unwrap_or_default().max(own)
     }
 
@@ -445,6 +555,7 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::verdict::Damage;
 
     #[test]
     fn programs_read_the_names() {
@@ -453,7 +564,7 @@ mod tests {
             assert_eq!(serde_json::to_value(verdict).unwrap(), verdict.name());
         }
         use OutcomeKind::*;
-        for kind in [Passed, Failed, Warned, Skipped, Broken, KnownFailure, UnexpectedPass] {
+        for kind in [Passed, Failed, Flaky, Warned, Skipped, Broken, KnownFailure, UnexpectedPass] {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
         }
     }
@@ -476,6 +587,35 @@ mod tests {
         assert_eq!((summary.failed, summary.known_failures, summary.warned, summary.passed), (2, 1, 0, 2));
         assert_eq!(summary.again, Again { failed: 1, warned: 1, known_failures: 1 });
         assert_eq!(summary.checks(), 8, "and each check is counted");
+    }
+
+    #[test]
+    fn a_flaky_failure_makes_a_run_fail_where_it_proves_damage_or_the_user_says_so() {
+        let flaky = |damage: Option<Damage>, flaky_result, profile| {
+            let violation = Violation { damage, ..Violation::new("once").replayed(1, 4) };
+            let outcome = Strictness { profile, flaky_result }.weigh(violation, Profile::Csi);
+            let mut summary = Summary { profile, passed: 1, ..Summary::default() };
+            summary.count(outcome.kind(), outcome.counts_as(), "a", outcome.binds_from());
+            assert_eq!((summary.flaky, summary.failed, summary.checks()), (1, 0, 2));
+            assert_eq!(
+                summary.verdict_under(Profile::Strict) == Verdict::Conforms,
+                flaky_result == Some(FlakyResult::Warn)
+            );
+            summary.verdict()
+        };
+        use Verdict::*;
+        assert_eq!(flaky(None, None, Profile::Csi), Conforms);
+        assert_eq!(flaky(None, None, Profile::Strict), Deviates);
+        assert_eq!(flaky(None, Some(FlakyResult::Fail), Profile::Csi), Deviates);
+        for damage in [Damage::DataLoss, Damage::Crash, Damage::Leak] {
+            assert_eq!(flaky(Some(damage), None, Profile::Csi), Deviates);
+            assert_eq!(flaky(Some(damage), Some(FlakyResult::Warn), Profile::Strict), Conforms);
+        }
+        let confirmed = Violation::new("each time").replayed(2, 2);
+        let strictness = Strictness { flaky_result: Some(FlakyResult::Warn), ..Strictness::default() };
+        assert_eq!(strictness.weigh(confirmed, Profile::Csi).kind(), OutcomeKind::Failed);
+        let milder = Violation::new("once").replayed(1, 4);
+        assert_eq!(strictness.weigh(milder, Profile::Strict).kind(), OutcomeKind::Warned);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use csi_proto::hidden;
 
-use crate::results::outcome::{CheckReport, Outcome};
+use crate::results::outcome::{CheckReport, Flaky, Outcome};
 use crate::spec::verdict::Violation;
 
 /// Takes the secrets out of everything that the report says.
@@ -19,9 +19,10 @@ pub(crate) fn strip(report: &mut CheckReport) {
 
 fn outcome(outcome: &mut Outcome) {
     match outcome {
-        Outcome::Failed(told) | Outcome::Warned(told) | Outcome::KnownFailure { violation: told, .. } => {
-            violation(told)
-        }
+        Outcome::Failed(told)
+        | Outcome::Warned(told)
+        | Outcome::Flaky(Flaky { violation: told, .. })
+        | Outcome::KnownFailure { violation: told, .. } => violation(told),
         Outcome::SameFault(same) => text(&mut same.message),
         Outcome::Skipped(why) | Outcome::Broken(why) => text(why),
         Outcome::Passed | Outcome::UnexpectedPass { .. } => {}

@@ -27,7 +27,7 @@ use crate::checks::known::KnownFailing;
 use crate::checks::planned::Planned;
 use crate::checks::registry::{Registry, Suite};
 use crate::client::target::Target;
-use crate::config::Config;
+use crate::config::{AccessType, Config};
 use crate::results::events::{Event, Reporter};
 use crate::results::failure_report::FailureReport;
 use crate::results::outcome::{CheckReport, Outcome, Summary};
@@ -85,7 +85,9 @@ impl Plan {
         let known = known.map_err(|error| crate::text::error::error_chain(&error))?;
         let registry = Registry::new(suites.iter().cloned().chain(expected::suite(&config)));
         let checks = registry.select(&Filter::default(), &config.access_types);
-        let labels: Vec<String> = checks.iter().map(Planned::label).collect();
+        // A list for several access types serves tests with one of them, too.
+        let of_any_access = registry.select(&Filter::default(), &[AccessType::Mount, AccessType::Block]);
+        let labels: Vec<String> = checks.iter().chain(&of_any_access).map(Planned::label).collect();
         let unmatched = known.unmatched(labels.iter().map(String::as_str));
         if !unmatched.is_empty() {
             let unmatched = unmatched.join("\n  ");
@@ -210,7 +212,8 @@ impl Reporter for Arc<Results> {
 
 fn of_check(report: &CheckReport) -> Verdict {
     match &report.outcome {
-        Outcome::Passed | Outcome::Warned(_) | Outcome::KnownFailure { .. } => Ok(None),
+        Outcome::Flaky(flaky) if flaky.fails => Err(FailureReport(report).to_string()),
+        Outcome::Passed | Outcome::Warned(_) | Outcome::Flaky(_) | Outcome::KnownFailure { .. } => Ok(None),
         Outcome::Skipped(why) => Ok(Some(why.clone())),
         Outcome::SameFault(same) => Ok(Some(same.sentence())),
         Outcome::Failed(_) | Outcome::Broken(_) | Outcome::UnexpectedPass { .. } => {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::client::patience::Settles;
 use crate::client::session::Session;
-use crate::client::target::{Node, Target};
+use crate::client::target::{Node, Ownership, Target};
 use crate::protocol::capability::Capability;
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::resources::mounts;
@@ -26,8 +26,7 @@ pub(crate) struct Inventory {
     things: BTreeSet<(&'static str, String)>,
     /// What is new, and was there before any check ran alone: which of those that ran at the same time has made it, nobody knows.
     of_many: BTreeSet<(&'static str, String)>,
-    /// Whether nobody else makes anything meanwhile: whatever is new is of this run.
-    is_exclusive: bool,
+    ownership: Ownership,
     took: Duration,
 }
 
@@ -51,8 +50,12 @@ impl Inventory {
         }
         let had_nothing = things.is_empty();
         things.extend(mounts(session).into_iter().map(|path| ("mount", path)));
-        let is_exclusive = target.config().exclusive || (target.is_owned() && had_nothing);
-        Ok(Inventory { things, is_exclusive, took: begun.elapsed(), ..Inventory::default() })
+        let ownership = match (target.is_owned(), had_nothing) {
+            (true, true) => Ownership::Everything,
+            (true, false) if target.config().exclusive => Ownership::WhatIsNew,
+            _ => Ownership::WhatIsNamed,
+        };
+        Ok(Inventory { things, ownership, took: begun.elapsed(), ..Inventory::default() })
     }
 
     /// Puts down what is new, and what no call has named, to the check that has just run alone, where looking costs little.
@@ -69,7 +72,7 @@ impl Inventory {
 
     /// What is new, and what no call has named, where looking costs little.
     async fn unnamed(&self, session: &Session) -> BTreeSet<(&'static str, String)> {
-        if !self.is_exclusive || self.took > QUICK {
+        if self.ownership == Ownership::WhatIsNamed || self.took > QUICK {
             return BTreeSet::new();
         }
         // Where the driver does not tell now, it is found at the end of the run.
@@ -82,14 +85,14 @@ impl Inventory {
         now.things.into_iter().filter(|thing| !is_old(thing)).collect()
     }
 
-    /// Whether whatever is new is of this run.
-    pub(crate) fn is_exclusive(&self) -> bool {
-        self.is_exclusive
+    /// Which of the driver's objects belong to the run, by what there is now.
+    pub(crate) fn ownership(&self) -> Ownership {
+        self.ownership
     }
 
-    /// Whether what is new may be somebody else's after all.
+    /// Blames the driver only for what bears a name or an id of the run: what else is new may have another cause.
     pub(crate) fn share(&mut self) {
-        self.is_exclusive = false;
+        self.ownership = Ownership::WhatIsNamed;
     }
 
     /// Looks again until nothing of ours is left over or the time has passed, since drivers may delete in the
@@ -117,7 +120,7 @@ impl Inventory {
         let leak = |(kind, id): &(&'static str, String)| {
             let check = target.maker_of(id);
             let is_named = check.is_some() || id.contains(target.run_prefix());
-            let ours = *kind == "mount" || is_named || self.is_exclusive;
+            let ours = *kind == "mount" || is_named || self.ownership != Ownership::WhatIsNamed;
             Leak { kind: (*kind).to_owned(), id: id.clone(), ours, check }
         };
         now.things.difference(&self.things).map(leak).collect()
@@ -176,9 +179,9 @@ impl Surroundings {
         Surroundings { seen: true, mounts: mounts::points().into_iter().collect(), loops: mounts::loops() }
     }
 
-    /// What is there now and was not there before. What bears no name of the run may be somebody else's: it is left out, unless
-    /// there is reason to think that the driver has lost sight of something.
-    pub(crate) fn news(self, target: &Target, driver_lost_sight: bool) -> Vec<LeftBehind> {
+    /// What is there now and was not there before, as far as it belongs to the driver or to the run: other programs mount and attach
+    /// at the same time.
+    pub(crate) fn news(self, target: &Target) -> Vec<LeftBehind> {
         if !self.seen {
             return Vec::new();
         }
@@ -189,13 +192,13 @@ impl Surroundings {
         let mounts = elsewhere.filter_map(|point| {
             let path = point.to_string_lossy().into_owned();
             let (what, remove) = (format!("mount {}", named(&path)), format!("umount {}", shell_word(&path)));
-            New { what, id: path.clone(), path: &path, remove }.told(target, driver_lost_sight)
+            New { what, id: path.clone(), path: &path, remove }.left_behind(target)
         });
         let news = now.loops.iter().filter(|(device, file)| self.loops.get(*device) != Some(file));
         let loops = news.filter_map(|(device, file)| {
             let what = format!("loop device {device} on {}", named(file));
             let remove = format!("losetup -d {device}");
-            New { what, id: device.clone(), path: file, remove }.told(target, driver_lost_sight)
+            New { what, id: device.clone(), path: file, remove }.left_behind(target)
         });
         mounts.chain(loops).collect()
     }
@@ -211,49 +214,53 @@ struct New<'path> {
 }
 
 impl New<'_> {
-    /// It as something left behind. What may be another program's is left out unless `driver_lost_sight`.
-    fn told(self, target: &Target, driver_lost_sight: bool) -> Option<LeftBehind> {
+    /// It as something left behind; `None` where it may be another program's.
+    fn left_behind(self, target: &Target) -> Option<LeftBehind> {
+        let path = Path::new(self.path);
         let check = self.path.split('/').find_map(|part| target.maker_of(part));
-        let owner = if target.has_put_aside(Path::new(self.path)) {
+        let owner = if target.has_put_aside(path) {
             Owner::RuinedDriver
         } else if check.is_some() || self.path.contains(target.run_prefix()) {
             Owner::Run
+        } else if target.driver_directory().is_some_and(|directory| path.starts_with(directory)) {
+            Owner::Driver
         } else {
-            Owner::Unknown
-        };
-        if !owner.is_told(driver_lost_sight) {
             return None;
-        }
-        // Nobody is to be told to take away what others use.
-        let remove = (owner != Owner::Unknown).then_some(Removal::Command(self.remove));
-        let why = owner.why().to_owned();
+        };
+        // What a driver had before the run may have come back, and be in use.
+        let is_free = owner != Owner::Driver || target.ownership() == Ownership::Everything;
+        let remove = is_free.then_some(Removal::Command(self.remove));
         let in_doubt = owner != Owner::RuinedDriver;
-        Some(LeftBehind { what: self.what, id: Some(self.id), why, in_doubt, check, remove })
+        Some(LeftBehind {
+            what: self.what,
+            id: Some(self.id),
+            why: owner.why().to_owned(),
+            in_doubt,
+            check,
+            remove,
+        })
     }
 }
 
-/// Whose something is that was not there before.
+/// The owner of something that was not there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     /// It belongs to a state that the driver did not get over.
     RuinedDriver,
     /// It has a name or an id of this run.
     Run,
-    Unknown,
+    /// It lies in the directory in which the driver keeps its files.
+    Driver,
 }
 
 impl Owner {
-    fn is_told(self, driver_lost_sight: bool) -> bool {
-        self != Owner::Unknown || driver_lost_sight
-    }
-
     fn why(self) -> &'static str {
         match self {
             Owner::RuinedDriver => {
                 "the driver left it behind in a state directory that this run has moved aside"
             }
             Owner::Run => "it appeared during the run, and its name or id belongs to this run",
-            Owner::Unknown => "it appeared during the run; it may belong to another program",
+            Owner::Driver => "it appeared during the run, and lies in the driver's directory",
         }
     }
 }
@@ -271,19 +278,4 @@ fn mounts(session: &Session) -> Vec<String> {
     let roots: Vec<_> = nodes.filter(|paths| paths.commands().is_none()).flat_map(Paths::roots).collect();
     let ours = |point: &PathBuf| roots.iter().any(|root| point.starts_with(root));
     mounts::points().into_iter().filter(ours).map(|point| point.to_string_lossy().into_owned()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_may_be_another_programs_is_told_only_of_a_driver_that_lost_sight_of_something() {
-        let told = |driver_lost_sight| {
-            let owners = [Owner::RuinedDriver, Owner::Run, Owner::Unknown];
-            owners.map(|owner| owner.is_told(driver_lost_sight))
-        };
-        assert_eq!(told(false), [true, true, false]);
-        assert_eq!(told(true), [true; 3]);
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::checks::check::Check;
 use crate::protocol::capability::Capability;
-use crate::results::outcome::Outcome;
+use crate::results::outcome::{Flaky, Outcome};
 use crate::spec::need::Need;
 use crate::spec::requirements::Requirement;
 
@@ -25,6 +25,7 @@ pub fn on_a_right_driver(outcomes: &[&Outcome]) -> Trial {
             Outcome::Broken(why) => return Trial::Bad(format!("cannot judge the right driver: {why}")),
             Outcome::Failed(violation)
             | Outcome::Warned(violation)
+            | Outcome::Flaky(Flaky { violation, .. })
             | Outcome::KnownFailure { violation, .. } => {
                 let told = (&violation.message, &violation.expected, &violation.actual);
                 return Trial::Bad(format!(

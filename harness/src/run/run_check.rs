@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
-use crate::checks::known::KnownFailing;
+use crate::checks::known::{Entry, KnownFailing};
 use crate::checks::planned::Planned;
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::{CallLog, CallRecord, Recorded, Silence};
@@ -17,13 +17,14 @@ use crate::client::target::Target;
 use crate::config::profile::Profile;
 use crate::driver::Driver;
 use crate::lifecycle::cx::Cx;
+use crate::resources::machine;
 use crate::results::failure_report::{self, have_to_do};
 use crate::results::fault;
-use crate::results::outcome::{CheckReport, Halt, Outcome};
+use crate::results::outcome::{CheckReport, Flaky, Halt, Outcome, Strictness};
 use crate::run::precondition::Preconditions;
 use crate::run::runner::RepeatCommand;
 use crate::spec::faults::FaultKey;
-use crate::spec::verdict::{CheckResult, Stop, Violation};
+use crate::spec::verdict::{CheckResult, Damage, Stop, Violation};
 
 /// Calls that are told of those that the driver may have died of.
 const CALLS_TOLD_MAX: usize = 4;
@@ -32,7 +33,7 @@ const CALLS_TOLD_MAX: usize = 4;
 #[derive(Clone)]
 pub(crate) struct Rules {
     pub(crate) seed: u64,
-    pub(crate) profile: Profile,
+    pub(crate) strictness: Strictness,
     pub(crate) keep_calls: bool,
     pub(crate) known: Arc<KnownFailing>,
     pub(crate) preconditions: Arc<Preconditions>,
@@ -62,6 +63,7 @@ impl CheckReport {
             warnings: Vec::new(),
             notes: Vec::new(),
             tried: 0,
+            cut_short: Vec::new(),
             duration: Duration::ZERO,
             spent: Spent::default(),
             calls: Vec::new(),
@@ -131,6 +133,7 @@ async fn run_and_undo(
     let session = session.probed_by(rules.probe.clone());
     let cx = Cx::new(session, planned.access, planned.number, rules.seed);
     let ends = target.driver().map(Driver::ends);
+    let read_only_before = machine::read_only_loops();
 
     let ended = match unmet(&planned, &target) {
         Some(reason) => Err(Stop::Skip(reason)),
@@ -146,19 +149,43 @@ async fn run_and_undo(
     }
     cx.stage("undoing what it made", 0, None);
     let leftovers = cx.finish().await;
+    let still_mounted = match &*leftovers {
+        [] => None,
+        _ => cx.still_mounted().await,
+    };
     cx.make_way().await;
+    let cleared = machine::clear_read_only_loops(&read_only_before);
     target.stages.end(&label);
     let silence = log.silence();
-    let Recorded { calls, calls_dropped, blamed, warnings, mut notes, tried, mut incidents, spent } =
-        log.take();
+    let Recorded {
+        calls,
+        calls_dropped,
+        blamed,
+        warnings,
+        mut notes,
+        tried,
+        cut_short,
+        mut incidents,
+        spent,
+    } = log.take();
     incidents.extend(target.driver().map(|driver| driver.history_since(log.started())).unwrap_or_default());
     incidents.sort();
 
-    let in_the_way = if cx.may_leave() { &[][..] } else { &leftovers };
+    notes.extend(cleared);
+    let (ended, mut blamed, warnings) =
+        without_what_the_machine_denies(ended, blamed, warnings, machine::lacks_right);
+    let is_reported = still_mounted.is_some();
+    if let Some(violation) = still_mounted {
+        match reported_by(&target, &label, &violation, ended.as_ref().err(), &blamed) {
+            Some(other) => notes.push(format!("{}, as {other} reports", violation.message)),
+            None => blamed.push(violation),
+        }
+    }
+    let in_the_way = if cx.may_leave() || is_reported { &[][..] } else { &leftovers };
     let (outcome, also) = judge(&planned, ended, blamed, &warnings, in_the_way, &rules, &mut notes);
-    let reason = rules.known.reason(&label);
-    let outcome = listed(outcome, reason);
-    let also: Vec<Outcome> = also.into_iter().map(|one| listed(one, reason)).collect();
+    let entry = rules.known.entry(&label);
+    let outcome = listed(outcome, entry);
+    let also: Vec<Outcome> = also.into_iter().map(|one| listed(one, entry)).collect();
     let violations = std::iter::once(&outcome).chain(&also).filter_map(Outcome::violation);
     let own: Vec<&FaultKey> = violations.filter_map(|one| one.fault.as_deref()).collect();
     target.faults().keep_reported(&label, &own);
@@ -171,6 +198,7 @@ async fn run_and_undo(
         warnings,
         notes,
         tried,
+        cut_short,
         duration: started.elapsed(),
         spent,
         calls: if keep { calls } else { Vec::new() },
@@ -195,7 +223,8 @@ pub(crate) async fn raised(stop: &mut watch::Receiver<Halt>) {
     }
 }
 
-fn unmet(planned: &Planned, target: &Target) -> Option<String> {
+/// Why a check does not apply to the driver, by what was known before the run.
+pub(crate) fn unmet(planned: &Planned, target: &Target) -> Option<String> {
     if let (Some(elsewhere), false) = (&target.config().elsewhere, planned.check.needs.is_empty()) {
         return Some(format!("it calls the driver, which is called by others {}", elsewhere.place));
     }
@@ -226,6 +255,23 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     }
 }
 
+/// The check that reports the broken rule of a mount that stays, unless that is left to this one.
+fn reported_by(
+    target: &Target,
+    label: &str,
+    violation: &Violation,
+    ended: Option<&Stop>,
+    blamed: &[Violation],
+) -> Option<String> {
+    let is_same = |other: &Violation| other.requirement == violation.requirement;
+    let is_own = matches!(ended, Some(Stop::Violation(own)) if is_same(own)) || blamed.iter().any(is_same);
+    if is_own {
+        return Some(label.to_owned());
+    }
+    let by_rule = violation.requirement.and_then(|rule| target.faults().reported_by(rule));
+    by_rule.or_else(|| target.faults().claim(violation.fault.as_deref()?, label).err())
+}
+
 /// What came of a check, and what else, the gravest first.
 fn judge(
     planned: &Planned,
@@ -239,11 +285,10 @@ fn judge(
     let by_level = |violation: Violation| {
         let rule = violation.requirement.or_else(|| planned.check.requirements.first().copied());
         let binds_from = rule.map_or(Profile::Csi, |rule| rule.binds_from());
-        Outcome::weighed(violation, binds_from, rules.profile)
+        rules.strictness.weigh(violation, binds_from)
     };
     // What a check only remarks on, it cannot be sure of: no caller who relies on the rule makes it surer.
-    let remarked =
-        |violation: &Violation| Outcome::weighed(violation.clone(), Profile::Strict, rules.profile);
+    let remarked = |violation: &Violation| rules.strictness.weigh(violation.clone(), Profile::Strict);
     let mut all: Vec<Outcome> = blamed.into_iter().map(by_level).collect();
     let ended = match ended {
         Err(Stop::Violation(violation)) => {
@@ -280,15 +325,49 @@ fn judge(
     }
 }
 
-/// A listed check has to fail.
-fn listed(outcome: Outcome, reason: Option<&str>) -> Outcome {
-    let Some(reason) = reason.map(str::to_owned) else { return outcome };
+/// Takes out every violation that shows only that this machine lacks a right. The check ends without a verdict then, unless something else
+/// is wrong.
+fn without_what_the_machine_denies(
+    ended: CheckResult,
+    mut blamed: Vec<Violation>,
+    mut warnings: Vec<Violation>,
+    lacks_right: impl Fn(&str) -> Option<&'static str>,
+) -> (CheckResult, Vec<Violation>, Vec<Violation>) {
+    let mut denied = None;
+    let mut is_shown = |violation: &Violation| match lacks_right(&violation.actual) {
+        Some(right) => {
+            denied.get_or_insert_with(|| format!("{}: {}; {right}", violation.message, violation.actual));
+            false
+        }
+        None => true,
+    };
+    blamed.retain(&mut is_shown);
+    warnings.retain(&mut is_shown);
+    let ended = match ended {
+        Err(Stop::Violation(violation)) if !is_shown(&violation) => Ok(()),
+        Err(Stop::Broken(reason)) => Err(Stop::Broken(match lacks_right(&reason) {
+            Some(right) => format!("{reason}; {right}"),
+            None => reason,
+        })),
+        other => other,
+    };
+    let ended = match (ended, denied) {
+        (Ok(()), Some(reason)) => Err(Stop::Broken(reason)),
+        (ended, _) => ended,
+    };
+    (ended, blamed, warnings)
+}
+
+/// A listed check has to fail, and one that is listed as flaky may.
+fn listed(outcome: Outcome, entry: Option<&Entry>) -> Outcome {
+    let Some(entry) = entry else { return outcome };
+    let reason = entry.reason.clone();
     match outcome {
         // One list serves runs under every profile, so what only warns is known as well.
-        Outcome::Failed(violation) | Outcome::Warned(violation) => {
+        Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::Flaky(Flaky { violation, .. }) => {
             Outcome::KnownFailure { violation, reason }
         }
-        Outcome::Passed => Outcome::UnexpectedPass { reason },
+        Outcome::Passed if !entry.is_flaky => Outcome::UnexpectedPass { reason },
         other => other,
     }
 }
@@ -316,7 +395,8 @@ pub(crate) fn killed(done: &Done, alive: bool) -> Violation {
         false => format!("the driver crashed on {call}"),
     };
     let told: Vec<String> = calls.into_iter().take(CALLS_TOLD_MAX).map(failure_report::call_line).collect();
-    cut_off(message).actual(told.join("\n      "))
+    let violation = cut_off(message).actual(told.join("\n      "));
+    if alive { violation } else { violation.damage(Damage::Crash) }
 }
 
 /// Which RPCs these are.
@@ -353,7 +433,7 @@ fn under_way_with<'a>(fatal: &'a CallRecord, calls: &'a [CallRecord]) -> Vec<&'a
 /// The violation of checks that were under way when the driver died, none of which is known to have killed it.
 pub(crate) fn killed_by_one_of(under_way: &[String]) -> Violation {
     let message = "the driver crashed while several calls were under way; none of them crashes it alone";
-    cut_off(message.to_owned()).actual(under_way.join("; "))
+    cut_off(message.to_owned()).actual(under_way.join("; ")).damage(Damage::Crash)
 }
 
 fn cut_off(message: String) -> Violation {
@@ -420,5 +500,32 @@ mod tests {
         assert_eq!(before, [1], "of the same volume, and before its end");
         let why = "what was given up may go on, and those that found nobody there are not among them";
         assert_eq!(sent(1), [1, 0, 8], "{why}");
+    }
+
+    #[test]
+    fn nobody_is_blamed_for_a_right_that_the_machine_lacks() {
+        let lacks = |answer: &str| answer.contains("EPERM").then_some("the machine lacks a right");
+        let said = |actual: &str| Violation::new("it must grow, but failed").actual(actual);
+        let judge = |ended: CheckResult, blamed: &[&str], warned: &[&str]| {
+            let of = |all: &[&str]| all.iter().map(|actual| said(actual)).collect();
+            let (ended, blamed, warnings) =
+                without_what_the_machine_denies(ended, of(blamed), of(warned), lacks);
+            (ended, blamed.len(), warnings.len())
+        };
+        for (ended, blamed, warned) in [
+            (Err(Stop::from(said("INTERNAL EPERM"))), &[][..], &[][..]),
+            (Ok(()), &["INTERNAL EPERM"][..], &[][..]),
+            (Ok(()), &[][..], &["INTERNAL EPERM"][..]),
+            (Err(Stop::broken("needs a staged volume: EPERM")), &[], &[]),
+        ] {
+            let (ended, blamed, warned) = judge(ended, blamed, warned);
+            let Err(Stop::Broken(reason)) = ended else { panic!("{ended:?}") };
+            assert!(reason.ends_with("EPERM; the machine lacks a right"), "{reason}");
+            assert_eq!((blamed, warned), (0, 0));
+        }
+        let (ended, blamed, warned) = judge(Ok(()), &["INTERNAL EPERM", "OK"], &["NOT_FOUND"]);
+        assert!(matches!(ended, Err(Stop::Broken(_))), "{ended:?}");
+        assert_eq!((blamed, warned), (1, 1), "what else is wrong is still said");
+        assert!(judge(Ok(()), &[], &[]).0.is_ok());
     }
 }

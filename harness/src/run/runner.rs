@@ -1,6 +1,7 @@
 //! Runs the chosen checks and says what happens. One loop owns counts, cancellation and the life of the driver.
 
 mod alone;
+mod confirm;
 mod harm;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -25,15 +26,16 @@ use crate::lifecycle::cx::Cx;
 use crate::lifecycle::size::{self, Found};
 use crate::protocol::capability::Capability;
 use crate::resources::left_behind::{LeftBehind, Removal};
+use crate::resources::machine;
 use crate::results::events::{Event, Reporter};
 use crate::results::failure_report;
 use crate::results::fault;
-use crate::results::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Summary};
+use crate::results::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Strictness, Summary};
 use crate::results::stripping;
 use crate::run::dedup::Dedup;
 use crate::run::inventory::{self, Inventory, Surroundings};
 use crate::run::precondition::Preconditions;
-use crate::run::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check};
+use crate::run::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check, unmet};
 use crate::spec::need::Need;
 use crate::spec::verdict::Violation;
 use crate::text::shorten::shortened;
@@ -62,13 +64,14 @@ pub struct RunOptions {
     pub jobs: usize,
     /// Seed of everything random.
     pub seed: u64,
-    /// Whether the first failure ends the run.
-    pub fail_fast: bool,
+    /// Failures after which the run ends, if any number does.
+    pub failures_max: Option<usize>,
     /// Whether to compare what exists before and after.
     pub leak_check: bool,
     /// Whether the calls of checks that passed are reported as well.
     pub keep_calls: bool,
-    /// Whether a check is told also where it only shows again what another one shows.
+    /// Whether each check is judged by itself: it is reported also where it only shows again what another one shows, and no failure is
+    /// repeated.
     pub tell_each: bool,
     /// The suites that the checks are chosen from.
     pub registry: Registry,
@@ -86,7 +89,7 @@ impl Default for RunOptions {
         RunOptions {
             jobs: JOBS,
             seed: 0,
-            fail_fast: false,
+            failures_max: None,
             leak_check: true,
             keep_calls: false,
             tell_each: false,
@@ -131,6 +134,8 @@ pub struct Runner<'a> {
     /// What it met its last end in.
     ended_in: Vec<String>,
     in_turn: bool,
+    /// How long failures have been confirmed so far.
+    confirming: Duration,
 }
 
 impl std::fmt::Debug for Runner<'_> {
@@ -176,7 +181,7 @@ impl<'a> Runner<'a> {
         let profile = target.config().profile;
         let rules = Rules {
             seed: options.seed,
-            profile,
+            strictness: Strictness { profile, flaky_result: target.config().flaky_result },
             keep_calls: options.keep_calls,
             known: Arc::new(options.known.clone()),
             preconditions: Arc::new(Preconditions::of(&options.registry)),
@@ -199,6 +204,7 @@ impl<'a> Runner<'a> {
             gone: None,
             ended_in: Vec::new(),
             in_turn: false,
+            confirming: Duration::ZERO,
         }
     }
 
@@ -220,6 +226,12 @@ impl<'a> Runner<'a> {
         for remark in target.remarks() {
             self.emit(&Event::Remark(remark));
         }
+        for expired in self.options.known.expired() {
+            self.emit(&Event::Remark(&expired));
+        }
+        if let Some(left) = machine::warn_of_read_only_loops() {
+            self.emit(&Event::Remark(&left));
+        }
         self.before = self.take_inventory().await;
         for access in self.target.config().access_types.clone() {
             if plan.iter().any(|planned| {
@@ -240,8 +252,7 @@ impl<'a> Runner<'a> {
         if let Some(before) = self.before.take() {
             self.report_leaks(before).await;
         }
-        let reason = !self.summary.left_behind.is_empty() || self.summary.own_leaks().next().is_some();
-        let around = std::mem::take(&mut self.around).news(&self.target, reason);
+        let around = std::mem::take(&mut self.around).news(&self.target);
         self.summary.left_behind.extend(around);
         let is_noted = |left: &LeftBehind| left.remove == Some(Removal::Cleanup);
         if self.summary.left_behind.iter().any(is_noted) {
@@ -257,9 +268,10 @@ impl<'a> Runner<'a> {
     }
 
     /// Parallel checks, then those that run alone, and those that may harm others in order of harm, with a look at the driver
-    /// after each of them. Those that judge the whole run come last.
+    /// after each of them. Those that judge the whole run come last. Among checks that are alike in this, those come first whose Go
+    /// names users know, so that a driver that dies has been judged by them.
     async fn run_phases(&mut self, mut plan: Vec<Planned>) {
-        plan.sort_by_key(|planned| planned.check.course());
+        plan.sort_by_key(|planned| (planned.check.course(), planned.check.replaces.is_empty()));
         let mut take = |wanted: &dyn Fn(Runs) -> bool| -> Vec<Planned> {
             let end = plan.partition_point(|planned| wanted(planned.check.course()));
             plan.drain(..end).collect()
@@ -297,6 +309,7 @@ impl<'a> Runner<'a> {
         let mut again = Vec::new();
         // Those that were refused something, perhaps because of others.
         let mut refused = Vec::new();
+        let mut unconfirmed = Vec::new();
         let have_company = self.options.jobs > 1 && waiting.len() > 1;
         let rules = self.rules.clone();
         loop {
@@ -321,14 +334,18 @@ impl<'a> Runner<'a> {
                 let beside = running.planned.values().map(Planned::label).collect();
                 match Refused::of(done.report, beside) {
                     Ok(one) => refused.push(one),
+                    Err(report) if confirm::is_open(&report) => unconfirmed.push(*report),
                     Err(report) => self.finish(*report),
                 }
             } else {
-                self.finish(done.report);
+                self.confirm_and_finish(done.report).await;
             }
         }
         self.run_one_by_one(again).await;
         self.run_refused_alone(refused).await;
+        for report in unconfirmed {
+            self.confirm_and_finish(report).await;
+        }
         for planned in waiting {
             self.leave_out(planned);
         }
@@ -397,7 +414,7 @@ impl<'a> Runner<'a> {
     async fn run_one_by_one(&mut self, plan: Vec<Planned>) {
         for planned in plan {
             let report = self.run_alone(planned).await;
-            self.finish(report);
+            self.confirm_and_finish(report).await;
         }
     }
 
@@ -491,8 +508,8 @@ impl<'a> Runner<'a> {
     fn accuse_of(&self, report: &mut CheckReport, violation: Violation) {
         let before = std::mem::replace(&mut report.outcome, Outcome::Passed);
         report.also.extend(Some(before).filter(|before| before.violation().is_some()));
-        report.outcome = match self.rules.known.reason(&report.label()) {
-            Some(reason) => Outcome::KnownFailure { violation, reason: reason.to_owned() },
+        report.outcome = match self.rules.known.entry(&report.label()) {
+            Some(entry) => Outcome::KnownFailure { violation, reason: entry.reason.clone() },
             None => Outcome::Failed(violation),
         };
     }
@@ -505,7 +522,7 @@ impl<'a> Runner<'a> {
         };
         let under_way: Vec<String> = involved.iter().map(asked).collect();
         self.ended_in.clone_from(&under_way);
-        let known = involved.iter().any(|done| self.rules.known.reason(&done.report.label()).is_some());
+        let known = involved.iter().any(|done| self.rules.known.entry(&done.report.label()).is_some());
         let driver = self.target.driver();
         let log = driver.and_then(Driver::log).map(|log| log.path().to_owned());
         let back = self.revive(involved).await;
@@ -591,7 +608,9 @@ impl<'a> Runner<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.dead || *self.stop.borrow() != Halt::None || (self.options.fail_fast && self.summary.failed > 0)
+        let failures = self.summary.failed + self.summary.flaky_failures;
+        let has_failed_enough = self.options.failures_max.is_some_and(|most| failures >= most);
+        self.dead || *self.stop.borrow() != Halt::None || has_failed_enough
     }
 
     /// Reports a check that is not run any more.
@@ -601,7 +620,10 @@ impl<'a> Runner<'a> {
     }
 
     fn left_out(&self, planned: Planned) -> CheckReport {
-        let outcome = if self.dead {
+        let outcome = if let Some(why) = unmet(&planned, &self.target).filter(|_| self.dead) {
+            // With a driver that lives, it would have been skipped as well.
+            Outcome::Skipped(why)
+        } else if self.dead {
             let since = match &self.ended_in[..] {
                 [] => String::new(),
                 ended_in => format!(" since {}", ended_in.join(", ")),
@@ -611,7 +633,10 @@ impl<'a> Runner<'a> {
         } else if *self.stop.borrow() != Halt::None {
             Outcome::Skipped("interrupted".to_owned())
         } else {
-            Outcome::Skipped("another check failed before (--fail-fast)".to_owned())
+            Outcome::Skipped(match self.options.failures_max {
+                Some(most) if most > 1 => format!("{most} failures came before (--maxfail)"),
+                _ => "another check failed before (--fail-fast)".to_owned(),
+            })
         };
         CheckReport::without_calls(planned, outcome, &self.rules)
     }
@@ -639,6 +664,9 @@ impl<'a> Runner<'a> {
             stripping::strip(&mut report);
             if report.outcome == Outcome::Passed {
                 self.passed.insert(report.planned.check.id.to_string());
+            }
+            for work in &report.cut_short {
+                self.summary.cut_short.push((report.label(), work.clone()));
             }
             let (outcome, counts_as) = (report.outcome.kind(), report.outcome.counts_as());
             self.summary.count(outcome, counts_as, &fault::key(&report), report.outcome.binds_from());
@@ -685,20 +713,21 @@ impl<'a> Runner<'a> {
     }
 
     async fn take_inventory(&mut self) -> Option<Inventory> {
-        if !self.options.leak_check {
+        if !self.options.leak_check && !self.target.is_owned() {
             return None;
         }
         let (target, session) = (self.target.clone(), self.inventory_session());
         let looking = async { (Surroundings::seen_with(&target).await, Inventory::take(&session).await) };
         let (around, inventory) = self.with_news_of("looking at what there is", looking).await;
-        self.around = around;
+        if self.options.leak_check {
+            self.around = around;
+        }
         match inventory {
             Ok(inventory) => {
-                if inventory.is_exclusive() {
-                    self.target.is_all_ours();
-                }
-                Some(inventory)
+                self.target.owns(inventory.ownership());
+                Some(inventory).filter(|_| self.options.leak_check)
             }
+            Err(_) if !self.options.leak_check => None,
             Err(why) => {
                 self.emit(&Event::Remark(&format!("leaks are not looked for: {why}")));
                 None

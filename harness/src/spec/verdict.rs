@@ -4,6 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use csi_proto::Rpc;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tonic::Code;
 
@@ -111,8 +113,63 @@ pub struct Violation {
     pub met_again: bool,
     /// Whether it is what the check did to those after it, and not what the check is about.
     pub harms: bool,
+    /// How often the failing case was played and failed, where it was played more than once.
+    pub plays: Option<Plays>,
+    /// The damage that it proves, if any.
+    pub damage: Option<Damage>,
     /// The mildest profile under which it makes a run fail.
     pub binds_from: Profile,
+}
+
+/// How often a failing case was played with the same inputs, and how often it failed. The first failure is one of the plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Plays {
+    /// Plays that failed.
+    pub failed: u32,
+    /// All plays.
+    pub of: u32,
+}
+
+impl Plays {
+    /// Whether the failure never came again.
+    pub fn is_flaky(self) -> bool {
+        self.failed <= 1 && self.of > 1
+    }
+}
+
+impl fmt::Display for Plays {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "failed {} of {} times", self.failed, self.of)
+    }
+}
+
+/// Damage that a failure proves by itself. Such a failure counts even where it does not come again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Damage {
+    /// Data that was written is gone or changed.
+    DataLoss,
+    /// The driver died.
+    Crash,
+    /// Something stays that the driver should have removed.
+    Leak,
+}
+
+/// Work that a check left undone when it met its time limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CutShort {
+    /// How much it did.
+    pub done: u64,
+    /// How much it was to do.
+    pub planned: u64,
+    /// The unit, in the plural: `sequences`, `rounds`, `faults`.
+    pub what: String,
+}
+
+impl fmt::Display for CutShort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} {}", self.done, self.planned, self.what)
+    }
 }
 
 /// A call, from its beginning to its end.
@@ -177,6 +234,8 @@ impl Violation {
             fault: None,
             met_again: false,
             harms: false,
+            plays: None,
+            damage: None,
             binds_from: Profile::default(),
         }
     }
@@ -243,6 +302,21 @@ impl Violation {
         if steps.len() <= REPRODUCTION_STEPS_MAX {
             self.reproduction = steps.into();
         }
+        self
+    }
+
+    /// States that the check has played the failing case itself, with the same inputs, and how often it failed; the first failure
+    /// counts as a play. `replayed(2, 2)` confirms a failure, `replayed(1, 4)` makes it flaky, and the runner repeats neither.
+    #[must_use]
+    pub fn replayed(mut self, failed: u32, of: u32) -> Violation {
+        self.plays = Some(Plays { failed, of });
+        self
+    }
+
+    /// States that the violation proves damage, so that it counts even if it does not come again.
+    #[must_use]
+    pub fn damage(mut self, damage: Damage) -> Violation {
+        self.damage = Some(damage);
         self
     }
 

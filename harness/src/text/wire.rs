@@ -10,3 +10,27 @@ pub fn wires<'a, M: prost::Name + 'static>(messages: impl IntoIterator<Item = &'
     let messages: Vec<String> = messages.into_iter().map(wire).collect();
     if messages.is_empty() { "none".to_owned() } else { messages.join(", ") }
 }
+
+/// A time of the protocol in UTC, as RFC 3339 has it, or "none".
+pub fn moment(time: Option<&prost_types::Timestamp>) -> String {
+    time.map_or_else(|| "none".to_owned(), prost_types::Timestamp::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_types::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_moment_is_a_date_whatever_a_driver_sends() {
+        let moment = |seconds, nanos| moment(Some(&Timestamp { seconds, nanos }));
+        assert_eq!(moment(1_795_723_244, 500_000_000), "2026-11-26T20:00:44.500Z");
+        assert_eq!(moment(0, 0), "1970-01-01T00:00:00Z");
+        for seconds in [i64::MIN, -1, i64::MAX] {
+            for nanos in [i32::MIN, -1, i32::MAX] {
+                assert!(!moment(seconds, nanos).is_empty());
+            }
+        }
+    }
+}

@@ -3,6 +3,7 @@
 mod answers;
 mod bench;
 mod death;
+mod flaky;
 mod harm;
 mod in_process;
 mod inventory;

@@ -97,6 +97,8 @@ fn check_new(
     }
     let limit = driver.config.attach_limit.unwrap_or(driver.config.max_volumes_per_node);
     let limit = limit.saturating_sub(u32::from(driver.has(Defect::ControllerPublishLimitComesEarly)));
+    let is_late = limit > 0 && driver.has(Defect::ControllerPublishLimitComesLate);
+    let limit = limit.saturating_add(u32::from(is_late));
     let attached = state.volumes.values().filter(|other| other.attachments.contains_key(&node.id));
     if limit > 0 && attached.count() >= limit as usize && !driver.has(Defect::ControllerPublishIgnoresLimit) {
         let message = format!("node {} holds {limit} volumes, which is its limit", node.id);

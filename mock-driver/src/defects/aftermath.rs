@@ -34,8 +34,14 @@ pub(crate) fn stays_busy(driver: &MockDriver, method: &str) -> bool {
 
 pub(super) fn create_volume_refused(driver: &MockDriver, asked: &CreateVolumeRequest) {
     let mut state = driver.state();
-    if driver.has(Defect::CreateVolumeRefusalMakesVolume) && state.volumes.named(&asked.name).is_none() {
-        leave_behind(&mut state, GIB);
+    if state.volumes.named(&asked.name).is_some() {
+        return;
+    }
+    if driver.has(Defect::CreateVolumeRefusalMakesVolume) {
+        leave_behind(&mut state, None, GIB);
+    }
+    if driver.has(Defect::CreateVolumeRefusalKeepsVolume) {
+        leave_behind(&mut state, Some(asked.name.clone()), GIB);
     }
 }
 

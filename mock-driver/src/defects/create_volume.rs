@@ -451,7 +451,18 @@ fn failed(
     answer: &mut Result<CreateVolumeResponse, Status>,
 ) {
     if driver.has(Defect::CreateVolumeLeaksOnError) {
-        leave_behind(&mut driver.state(), GIB);
+        leave_behind(&mut driver.state(), None, GIB);
+    }
+    let needs_unknown_fs_type = || {
+        let usages = validate::usages(&asked.volume_capabilities).unwrap_or_default();
+        usages.iter().any(|usage| !validate::knows_fs_type(usage))
+    };
+    if driver.has(Defect::CreateVolumeFailsLate) && needs_unknown_fs_type() {
+        let mut state = driver.state();
+        if state.volumes.named(&asked.name).is_none() {
+            leave_behind(&mut state, Some(asked.name.clone()), GIB);
+        }
+        recode(answer, Code::InvalidArgument, Code::Internal);
     }
     for (defect, from, to) in [
         (Defect::CreateVolumeConflictAsInternal, Code::AlreadyExists, Code::Internal),
@@ -473,11 +484,11 @@ fn failed(
     }
 }
 
-/// A volume that no request finds by its name.
-pub(super) fn leave_behind(state: &mut State, capacity_bytes: i64) {
+/// Adds a volume whose id the caller does not get. Without a name, no request finds it.
+pub(super) fn leave_behind(state: &mut State, name: Option<String>, capacity_bytes: i64) {
     let seed = state.fresh_seed();
     let (id, volume_context) = (state.fresh_id("vol"), Map::new());
     let left = StaticVolume { id, capacity_bytes, volume_context, readonly: false };
     let content = Content::new(seed, capacity_bytes);
-    state.add_volume(Volume::provisioned_elsewhere(&left, content));
+    state.add_volume(Volume { name, ..Volume::provisioned_elsewhere(&left, content) });
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::Builder;
@@ -75,6 +76,7 @@ const TABLE: &[(Defect, &str, End, What)] = &[
     (Defect::CreateVolumeRefusalKeepsMemory, "CreateVolume", End::Refused, What::Memory),
     (Defect::DeleteVolumeKeepsFile, "DeleteVolume", End::Done, What::File),
     (Defect::ListVolumesKeepsMemory, "ListVolumes", End::Done, What::Memory),
+    (Defect::NodeGetVolumeStatsKeepsThread, "NodeGetVolumeStats", End::Done, What::Thread),
     (Defect::NodePublishRefusalKeepsFile, "NodePublishVolume", End::Refused, What::File),
     (Defect::NodeStageKeepsChild, "NodeStageVolume", End::Done, What::Child),
     (Defect::NodeStageRefusalLeavesZombie, "NodeStageVolume", End::Refused, What::Zombie),
@@ -135,7 +137,9 @@ fn keep(driver: &MockDriver, what: What) {
 
 fn entry(driver: &MockDriver) -> Option<File> {
     let name = format!("left-{}", driver.another_number());
-    File::create(driver.config.state.as_ref()?.with_file_name(name)).ok()
+    // Without a file for its state, the driver has a directory for what it shows of itself.
+    let of_state = driver.config.state.as_deref().and_then(Path::parent);
+    File::create(of_state.or(driver.config.inspect_dir.as_deref())?.join(name)).ok()
 }
 
 fn thread() -> Option<Kept> {

@@ -109,7 +109,7 @@ impl Drop for GivenUp<'_> {
             return;
         }
         if self.driver.has(Defect::CreateVolumeDoublesAfterTimeout) {
-            leave_behind(&mut self.driver.state(), self.capacity_bytes);
+            leave_behind(&mut self.driver.state(), None, self.capacity_bytes);
         }
         if self.driver.has(Defect::CreateVolumeLeaksAfterTimeout) {
             self.driver.state().take_storage(0, self.capacity_bytes);

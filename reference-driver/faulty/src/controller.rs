@@ -26,6 +26,12 @@ impl Faults {
         message.volume_capabilities.iter_mut().for_each(|capability| self.misread(capability));
         self.misread_source(&seen, message);
         self.misread_size(&seen, message);
+        if self.has(Defect::RestoresDemandGrown)
+            && let Some(bytes) = seen.grown_source(message)
+            && message.capacity_range.is_none_or(|range| range.required_bytes < bytes)
+        {
+            return Err(Status::out_of_range(format!("the source has {bytes} bytes")));
+        }
         self.begin_copy(&mut seen, message).await?;
         let mut done = self.driver.create_volume(request).await?;
         let Some(volume) = &mut done.get_mut().volume else { return Ok(done) };
@@ -146,6 +152,7 @@ impl Faults {
     }
 
     fn misread_size(&self, seen: &Seen, request: &mut CreateVolumeRequest) {
+        let grown_bytes = seen.grown_source(request);
         let Some(range) = &mut request.capacity_range else { return };
         match self.defect {
             Some(Defect::RoundsDown) if range.limit_bytes == 0 => range.required_bytes &= !(MIB - 1),
@@ -153,15 +160,8 @@ impl Faults {
                 *range = CapacityRange { required_bytes: range.limit_bytes + MIB, limit_bytes: 0 };
             }
             Some(Defect::RestoresGrown) => {
-                let Some(VolumeContentSource { r#type: Some(Type::Snapshot(source)) }) =
-                    &request.volume_content_source
-                else {
-                    return;
-                };
-                let source =
-                    seen.snapshots.get(&source.snapshot_id).map(|snapshot| &snapshot.source_volume_id);
-                if let Some(bytes) = source.and_then(|source| seen.data.grown.get(source)) {
-                    *range = CapacityRange { required_bytes: *bytes, limit_bytes: 0 };
+                if let Some(required_bytes) = grown_bytes {
+                    *range = CapacityRange { required_bytes, limit_bytes: 0 };
                 }
             }
             _ => {}
@@ -341,6 +341,16 @@ impl Faults {
 }
 
 impl Seen {
+    /// The present size of the volume from whose snapshot this one is made, if that volume has grown.
+    fn grown_source(&self, request: &CreateVolumeRequest) -> Option<i64> {
+        let Some(Type::Snapshot(SnapshotSource { snapshot_id })) =
+            request.volume_content_source.as_ref()?.r#type.as_ref()
+        else {
+            return None;
+        };
+        self.data.grown.get(&self.snapshots.get(snapshot_id)?.source_volume_id).copied()
+    }
+
     /// Remembers what a new volume was made from.
     fn note_origin(&mut self, id: &str, source: Option<&VolumeContentSource>) {
         self.data.unused.insert(id.to_owned());

@@ -11,6 +11,8 @@ use crate::{Defect, Faults, Seen};
 
 /// Targets of the driver that takes them away when it starts.
 static TARGETS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+/// Paths at which the driver that trusts its records has a volume.
+static RECORDS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// What a volume was made from.
 #[derive(Clone, Debug)]
@@ -135,6 +137,16 @@ impl Faults {
     }
 
     /// What a driver does that starts.
+    /// Whether a volume is at the path by the records of a driver that trusts them, and from now on if not.
+    pub(crate) fn is_recorded(&self, path: &str) -> bool {
+        self.has(Defect::TrustsRecords) && !RECORDS.lock().insert(path.to_owned())
+    }
+
+    /// Nothing is at the path any more.
+    pub(crate) fn strike_out(&self, path: &str) {
+        RECORDS.lock().remove(path);
+    }
+
     pub(crate) fn start(&self) {
         if self.has(Defect::UnmountsAtStart) {
             std::mem::take(&mut *TARGETS.lock()).iter().for_each(|target| take_away(target));

@@ -100,6 +100,14 @@ defects! {
     StatsRemembered = "hostpath/stats-remembered";
     /// A volume that is published for reading only at one target is made to refuse writes at all of them.
     ReadonlyForAll = "hostpath/readonly-for-all";
+    /// A device that is published for reading only at one target is made to refuse writes at all of them, as by BLKROSET.
+    ReadonlyDeviceForAll = "hostpath/readonly-device-for-all";
+    /// A volume that was published for reading only refuses writes from then on.
+    ReadonlyStays = "hostpath/readonly-stays";
+    /// Where a staging directory has lost its mount, NodePublishVolume publishes the bare directory.
+    PublishesBareStaging = "hostpath/publishes-bare-staging";
+    /// At the second target of a volume, the mount fails, and NodePublishVolume answers OK with a bare directory there.
+    PublishesBareTarget = "hostpath/publishes-bare-target";
     /// A volume that is published for reading only is mounted without the flags that were asked for.
     ReadonlyDropsFlags = "hostpath/readonly-drops-flags";
     /// NodeUnpublishVolume does nothing, and answers OK, where the volume is busy.
@@ -160,6 +168,8 @@ defects! {
     ExceedsLimit = "hostpath/exceeds-limit";
     /// A volume made from a snapshot is as large as the source of the snapshot is by then.
     RestoresGrown = "hostpath/restores-at-grown-size";
+    /// A volume made from a snapshot has to be as large as the source of the snapshot is by then.
+    RestoresDemandGrown = "hostpath/restores-demand-grown-size";
     /// A volume made from a snapshot holds the first snapshot of the same source.
     RestoresFirst = "hostpath/restores-first-snapshot";
     /// A volume made from a snapshot holds the last snapshot of the same source.
@@ -190,4 +200,8 @@ defects! {
     RemembersLastInline = "hostpath/remembers-last-inline-volume";
     /// A driver that starts takes all mounts away.
     UnmountsAtStart = "hostpath/unmounts-at-start";
+    /// NodeUnpublishVolume does nothing, and answers OK, where the volume was published before the driver started.
+    ForgetsPublications = "hostpath/forgets-publications-at-start";
+    /// Nothing is done to stage or publish a volume where that was done before, since the mount is there or went with a reboot.
+    TrustsRecords = "hostpath/trusts-its-records-after-reboot";
 }

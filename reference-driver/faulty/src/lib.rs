@@ -65,6 +65,10 @@ pub(crate) struct Seen {
     pub(crate) published: Vec<(String, String)>,
     /// Targets with a mount over that of the driver.
     pub(crate) covered: BTreeSet<String>,
+    /// Targets that are directories of the node, and show no volume.
+    pub(crate) bare: BTreeSet<String>,
+    /// Volumes that were ever published for reading only.
+    pub(crate) was_readonly: BTreeSet<String>,
     /// Names of volumes by their ids.
     pub(crate) names: BTreeMap<String, String>,
     /// Names of which a volume was deleted.

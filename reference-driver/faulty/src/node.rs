@@ -2,8 +2,9 @@
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::process::Command;
 
 use csi_proto::v1::node_server::Node as _;
 use csi_proto::v1::*;
@@ -38,6 +39,9 @@ impl Faults {
         }
         if self.has(Defect::SnapshotsMissUse) && !seen.staging_paths.contains(&path) {
             self.cut_unseen(&mut seen, &id).await;
+        }
+        if self.is_recorded(&path) {
+            return Ok(Response::new(NodeStageVolumeResponse {}));
         }
         let done = self.driver.node_stage_volume(request).await?;
         if !seen.staging_paths.insert(path.clone()) {
@@ -75,12 +79,16 @@ impl Faults {
         }
         message.volume_capability.iter_mut().for_each(|capability| self.misread(capability));
         message.readonly &= !self.has(Defect::IgnoresReadonly);
-        let is_readonly = message.readonly;
         let (id, target) = (message.volume_id.clone(), message.target_path.clone());
         let is_inline = message.volume_context.get(EPHEMERAL).is_some_and(|value| value == "true");
         let for_group = message.volume_capability.as_ref().is_some_and(has_group);
         let mut seen = self.seen.lock().await;
-        if self.is_taken_for_published(&seen, &id, &target) {
+        if message.readonly {
+            seen.was_readonly.insert(id.clone());
+        }
+        message.readonly |= self.has(Defect::ReadonlyStays) && seen.was_readonly.contains(&id);
+        let is_readonly = message.readonly;
+        if self.is_taken_for_published(&seen, &id, &target) || self.leaves_bare(&mut seen, message) {
             return Ok(Response::new(NodePublishVolumeResponse {}));
         }
         let done = self.driver.node_publish_volume(request).await?;
@@ -91,6 +99,10 @@ impl Faults {
         if is_readonly && self.has(Defect::ReadonlyForAll) && is_on_loop_device(&target) {
             // It fails while something is open for writing.
             let _ = mount_remount(&target, MountFlags::RDONLY, "");
+        }
+        if is_readonly && self.has(Defect::ReadonlyDeviceForAll) && is_device(&target) {
+            let others = seen.published.iter().filter(|(other, volume)| *volume == id && *other != target);
+            others.for_each(|(other, _)| refuse_writes(other, true));
         }
         if is_inline {
             seen.last_inline = Some(id.clone());
@@ -155,6 +167,7 @@ impl Faults {
     /// Whether nothing is done, since it looks as if the volume were published.
     fn is_taken_for_published(&self, seen: &Seen, id: &str, target: &str) -> bool {
         match self.defect {
+            Some(Defect::TrustsRecords) => self.is_recorded(target),
             Some(Defect::TakesDirectoryForPublished) => Path::new(target).is_dir(),
             Some(Defect::RemembersPublished) => {
                 seen.data.targets.contains(&(target.to_owned(), id.to_owned()))
@@ -163,22 +176,59 @@ impl Faults {
         }
     }
 
+    /// Makes a target of the node's own directories, if the driver does that, so that what is written there is in no volume.
+    fn leaves_bare(&self, seen: &mut Seen, asked: &NodePublishVolumeRequest) -> bool {
+        use volume_capability::AccessType;
+        let (id, target) = (&asked.volume_id, &asked.target_path);
+        let access = asked.volume_capability.as_ref().and_then(|capability| capability.access_type.as_ref());
+        let is_published_elsewhere =
+            || seen.published.iter().any(|(other, volume)| volume == id && other != target);
+        let staging = &asked.staging_target_path;
+        let has_bare_staging = || !staging.is_empty() && Path::new(staging).is_dir() && !is_mounted(staging);
+        let is_bare = matches!(access, Some(AccessType::Mount(_)))
+            && match self.defect {
+                Some(Defect::PublishesBareTarget) => is_published_elsewhere(),
+                Some(Defect::PublishesBareStaging) => has_bare_staging(),
+                _ => false,
+            };
+        if is_bare && seen.bare.insert(target.clone()) {
+            fs::create_dir_all(target).unwrap();
+            if self.has(Defect::PublishesBareStaging) {
+                mount_bind(staging, target).unwrap();
+            }
+        }
+        is_bare
+    }
+
     pub(crate) async fn node_unpublish_volume(
         &self,
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Reply<NodeUnpublishVolumeResponse> {
         let target = request.get_ref().target_path.clone();
+        self.strike_out(&target);
         let is_forgotten = self.has(Defect::ForgetsUnusualPaths) && target.contains([' ', '\t', '\\']);
         if self.has(Defect::StaysPublished) || is_forgotten {
             return Ok(Response::new(NodeUnpublishVolumeResponse {}));
         }
         let mut seen = self.seen.lock().await;
+        let is_known = seen.published.iter().any(|(path, _)| *path == target);
+        if self.has(Defect::ForgetsPublications) && !is_known {
+            return Ok(Response::new(NodeUnpublishVolumeResponse {}));
+        }
         let is_another = seen.last_inline.as_ref().is_some_and(|last| *last != request.get_ref().volume_id);
         if self.has(Defect::RemembersLastInline) && is_another {
             return Err(Status::internal("the target path is not that of the volume"));
         }
         if seen.unstack(&target) {
             return Ok(Response::new(NodeUnpublishVolumeResponse {}));
+        }
+        if seen.bare.remove(&target) {
+            take_away(&target);
+            fs::remove_dir_all(&target).unwrap();
+            return Ok(Response::new(NodeUnpublishVolumeResponse {}));
+        }
+        if self.has(Defect::ReadonlyDeviceForAll) && is_device(&target) {
+            refuse_writes(&target, false);
         }
         if self.has(Defect::RefusesUnpublishWithoutMount) && !is_mounted(&target) {
             return Err(Status::internal(format!("umount {target}: not mounted")));
@@ -224,6 +274,7 @@ impl Faults {
         request: Request<NodeUnstageVolumeRequest>,
     ) -> Reply<NodeUnstageVolumeResponse> {
         let path = request.get_ref().staging_target_path.clone();
+        self.strike_out(&path);
         let mut seen = self.seen.lock().await;
         if seen.unstack(&path) {
             return Ok(Response::new(NodeUnstageVolumeResponse {}));
@@ -292,6 +343,16 @@ impl Seen {
 fn bind_for_reading(other: &str, target: &str) {
     mount_bind(other, target).unwrap();
     mount_remount(target, MountFlags::BIND | MountFlags::RDONLY, "").unwrap();
+}
+
+fn is_device(target: &str) -> bool {
+    fs::metadata(target).is_ok_and(|found| found.file_type().is_block_device())
+}
+
+/// Makes a device refuse writes, for whoever uses it, or take them again.
+fn refuse_writes(device: &str, refuses: bool) {
+    let flag = if refuses { "--setro" } else { "--setrw" };
+    assert!(Command::new("blockdev").args([flag, device]).status().unwrap().success());
 }
 
 fn is_on_loop_device(target: &str) -> bool {

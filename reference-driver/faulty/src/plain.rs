@@ -35,6 +35,10 @@ pub struct PlainDriver(Arc<Inner>);
 
 /// A file of this name in its directory says that the storage cannot be reached.
 const OFFLINE: &str = "offline";
+/// A file of this name in its directory makes the next error one with the code UNKNOWN, and no other.
+const UNKNOWN_ONCE: &str = "unknown-once";
+/// A file of this name in its directory says that this machine denies what the staging of a restored volume needs.
+const NO_COPIES: &str = "no-copies";
 
 #[derive(Debug)]
 struct Inner {
@@ -90,6 +94,9 @@ impl PlainDriver {
         }));
         if mistake == Some(Mistake::CleansAtStart) {
             driver.0.clean_staged();
+        }
+        if mistake == Some(Mistake::UnmountsAtStart) {
+            driver.0.unmount_all().map_err(|status| status.message().to_owned())?;
         }
         Ok(driver)
     }
@@ -152,6 +159,19 @@ impl Inner {
         }
     }
 
+    /// Unmounts all that is mounted from volumes, as if it had ended with the process.
+    fn unmount_all(&self) -> Result<(), Status> {
+        let volumes: Vec<Thing> = self.state().all(Kind::Volume).cloned().collect();
+        for volume in volumes {
+            for device in loop_devices(&self.image(&volume.id))? {
+                while mounts_of(&device)? > 0 {
+                    must("umount", &["--all-targets", &device])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn hold(&self, id: &str) -> Result<Held<'_>, Status> {
         match self.busy.lock().unwrap().insert(id.to_owned()) {
             true => Ok(Held { busy: &self.busy, id: id.to_owned() }),
@@ -161,6 +181,9 @@ impl Inner {
 
     fn misspoken(&self, status: Status) -> Status {
         let is_internal = status.code() == tonic::Code::Internal;
+        if is_internal && fs::remove_file(self.directory.join(UNKNOWN_ONCE)).is_ok() {
+            return Status::unknown(status.message());
+        }
         match self.mistake {
             Some(Mistake::EndsOnError) if is_internal => std::process::exit(1),
             Some(Mistake::SaysUnknown) if is_internal => Status::unknown(status.message()),
@@ -204,16 +227,18 @@ impl Inner {
             false => request.name.clone(),
         };
         let image = self.image(&id);
+        let mut copied_from = String::new();
         match &request.volume_content_source {
             None => {}
             Some(VolumeContentSource { r#type: Some(Source::Snapshot(source)) }) => {
                 let known = self.state().find(Kind::Snapshot, &source.snapshot_id);
                 known.ok_or_else(|| Status::not_found("there is no such snapshot"))?;
                 self.copy(&self.snapshot(&source.snapshot_id), &image)?;
+                copied_from.clone_from(&source.snapshot_id);
             }
             Some(_) => return Err(Status::invalid_argument("only snapshots are restored")),
         }
-        let (kind, name, source) = (Kind::Volume, request.name.clone(), String::new());
+        let (kind, name, source) = (Kind::Volume, request.name.clone(), copied_from);
         let made = Thing { kind, id, name, bytes, source };
         if self.has(Mistake::NeedsEveryImage) {
             self.state().put(made.clone())?;
@@ -302,7 +327,10 @@ impl Inner {
     }
 
     fn stage(&self, id: &str, path: &str, is_block: bool) -> Result<(), Status> {
-        self.volume(id)?;
+        let volume = self.volume(id)?;
+        if !volume.source.is_empty() && self.directory.join(NO_COPIES).exists() {
+            return Err(Status::internal("resize2fs: Permission denied to resize filesystem"));
+        }
         let staged = beside(&self.image(id), ".staged");
         if mounts_at(path)? > 0 || self.has(Mistake::RemembersMounts) && staged.exists() {
             return Ok(());

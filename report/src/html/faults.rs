@@ -58,8 +58,10 @@ fn write_facts(list: &mut Html, check: &CheckEntry) {
             list.element("dd", &[], |item| item.leaf("bdi", &[], &shortened(value)));
         }
     };
-    let is_breach =
-        matches!(check.outcome(), OutcomeKind::Failed | OutcomeKind::Warned | OutcomeKind::KnownFailure);
+    let is_breach = matches!(
+        check.outcome(),
+        OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::Warned | OutcomeKind::KnownFailure
+    );
     let broken = check.requirements.first().filter(|_| is_breach);
     let row = broken.and_then(|id| Requirement::find(id));
     if let Some(rule) = broken.filter(|_| row.is_none()) {
@@ -75,6 +77,7 @@ fn write_facts(list: &mut Html, check: &CheckEntry) {
         let why = rule.why_only_warned().filter(|_| check.outcome() == OutcomeKind::Warned);
         fact(list, "only warns", why.unwrap_or_default());
     }
+    fact(list, "repeated", &check.repeated());
     fact(list, "known because", check.known_because.as_deref().unwrap_or_default());
     fact(list, "expected", &check.expected);
     fact(list, "actual", &check.actual);

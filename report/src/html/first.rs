@@ -7,7 +7,7 @@ use super::markup::Html;
 use super::{checks, driver, mark, outcome, place};
 use crate::conclusion::{Concluded, Mood, by_profile};
 use crate::fault::{self, FaultGroup};
-use crate::journal::Run;
+use crate::journal::{CheckEntry, Run};
 use crate::rules::Rule;
 use crate::statement::{Line, Says};
 use crate::words::count;
@@ -27,7 +27,7 @@ pub(super) fn write(html: &mut Html, run: &Run, rules: &[Rule<'_>]) {
         if !run.by_profile.is_empty() {
             p.text(&format!("By profile: {}. ", by_profile(&run.by_profile, run.profile)));
         }
-        p.leaf("a", &[("href", "#requirements")], &super::requirements::sentence(rules));
+        p.leaf("a", &[("href", "#requirements")], &super::requirements::sentence(run, rules));
     });
     if !run.selection.is_whole {
         html.element("p", &[("class", "note")], |html| {
@@ -36,6 +36,7 @@ pub(super) fn write(html: &mut Html, run: &Run, rules: &[Rule<'_>]) {
         });
     }
     write_bar(html, run);
+    write_cut_short(html, run);
     write_failed(html, run);
     write_next(html, run, conclusion.name);
 }
@@ -52,10 +53,11 @@ pub(super) fn look(mood: Mood, words: &str) -> (&'static str, &'static str, &str
 }
 
 fn sentence(run: &Run) -> String {
-    let summary = &run.summary;
-    let again = summary.same_fault;
-    let passed = summary.passed + summary.warned + summary.unexpected_passes + again.warned;
-    let judged = passed + summary.failed + summary.known_failures + again.failed + again.known_failures;
+    let counts = run.checks.iter().map(CheckEntry::counts_as);
+    let gave_a_verdict = |kind: &OutcomeKind| !matches!(kind, OutcomeKind::Skipped | OutcomeKind::Broken);
+    let (passing, failing): (Vec<_>, Vec<_>) =
+        counts.filter(gave_a_verdict).partition(|kind| crate::words::passes(*kind));
+    let (passed, judged) = (passing.len(), passing.len() + failing.len());
     let day = run.started.split('T').next().unwrap_or_default();
     format!(
         "{passed} of {judged} checks that gave a verdict passed, on {day}, against CSI {}.",
@@ -80,14 +82,15 @@ fn part(run: &Run) -> String {
 
 /// How many checks ended how, as one bar and as a list that leads to them.
 fn write_bar(html: &mut Html, run: &Run) {
-    let summary = &run.summary;
+    let summary = run.to_summary().tally;
     let counts = [
         (OutcomeKind::Passed, summary.passed, "checks"),
         (OutcomeKind::Warned, summary.warned, "warnings"),
+        (OutcomeKind::Flaky, summary.flaky, "flaky"),
         (OutcomeKind::KnownFailure, summary.known_failures, "known"),
         (OutcomeKind::UnexpectedPass, summary.unexpected_passes, "unexpected"),
         (OutcomeKind::Failed, summary.failed, "failures"),
-        (OutcomeKind::SameFault, summary.same_fault.all(), "checks"),
+        (OutcomeKind::SameFault, summary.same_fault, "checks"),
         (OutcomeKind::Broken, summary.broken, "not-judged"),
         (OutcomeKind::Skipped, summary.skipped, "skipped"),
     ];
@@ -130,9 +133,26 @@ fn write_bar(html: &mut Html, run: &Run) {
     });
 }
 
+/// The checks that met their time limits, with how much of their work they did.
+fn write_cut_short(html: &mut Html, run: &Run) {
+    let summary = run.to_summary();
+    if summary.cut_short.is_empty() {
+        return;
+    }
+    html.element("div", &[("class", "note")], |html| {
+        html.leaf("b", &[], crate::words::DID_LESS);
+        html.element("ul", &[], |list| {
+            for (check, work) in &summary.cut_short {
+                list.leaf("li", &[], &format!("{check}: {work}"));
+            }
+        });
+    });
+}
+
 /// The faults by which the driver deviates, each with a link to where it is told.
 fn write_failed(html: &mut Html, run: &Run) {
-    let faults = fault::each(run, OutcomeKind::Failed);
+    let mut faults = fault::each(run, OutcomeKind::Failed);
+    faults.extend(fault::flaky(run, OutcomeKind::Failed));
     if faults.is_empty() && run.crashes.is_empty() {
         return;
     }
@@ -174,7 +194,10 @@ fn times(number: usize) -> String {
 
 /// What comes next, with a command.
 fn write_next(html: &mut Html, run: &Run, concluded: Concluded) {
-    let first = run.checks.iter().find(|check| check.outcome() == OutcomeKind::Failed);
+    let first = run
+        .checks
+        .iter()
+        .find(|check| check.outcome() != OutcomeKind::SameFault && check.counts_as() == OutcomeKind::Failed);
     let rule = first.and_then(|check| check.requirements.first());
     let mut steps: Vec<(&str, String)> = Vec::new();
     match concluded {

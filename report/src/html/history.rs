@@ -164,7 +164,7 @@ fn write_entry(list: &mut Html, entry: &Entry) {
 
 /// The checks by which the driver deviates in any of the runs.
 fn failing(runs: &[Stored]) -> Vec<&str> {
-    let fails = |kind| matches!(kind, OutcomeKind::Failed | OutcomeKind::KnownFailure);
+    let fails = |kind| matches!(kind, OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::KnownFailure);
     let all = runs.iter().flat_map(|run| &run.checks);
     let ids: BTreeSet<&str> =
         all.filter(|check| fails(check.outcome())).map(|check| check.id.as_str()).collect();

@@ -15,7 +15,8 @@ pub(super) fn look(says: Says) -> (&'static str, &'static str, &'static str) {
         Says::Conforms => ("good yes", "✓"),
         Says::Deviates => ("bad no", "✗"),
         Says::NotOffered => ("dim none", "–"),
-        Says::NotTested => ("odd open", "?"),
+        Says::Inconclusive => ("odd open", "?"),
+        Says::NotTested => ("dim none", "–"),
     };
     (class, sign, says.words())
 }

@@ -36,15 +36,16 @@ fn look(standing: Standing) -> (&'static str, &'static str, &'static str) {
 }
 
 /// How many of the MUSTs were judged, as a sentence.
-pub(super) fn sentence(rules: &[Rule<'_>]) -> String {
+pub(super) fn sentence(run: &Run, rules: &[Rule<'_>]) -> String {
     let musts = || rules.iter().filter(|rule| rule.is_testable_must());
     let judged = musts().filter(|rule| rule.standing.is_judged()).count();
-    format!("{judged} of the {} MUSTs that can be tested from outside were tested.", musts().count())
+    let (all, version) = (musts().count(), &run.specification);
+    format!("{judged} of the {all} MUSTs of CSI {version} that can be tested from outside were tested.")
 }
 
 /// How many there are of each kind, and all of them.
 pub(super) fn write(html: &mut Html, run: &Run, rules: &[Rule<'_>]) {
-    html.leaf("p", &[], &sentence(rules));
+    html.leaf("p", &[], &sentence(run, rules));
     scrolling(html, "Requirements by what is known of them", |html| {
         html.element("table", &[("class", "small")], |table| {
             table.leaf("caption", &[], "Requirements by what is known of them");

@@ -94,7 +94,12 @@ impl Progress {
 
     pub(crate) fn finished(&mut self, report: &CheckReport) {
         self.done += 1;
-        self.failed += usize::from(matches!(report.outcome, Outcome::Failed(_)));
+        let fails = match &report.outcome {
+            Outcome::Failed(_) => true,
+            Outcome::Flaky(flaky) => flaky.fails,
+            _ => false,
+        };
+        self.failed += usize::from(fails);
         self.bar.inc(1);
         self.ended(&report.planned);
     }

@@ -22,6 +22,7 @@ const NAMES_SHOWN_MAX: usize = 10;
 pub(crate) enum StoryKind {
     Warned,
     Known,
+    Flaky,
     Broken,
     UnexpectedPass,
     Failed,
@@ -34,6 +35,7 @@ impl StoryKind {
             | outcome::OutcomeKind::SameFault
             | outcome::OutcomeKind::Skipped => None,
             outcome::OutcomeKind::Failed => Some(StoryKind::Failed),
+            outcome::OutcomeKind::Flaky => Some(StoryKind::Flaky),
             outcome::OutcomeKind::Warned => Some(StoryKind::Warned),
             outcome::OutcomeKind::Broken => Some(StoryKind::Broken),
             outcome::OutcomeKind::KnownFailure => Some(StoryKind::Known),
@@ -44,7 +46,7 @@ impl StoryKind {
     /// From which detail on the whole story is told instead of one line.
     fn told_in_full(self, detail: Detail) -> bool {
         match self {
-            StoryKind::Failed | StoryKind::UnexpectedPass | StoryKind::Broken => true,
+            StoryKind::Failed | StoryKind::Flaky | StoryKind::UnexpectedPass | StoryKind::Broken => true,
             StoryKind::Warned | StoryKind::Known => detail >= Detail::Full,
         }
     }
@@ -52,7 +54,7 @@ impl StoryKind {
     /// From which detail on it is told at all.
     fn told(self, detail: Detail) -> bool {
         match self {
-            StoryKind::Failed | StoryKind::UnexpectedPass | StoryKind::Broken => true,
+            StoryKind::Failed | StoryKind::Flaky | StoryKind::UnexpectedPass | StoryKind::Broken => true,
             StoryKind::Warned | StoryKind::Known => detail > Detail::Quiet,
         }
     }
@@ -186,6 +188,7 @@ fn headline(report: &CheckReport) -> String {
         Outcome::Skipped(why) | Outcome::Broken(why) => why.clone(),
         Outcome::SameFault(same) => same.sentence(),
         Outcome::Failed(violation) | Outcome::Warned(violation) => violation.message.clone(),
+        Outcome::Flaky(flaky) => flaky.violation.message.clone(),
         Outcome::KnownFailure { violation, reason } => format!("{} ({reason})", violation.message),
         Outcome::UnexpectedPass { reason } => reason.clone(),
     }

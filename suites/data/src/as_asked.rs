@@ -40,6 +40,8 @@ check! {
             "hostpath/mounts-for-reading-only",
             "hostpath/publishes-files-for-devices",
             "hostpath/takes-first-flag-only",
+            "hostpath/publishes-bare-staging",
+            "hostpath/publishes-bare-target",
         ],
         runs: Finally,
     }
@@ -48,6 +50,7 @@ check! {
             AccessType::Mount => publish_all(cx).await,
             AccessType::Block => Ok(()),
         };
+        let asked = asked.and(publish_what_is_not_staged(cx).await);
         let (flags, mut others): (Vec<Mismatch>, Vec<Mismatch>) =
             cx.target().mismatches().into_iter().partition(|one| one.what == MISSES_FLAGS);
         flags.into_iter().for_each(|one| cx.warn(told(one)));
@@ -91,6 +94,30 @@ async fn publish_all(cx: &Cx) -> CheckResult {
             Err(stop) => unless_refused(stop)?,
         }
     }
+    Ok(())
+}
+
+/// Publishes a volume whose staging directory has lost its mount, as after a reboot of the node. A driver may mount it again or
+/// refuse; one that hands out the bare directory makes its workload write to the disk of the node.
+async fn publish_what_is_not_staged(cx: &Cx) -> CheckResult {
+    let is_tried = cx.access() == AccessType::Mount
+        && cx.target().capabilities().has(Capability::StageUnstageVolume)
+        && cx.shares_files_with_driver().await;
+    if !is_tried {
+        return Ok(());
+    }
+    let scope = cx.scope();
+    let staged = scope.staged(scope.attached(scope.node_volume().await?).await?).await?;
+    if scope.unmount_below([staged.staging_path.as_str()])? > 0 {
+        let target_path = scope.target_path().await?;
+        scope.node_publish(scope.publish_request(&staged, &target_path)).await.any_answer()?.ok();
+        scope.node_unpublish(&staged.attached.volume.id, &target_path).await.any_answer()?.ok();
+        // Kubelet stages again, too, and a staged volume can be unstaged.
+        let request = scope.stage_request(&staged.attached, &staged.staging_path);
+        scope.node_stage(request).await.any_answer()?.ok();
+    }
+    // Other checks judge whether a driver can undo a mount that somebody else has taken away.
+    scope.undo_or_leave().await;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ check! {
     ARRIVES {
         id: "data/expansion/arrives",
         title: "a workload finds the room that ControllerExpandVolume has promised",
-        spec: [req::CTRL_EXPAND_012, req::NODE_EXPAND_024],
+        spec: [req::CTRL_EXPAND_012, req::MSG_CAPRANGE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, EXPAND_VOLUME, ROOT],
         refuted_by: ["hostpath/controller-expands-nothing", "hostpath/node-expands-nothing"],
         access: Each,
@@ -90,7 +90,8 @@ async fn grown_on_node(cx: &Cx, used: &Used, range: v1::CapacityRange) -> CheckR
         return Err(Stop::skip("the driver does not grow this file system while it is mounted"));
     }
     reply.setup("a volume grown on the node")?;
-    Ok(&req::NODE_EXPAND_024)
+    // The answer was OK, so that the volume has to be at least as large as the range of the request says.
+    Ok(&req::MSG_CAPRANGE_005)
 }
 
 pub(crate) static CHECKS: &[&Check] = &[&ARRIVES];

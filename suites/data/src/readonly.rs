@@ -5,8 +5,8 @@ use csi_harness::spec::requirements::Requirement;
 
 use crate::used::{Usage, Used};
 
-/// Tries to write to a volume in which something is.
-async fn cannot_be_written(cx: &Cx, usage: Usage, rule: &'static Requirement) -> CheckResult {
+/// Tries to write to a volume in which something is. Returns the volume, which is not in use any more.
+async fn cannot_be_written(cx: &Cx, usage: Usage, rule: &'static Requirement) -> CheckResult<NodeVolume> {
     let volume = cx.node_volume().await?;
     // It has a file system now, which nobody could make any more.
     let used = Used::begin(cx, &volume).await?;
@@ -21,22 +21,34 @@ async fn cannot_be_written(cx: &Cx, usage: Usage, rule: &'static Requirement) ->
         expected: "any error that keeps it from writing",
         actual: "it was written, and is durable"
     );
-    used.end().await
+    used.end().await?;
+    Ok(volume)
 }
 
 check! {
-    /// Several pods read what one of them could destroy.
+    /// Several pods read what one of them could destroy. The pod that comes after them writes again, which it cannot where the
+    /// flag is left on the device.
     PUBLISHED {
         id: "data/readonly/published",
-        title: "a volume published with readonly cannot be written to",
-        spec: [req::NODE_PUBLISH_034],
+        title: "a volume published with readonly cannot be written to, and can be once it is published for writing",
+        spec: [req::NODE_PUBLISH_034, req::NODE_PUBLISH_032],
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
-        refuted_by: ["hostpath/ignores-readonly"],
+        refuted_by: ["hostpath/ignores-readonly", "hostpath/readonly-stays"],
         access: Each,
     }
     async |cx| {
         let usage = Usage { published_readonly: true, ..Usage::plain(cx) };
-        cannot_be_written(cx, usage, &req::NODE_PUBLISH_034).await
+        let volume = cannot_be_written(cx, usage, &req::NODE_PUBLISH_034).await?;
+        let used = Used::begin(cx, &volume).await?;
+        let written = used.try_to_write(3).await?;
+        ensure!(
+            written.is_ok(),
+            "a volume that was published with readonly cannot be written to when it is published for writing";
+            of: &req::NODE_PUBLISH_032,
+            expected: "a write that works, as before",
+            actual: written.err().map_or_else(String::new, |error| error.to_string())
+        );
+        used.end().await
     }
 }
 
@@ -58,7 +70,7 @@ check! {
                 cx.note(format!("it cannot be used for writing at all: {why}"));
                 Ok(())
             }
-            judged => judged,
+            judged => judged.map(drop),
         }
     }
 }

@@ -28,6 +28,7 @@ check! {
             "hostpath/copies-shifted",
             "hostpath/copies-damaged",
             "hostpath/restores-at-grown-size",
+            "hostpath/restores-demand-grown-size",
             "hostpath/restores-first-snapshot",
             "hostpath/restores-newest-snapshot",
             "hostpath/snapshots-source-of-copy",
@@ -39,7 +40,9 @@ check! {
             "hostpath/hands-out-half-copies",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::copies(cx).await
@@ -61,7 +64,9 @@ check! {
             "hostpath/expansion-wipes",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::two_volumes(cx).await
@@ -87,7 +92,9 @@ check! {
             "hostpath/unpublishes-all-targets",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::used_again(cx).await
@@ -107,7 +114,9 @@ check! {
             "hostpath/loses-end",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::sizes(cx).await
@@ -127,6 +136,7 @@ check! {
         duplicate_of: "*",
         runs: EndsAtWork,
         access: Each,
+        varies: true,
     }
     async |cx| {
         contents::driver_killed(cx).await

@@ -1,18 +1,11 @@
 //! The checks: one for each lever.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 use csi_proto::lock::Mutex;
 use rustix::process::geteuid;
 
-use crate::case::{self, Case};
-use crate::fault::Fault;
 use crate::left::{Look, Places};
 use crate::lever::Lever;
 use crate::lever::backend_network::{self, BackendNetwork};
@@ -23,9 +16,9 @@ use crate::lever::power::{self, FILE_SYSTEMS, FileSystem, Machine, OnDevice, Pow
 use crate::lever::resources::{self, Resources};
 use crate::lever::system_calls::{self, SystemCalls};
 use crate::life::{Life, Plan, Step};
-use crate::neighbour::Neighbour;
 use crate::rules::*;
-use crate::trial::{Bench, Told, Went, plainly, without_fault};
+use crate::search::Search;
+use crate::trial::{plainly, without_fault};
 
 /// What a fault can show of a driver.
 static RULES: &[&Requirement] = &[
@@ -35,6 +28,7 @@ static RULES: &[&Requirement] = &[
     &FAULT_CODE_001,
     &FAULT_TIME_001,
     &FAULT_OTHERS_001,
+    &FAULT_MOUNT_001,
     &FAULT_LEFT_001,
     &req::CTRL_CREATEVOL_004,
     &req::NODE_PUBLISH_026,
@@ -44,14 +38,6 @@ static RULES: &[&Requirement] = &[
     &req::GEN_ERR_001,
 ];
 
-/// Time for the faults of one check where the user gives none.
-const CHECK_LIMIT: Duration = Duration::from_secs(6);
-/// Part of the time of a check that is left for undoing.
-const SPARE: f64 = 0.2;
-/// Part of that for each file system of the kernel's of which the power is lost besides.
-const DEVICE_SHARE: f64 = 0.15;
-/// Checks that `--budget` is divided among.
-const SHARES: u32 = 5;
 /// Commands of the user that break things.
 const HOOKS: Need = Need::Configured(Setting::Faults);
 /// A way to the back end that leads through the run.
@@ -99,10 +85,11 @@ check! {
         ],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let mut commands = Commands::begin(cx).await?;
-        try_all(cx, commands::NAME, &mut commands, Commands::nothing).await
+        try_all(cx, commands::NAME, commands::MORE, &mut commands, Commands::nothing).await
     }
 }
 
@@ -114,14 +101,20 @@ check! {
         title: "a driver that is killed before any change it makes, or right after its answer, knows what it has answered for and can be asked again",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
-        refuted_by: ["plain/writes-in-place", "plain/answers-before-writing", "plain/cleans-at-start"],
+        refuted_by: [
+            "plain/writes-in-place",
+            "plain/answers-before-writing",
+            "plain/cleans-at-start",
+            "plain/unmounts-at-start",
+        ],
         runs: EndsAtWork,
         access: Each,
+        varies: true,
     }
     async |cx| {
         cx.target().driver().map_or(Ok(()), needs_memory)?;
         let mut points = CrashPoints::begin(cx).await?;
-        let ended = try_all(cx, crash_points::NAME, &mut points, CrashPoints::nothing).await;
+        let ended = try_all(cx, crash_points::NAME, crash_points::MORE, &mut points, CrashPoints::nothing).await;
         points.end().await?;
         ended
     }
@@ -138,10 +131,11 @@ check! {
         refuted_by: ["plain/ignores-failed-write"],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let mut calls = SystemCalls::begin(cx).await?;
-        let ended = try_all(cx, system_calls::NAME, &mut calls, SystemCalls::nothing).await;
+        let ended = try_all(cx, system_calls::NAME, system_calls::MORE, &mut calls, SystemCalls::nothing).await;
         calls.end().await?;
         ended
     }
@@ -158,10 +152,11 @@ check! {
         refuted_by: ["plain/ends-on-error", "plain/keeps-lock-after-error"],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let mut resources = Resources::begin(cx).await?;
-        let ended = try_all(cx, resources::NAME, &mut resources, Resources::nothing).await;
+        let ended = try_all(cx, resources::NAME, 0, &mut resources, Resources::nothing).await;
         resources.end().await?;
         ended
     }
@@ -177,9 +172,10 @@ check! {
         refuted_by: ["plain/stays-offline", "plain/takes-offline-for-gone"],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
-        try_all(cx, hooks::NAME, &mut Hooks::new(cx), Hooks::nothing).await
+        try_all(cx, hooks::NAME, 0, &mut Hooks::new(cx), Hooks::nothing).await
     }
 }
 
@@ -201,6 +197,7 @@ check! {
         ],
         runs: EndsAtWork,
         access: Each,
+        varies: true,
     }
     async |cx| {
         power::try_it()?;
@@ -232,16 +229,11 @@ async fn lose_power(
     let mut ended = Ok(());
     if search.is_for(Power::is_of) {
         let mut power = Power::begin(machine).await?;
-        if !search.is_named() {
-            search.share = devices.iter().fold(1.0, |rest, _| rest - DEVICE_SHARE);
-        }
-        ended = search.try_all(&mut power, Power::nothing).await;
+        search.learnt = Some(plain_lives(search.cx, &mut power).await?);
+        ended = search.try_all(&power, power::MORE, Power::nothing).await;
         power.end().await?;
     } else {
         search.learnt = Some(without_leftovers(search.cx, lived).await?);
-    }
-    if !search.is_named() {
-        search.share = DEVICE_SHARE;
     }
     for file_system in devices {
         if ended.is_ok() {
@@ -290,7 +282,7 @@ async fn lose_power_of(
     file_system: &'static FileSystem,
 ) -> CheckResult {
     let mut device = OnDevice::begin(machine, file_system).await?;
-    let ended = search.try_all(&mut device, Power::nothing).await;
+    let ended = search.try_all(&device, power::on_device::MORE, Power::nothing).await;
     device.end().await?;
     ended
 }
@@ -312,270 +304,36 @@ check! {
         ],
         runs: Erases,
         access: Each,
+        varies: true,
     }
     async |cx| {
-        try_all(cx, backend_network::NAME, &mut BackendNetwork::new(cx), BackendNetwork::nothing).await
+        try_all(cx, backend_network::NAME, 0, &mut BackendNetwork::new(cx), BackendNetwork::nothing).await
     }
 }
 
-/// Those that take longest come last, since they get what the others leave of --budget.
+/// In this order: a driver that a fault has ruined for good is not there for the checks after it.
 pub(crate) const CHECKS: &[&Check] =
     &[&RESOURCES, &SYSTEM_CALLS, &BACKEND_NETWORK, &BY_HOOKS, &COMMANDS, &CRASH_POINTS, &POWER];
 
-/// Leads a volume through its life without any fault, and then once for each fault that there is time for.
-async fn try_all(cx: &Cx, name: &str, lever: &mut dyn Lever, nothing: fn() -> Stop) -> CheckResult {
+/// Leads a volume through its life without any fault, and then again and again with faults: `more` beside the plain ones, unless the user
+/// says otherwise.
+async fn try_all(
+    cx: &Cx,
+    name: &str,
+    more: usize,
+    lever: &mut dyn Lever,
+    nothing: fn() -> Stop,
+) -> CheckResult {
     let mut search = Search::new(cx, name).await?;
-    let ended = search.try_all(lever, nothing).await;
+    search.learnt = Some(plain_lives(cx, lever).await?);
+    let ended = search.try_all(lever, more, nothing).await;
     search.end();
     ended
-}
-
-/// What a check tries of a driver, by one lever or by several, one after another.
-struct Search<'a> {
-    cx: &'a Cx,
-    /// The faults that --fault names, of this check; `None` if it names none.
-    wanted: Option<Vec<Fault>>,
-    stored: Vec<(PathBuf, Case)>,
-    /// In which new faults are begun, and how much of that was needed.
-    time: Duration,
-    used: Duration,
-    /// The part of the time in which the lever may begin them.
-    share: f64,
-    left_over: Arc<LeftOver>,
-    /// What the first lever has learnt.
-    learnt: Option<(Plan, Places)>,
-    told: Told,
-}
-
-impl<'a> Search<'a> {
-    /// # Errors
-    /// Skip if others are wanted; broken if what is wanted cannot be read.
-    async fn new(cx: &'a Cx, name: &str) -> CheckResult<Search<'a>> {
-        let texts = &cx.config().effort.only_faults;
-        let wanted: Vec<Fault> =
-            texts.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(Stop::broken)?;
-        let is_named = !wanted.is_empty();
-        let wanted: Vec<Fault> = wanted.into_iter().filter(|fault| fault.lever == name).collect();
-        if is_named && wanted.is_empty() {
-            return Err(Stop::skip("--fault names others"));
-        }
-        let stored = case::of_check(cx)?;
-        let wanted = is_named.then_some(wanted);
-        let left_over = cx.learn(async { Ok(LeftOver::default()) }).await?;
-        let time = limit(cx, &left_over);
-        Ok(Search {
-            cx,
-            wanted,
-            stored,
-            time,
-            used: Duration::ZERO,
-            share: 1.0,
-            left_over,
-            learnt: None,
-            told: Told::default(),
-        })
-    }
-
-    /// Whether --fault, or the case that is replayed, says what is tried.
-    fn is_named(&self) -> bool {
-        self.wanted.is_some() || self.cx.config().effort.replay.is_some()
-    }
-
-    /// Whether there may be something to try for a lever that knows such faults.
-    fn is_for(&self, knows: impl Fn(&Fault) -> bool) -> bool {
-        let stored = self.stored.iter().map(|(_, case)| &case.fault);
-        !self.is_named() || self.wanted.iter().flatten().chain(stored).any(knows)
-    }
-
-    /// # Errors
-    /// It cannot be judged, or there is nothing to break.
-    async fn try_all(&mut self, lever: &mut dyn Lever, nothing: fn() -> Stop) -> CheckResult {
-        let cx = self.cx;
-        let (plan, places) = match &self.learnt {
-            Some(learnt) => learnt.clone(),
-            None => self.learnt.insert(plain_lives(cx, lever).await?).clone(),
-        };
-        let stored: Vec<_> =
-            self.stored.iter().filter(|(_, case)| lever.knows(&case.fault)).cloned().collect();
-        let mut faults = match &self.wanted {
-            _ if cx.config().effort.replay.is_some() => Vec::new(),
-            None => lever.faults(),
-            Some(wanted) => wanted.iter().filter(|fault| lever.knows(fault)).cloned().collect(),
-        };
-        faults.retain(|fault| !stored.iter().any(|(_, case)| case.fault == *fault));
-        in_order_of_time(cx, lever, &mut faults);
-        let mut tries: Vec<Try> = stored.into_iter().map(Try::from).collect();
-        tries.extend(faults.into_iter().map(|fault| Try { fault, stored_in: None }));
-        let (tries, left_out): (Vec<Try>, _) =
-            tries.into_iter().partition(|one| plan.steps.contains(&one.fault.step));
-        note_untried(cx, &left_out, "the driver cannot do this step even without a fault");
-        if tries.is_empty() {
-            return Err(match left_out.is_empty() {
-                true => nothing(),
-                false => Stop::skip("the driver does not do the step of the fault"),
-            });
-        }
-        let scope = cx.scope();
-        let neighbour = Neighbour::begin(&scope, plan.sees).await?;
-        let mut bench = Bench { cx: &scope, neighbour, plan, places, ruined_more: 0 };
-        let limit = self.time.mul_f64(self.share).min(most(cx));
-        let begun = Instant::now();
-        let met = try_each(&mut bench, lever, &tries, limit, &mut self.told).await;
-        self.used += begun.elapsed();
-        bench.end();
-        // What cannot be undone now is tried once more at the end of the check.
-        let _ = scope.undo().await;
-        let met = met?;
-        match self.wanted.is_some() && met == 0 {
-            true => {
-                Err(Stop::broken("no fault of --fault was met: the driver did not reach any of these places"))
-            }
-            false => Ok(()),
-        }
-    }
-
-    fn end(self) {
-        self.left_over.add(self.time.saturating_sub(self.used));
-        self.told.end(self.cx);
-    }
-}
-
-/// What the checks so far have not used of --budget.
-#[derive(Default)]
-struct LeftOver(Mutex<Duration>);
-
-impl LeftOver {
-    fn add(&self, unused: Duration) {
-        *self.0.lock() += unused;
-    }
-
-    /// For one check, which gives back what it does not use.
-    fn take(&self) -> Duration {
-        std::mem::take(&mut self.0.lock())
-    }
 }
 
 /// Why nobody but root can lead a life, once a check has found that out: the others need not wait for it.
 #[derive(Default)]
 struct Obstacle(Mutex<Option<String>>);
-
-/// A fault that is to be tried.
-struct Try {
-    fault: Fault,
-    /// Where an earlier run has stored it.
-    stored_in: Option<PathBuf>,
-}
-
-impl From<(PathBuf, Case)> for Try {
-    fn from((path, case): (PathBuf, Case)) -> Try {
-        Try { fault: case.fault, stored_in: Some(path) }
-    }
-}
-
-/// A seeded order, in which no call and no place comes again before all others have come, and what takes long comes last.
-fn in_order_of_time(cx: &Cx, lever: &dyn Lever, faults: &mut [Fault]) {
-    cx.rng().shuffle(faults);
-    let mut times = BTreeMap::<(&str, String), u32>::new();
-    faults.sort_by_cached_key(|fault| {
-        let place = fault.counted_place().map_or(fault.place.as_str(), |(name, _)| name);
-        let turn = times.entry((fault.step.rpc(), place.to_owned())).or_default();
-        *turn += 1;
-        (lever.traits(fault).hangs, *turn)
-    });
-}
-
-/// Tries one after another. Returns how many the driver has met.
-async fn try_each(
-    bench: &mut Bench<'_>,
-    lever: &dyn Lever,
-    tries: &[Try],
-    limit: Duration,
-    told: &mut Told,
-) -> CheckResult<usize> {
-    let cx = bench.cx;
-    let until = Instant::now() + limit;
-    let (mut tried, mut unmet, mut longest) = (0_usize, 0_usize, Duration::ZERO);
-    let mut ended = None;
-    for Try { fault, stored_in } in tries {
-        if Instant::now() >= until {
-            ended = Some("the time for it was over");
-        } else if told.len() >= most_told(cx) {
-            ended = Some("enough faults are reported; --budget DURATION continues the search");
-        }
-        if ended.is_some() {
-            break;
-        }
-        cx.stage(fault.step.told(), tried as u64 + 1, Some(tries.len() as u64));
-        let told_before = told.times();
-        let went = bench.try_one(lever, fault, told).await?;
-        if let Some(path) = stored_in {
-            cx.note(format!("{}: {}", path.display(), came_of(went, told.times() > told_before)));
-        }
-        match went {
-            Went::Unmet => unmet += 1,
-            Went::Through(took) => longest = longest.max(took),
-            Went::Wrong => {}
-        }
-        tried += 1;
-        if !bench.is_up_again(lever, fault).await? {
-            ended = Some("the driver no longer starts");
-            break;
-        }
-    }
-    note_untried(cx, &tries[tried..], ended.unwrap_or_default());
-    let why = ended.filter(|_| tried < tries.len()).map(|why| format!(", since {why}")).unwrap_or_default();
-    cx.note(format!(
-        "{tried} of {} faults tried{why}; once healed, the same call succeeded within {} ms",
-        tries.len(),
-        longest.as_millis()
-    ));
-    if unmet > 0 {
-        cx.note(format!("{unmet} of these not met: the driver did not reach that place again"));
-    }
-    Ok(tried - unmet)
-}
-
-/// How many different things are told before a check ends. Who gives it time wants all of them.
-fn most_told(cx: &Cx) -> usize {
-    let effort = &cx.config().effort;
-    if effort.budget_ms.is_some() { usize::MAX } else { effort.faults as usize * 2 }
-}
-
-/// Says of which stored cases nothing is known now.
-fn note_untried(cx: &Cx, tries: &[Try], why: &str) {
-    for path in tries.iter().filter_map(|one| one.stored_in.as_ref()) {
-        cx.note(format!("{}: not tried: {why}", path.display()));
-    }
-}
-
-/// What has become of a stored case.
-fn came_of(went: Went, is_told: bool) -> &'static str {
-    match went {
-        Went::Unmet => "not met: the driver did not reach that place again",
-        _ if is_told => "still failing",
-        _ => "fixed",
-    }
-}
-
-/// How long new faults are begun.
-fn limit(cx: &Cx, left_over: &LeftOver) -> Duration {
-    let effort = &cx.config().effort;
-    let accesses = u32::try_from(cx.config().access_types.len()).unwrap_or(1).max(1);
-    match effort.budget_ms {
-        Some(budget_ms) => {
-            let config = cx.config();
-            let optional = [!config.faults.is_empty(), !config.backend_proxies.is_empty()];
-            let shares = SHARES + optional.into_iter().map(u32::from).sum::<u32>();
-            Duration::from_millis(budget_ms) / shares / accesses + left_over.take()
-        }
-        None => CHECK_LIMIT.min(Duration::from_millis(effort.check_budget_ms)) / accesses,
-    }
-}
-
-/// What the time limit of the check has room for.
-fn most(cx: &Cx) -> Duration {
-    cx.remaining().mul_f64(1.0 - SPARE)
-}
 
 /// Sees what a driver does, and where, while nothing is broken, and what it leaves.
 async fn plain_lives(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Places)> {
@@ -642,6 +400,15 @@ async fn plain_life(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Places
                 without_fault(life.is_done(step, &plan).await)?;
             }
             Step::PublishAgain => plan.grows_by = life.has_grown_by().await,
+            Step::Restore => match without_fault(life.restored_holds().await) {
+                Err(Stop::Broken(why)) => cx.note(format!(
+                    "volumes that are restored from snapshots are not looked into, since that fails even without a fault: {why}"
+                )),
+                held => {
+                    held?;
+                    plan.uses_copies = true;
+                }
+            },
             _ => {}
         }
     }
@@ -664,6 +431,9 @@ async fn left_of_a_plain_life(cx: &Cx, plan: &Plan, places: &Places) -> CheckRes
     let mut life = Life::begin(&scope).await?;
     for step in plan.steps.iter().copied() {
         plainly(&mut life, step, plan).await?;
+        if step == Step::Restore && plan.uses_copies {
+            without_fault(life.restored_holds().await)?;
+        }
     }
     scope.undo().await?;
     Ok(Look::take(cx, places).await.since(&before))
@@ -675,20 +445,5 @@ async fn once(life: &mut Life, step: Step) -> CheckResult {
         Answer::Ok(()) => Ok(()),
         Answer::Refused(refused) => Err(Stop::broken(refused.to_string())),
         Answer::Unknown(why) => Err(Stop::broken(why.to_string())),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_next_check_gets_what_was_left_and_the_one_after_it_does_not() {
-        let left_over = LeftOver::default();
-        for unused_s in [2, 3] {
-            left_over.add(Duration::from_secs(unused_s));
-        }
-        assert_eq!(left_over.take(), Duration::from_secs(5));
-        assert_eq!(left_over.take(), Duration::ZERO);
     }
 }

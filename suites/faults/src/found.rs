@@ -34,7 +34,8 @@ pub(crate) async fn is_known(cx: &Cx, id: &str, context: &Pairs, after: &str) ->
     let gone = |how: String| {
         let lost =
             Violation::new(format!("a volume for which CreateVolume returned OK is gone after {after}"));
-        Err(lost.of(&FAULT_DONE_001).expected(format!("volume {id:?}")).actual(how).into())
+        let lost = lost.of(&FAULT_DONE_001).expected(format!("volume {id:?}")).actual(how);
+        Err(lost.damage(Damage::DataLoss).into())
     };
     if cx.target().capabilities().has(Capability::ListVolumes) {
         let listed = cx.list_volumes().await?;
@@ -99,6 +100,7 @@ pub(crate) async fn holds(
     };
     Err(Violation::new(what)
         .of(&FAULT_DATA_001)
+        .damage(Damage::DataLoss)
         .expected(format!("{stamp}, which was durable"))
         .actual(actual)
         .into())

@@ -6,32 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
+use csi_harness::resources::driver_directory::{loop_device, own_parent};
 use csi_harness::resources::mounts;
 
 /// Entries of a directory that are looked at.
 const ENTRIES_MAX: usize = 10_000;
 /// Leftovers that are named.
 const NAMED_MAX: usize = 4;
-/// Directories that are everybody's.
-const SHARED: [&str; 16] = [
-    "/",
-    "/dev",
-    "/dev/mapper",
-    "/etc",
-    "/home",
-    "/mnt",
-    "/opt",
-    "/proc",
-    "/root",
-    "/run",
-    "/sys",
-    "/tmp",
-    "/var",
-    "/var/lib",
-    "/var/log",
-    "/var/tmp",
-];
-
 /// Where a driver puts what it makes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
@@ -116,21 +97,6 @@ fn file(left: &str) -> Option<PathBuf> {
     left.strip_prefix("file ").map(PathBuf::from)
 }
 
-/// The directory of something, where it is not everybody's.
-fn own_parent(path: &Path) -> Option<PathBuf> {
-    let parent = path.parent().filter(|_| path.is_absolute())?;
-    let is_shared = SHARED.iter().any(|shared| Path::new(shared) == parent)
-        || ["/dev", "/proc", "/sys"].iter().any(|above| parent.starts_with(above));
-    (!is_shared).then(|| parent.to_owned())
-}
-
-/// The loop device that a mount is of, or shows.
-fn loop_device(mount: &mounts::Mount) -> Option<String> {
-    let shown = Path::new("/dev").join(mount.root.strip_prefix("/").ok()?);
-    let names = [mount.source.clone(), shown.to_string_lossy().into_owned()];
-    names.into_iter().find(|name| name.starts_with("/dev/loop"))
-}
-
 impl Look {
     /// Looks around.
     pub(crate) async fn take(cx: &Cx, places: &Places) -> Look {
@@ -185,14 +151,6 @@ pub(crate) fn told(left: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_everybodys_is_nobodys() {
-        for path in ["/dev/loop3", "/dev/mapper/x", "/tmp/x", "relative/x", "/", "/proc/1/mounts", "/x"] {
-            assert_eq!(own_parent(Path::new(path)), None, "{path}");
-        }
-        assert_eq!(own_parent(Path::new("/state/volumes/a")), Some(PathBuf::from("/state/volumes")));
-    }
 
     #[test]
     fn where_a_right_life_leaves_something_nothing_is_counted() {

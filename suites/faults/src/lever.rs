@@ -41,11 +41,20 @@ pub(crate) trait Lever: Send + Sync {
     /// The faults that it can meet, by what was seen.
     fn faults(&self) -> Vec<Fault>;
 
+    /// Whether a run tries a fault whatever its seed and its budget: those that are not plain are further calls of one command, other errors
+    /// of one system call, and the like.
+    fn is_plain(&self, fault: &Fault) -> bool;
+
     /// Paths that the driver was seen to work with.
     fn paths(&self) -> Vec<PathBuf>;
 
     /// A fault in words, which read after "while".
     fn tell(&self, fault: &Fault) -> String;
+
+    /// Whether each of its faults kills the driver, with the mounts of others there.
+    fn kills(&self) -> bool {
+        false
+    }
 
     /// What it asks of a driver.
     fn traits(&self, fault: &Fault) -> Traits;
@@ -87,7 +96,7 @@ pub(crate) struct Traits {
 
 /// A fault while it is there. Dropped, it is healed as well.
 #[async_trait]
-pub(crate) trait Injected: Send {
+pub(crate) trait Injected: Send + Sync {
     /// Whether the driver has met it.
     fn was_met(&self) -> bool;
 
@@ -119,6 +128,7 @@ pub(crate) async fn come_back(cx: &Cx) -> CheckResult {
         .of(&req::GEN_ERR_001)
         .expected("a driver that starts from any state that a kill can leave")
         .actual(away)
+        .damage(Damage::Crash)
         .printed(printed)
         .into())
 }

@@ -2,7 +2,8 @@
 //! each time one thing fails at one place of it.
 //!
 //! A [`fault`] is a value: a lever, a step of the volume's life, a place and a way to break. Each [`lever`] is a file that knows which
-//! faults a driver can meet, breaks and heals; [`trial`] judges what comes of it, whatever the lever.
+//! faults a driver can meet, breaks and heals; [`trial`] judges a life with faults, whatever the lever; [`search`] decides which faults are
+//! tried, and confirms what goes wrong.
 
 pub mod case;
 mod check;
@@ -14,6 +15,7 @@ mod life;
 mod neighbour;
 pub mod proven;
 pub mod rules;
+mod search;
 mod trial;
 
 use csi_harness::checks::registry::{Checks, Suite};

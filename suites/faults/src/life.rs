@@ -14,6 +14,8 @@ use crate::found;
 const PLACE: WriteLocation = WriteLocation::near(0);
 /// How long a call is repeated until it is done, where nothing is broken any more and the user says nothing else.
 const CONVERGES_IN: Duration = Duration::from_secs(20);
+/// How long it is repeated where another fault in the same call has shown that it is not done within that time.
+const KNOWN_TO_FAIL_IN: Duration = Duration::from_secs(2);
 /// Pauses between two tries.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 
@@ -146,6 +148,8 @@ pub(crate) struct Plan {
     /// By how much the volume that the workload sees has become larger, in bytes; `None` where that cannot be seen, as in a file system
     /// that volumes share.
     pub(crate) grows_by: Option<u64>,
+    /// Whether a volume that was made from a snapshot can be published, so that its data can be read.
+    pub(crate) uses_copies: bool,
 }
 
 /// A volume on its way.
@@ -170,6 +174,10 @@ pub(crate) struct Life {
     pub(crate) lines: Vec<String>,
     /// The last line of a call, and how often it came.
     noted: (String, u32),
+    /// Whether something has been broken in it.
+    pub(crate) has_failed: bool,
+    /// Whether it is known that calls are not done any more after such a fault.
+    pub(crate) is_known_to_fail: bool,
 }
 
 impl Life {
@@ -198,6 +206,8 @@ impl Life {
             first_bytes: None,
             lines: Vec::new(),
             noted: Default::default(),
+            has_failed: false,
+            is_known_to_fail: false,
         })
     }
 
@@ -373,23 +383,31 @@ impl Life {
         Ok(request)
     }
 
-    /// Makes the call until it is done, as an orchestrator does: how long that took, or the last answer if it is not done in time.
+    /// Makes the call until it is done, as an orchestrator does. Returns how long that took, or the last answer if it is not done in time. As
+    /// long as nothing has been broken, an answer that the request is wrong ends it at once: the driver does not put the call off.
     pub(crate) async fn converge(&mut self, step: Step) -> CheckResult<Result<Duration, String>> {
         let begun = Instant::now();
         let settle_ms = self.cx.config().time_limits.settle_ms;
-        let limit = settle_ms.map_or(CONVERGES_IN, Duration::from_millis).min(self.cx.remaining());
+        let limit = match self.is_known_to_fail {
+            true => KNOWN_TO_FAIL_IN,
+            false => settle_ms.map_or(CONVERGES_IN, Duration::from_millis),
+        };
+        let limit = limit.min(self.cx.remaining());
+        let settles = if self.has_failed { Settles::Healed } else { Settles::Willing };
         let mut pause = PAUSES[0];
         loop {
-            let answer = self.call(step).await?;
-            let told = match answer {
+            let answer = match self.call(step).await? {
                 Answer::Ok(()) => return Ok(Ok(begun.elapsed())),
+                Answer::Refused(refused) if !self.has_failed && is_final(refused.code) => {
+                    return Ok(Err(refused.to_string()));
+                }
                 Answer::Refused(refused) => refused.to_string(),
                 Answer::Unknown(why) => why.to_string(),
             };
             if begun.elapsed() + pause > limit {
-                return Ok(Err(format!("{told}, again and again for {} s", begun.elapsed().as_secs())));
+                return Ok(Err(format!("{answer}, again and again for {} s", begun.elapsed().as_secs())));
             }
-            self.cx.wait(Settles::Willing(step.rpc()), pause, limit).await;
+            self.cx.wait(settles(step.rpc()), pause, limit).await;
             pause = (pause * 2).min(PAUSES[1]);
         }
     }
@@ -459,22 +477,28 @@ impl Life {
         found::holds(path, PLACE, &self.stamp, "what a workload has written to the volume is gone").await
     }
 
-    /// Looks for the data in the volume that was restored.
+    /// Looks for the data in the volume that was restored, where such a volume could be published in a life without faults.
     pub(crate) async fn restored_holds(&self) -> CheckResult {
         let Some(volume) = self.restored.clone().filter(|_| self.is_written) else { return Ok(()) };
         let cx = self.cx.scope();
-        let published = async { cx.published(cx.staged(cx.attached(volume.into()).await?).await?).await };
-        let published = match published.await {
-            Err(Stop::Broken(why)) => {
-                return Err(found::not_done("CreateVolume from a snapshot", &why).into());
-            }
-            published => published?,
-        };
-        let path = PathBuf::from(&published.target_path);
+        let held = self.published_holds(&cx, volume.into()).await;
+        let undone = cx.undo().await;
+        held.and(undone)
+    }
+
+    async fn published_holds(&self, cx: &Cx, volume: NodeVolume) -> CheckResult {
+        let attached = cx.attached(volume).await?;
+        let mut staging_path = String::new();
+        if Step::Stage.is_offered(cx) {
+            staging_path = cx.staging_path().await?;
+            let request = cx.stage_request(&attached, &staging_path);
+            is_usable("NodeStageVolume", cx.node_stage(request).await.answer())?;
+        }
+        let (staged, target_path) = (Staged { attached, staging_path }, cx.target_path().await?);
+        let request = cx.publish_request(&staged, &target_path);
+        is_usable("NodePublishVolume", cx.node_publish(request).await.answer())?;
         let lost = "what a workload had written before the snapshot is not in the volume restored from it";
-        let held = found::holds(path, PLACE, &self.stamp, lost).await;
-        cx.undo().await?;
-        held
+        found::holds(PathBuf::from(target_path), PLACE, &self.stamp, lost).await
     }
 
     /// The room that all calls have promised is there when the volume is published again.
@@ -499,6 +523,27 @@ impl Life {
     async fn size_bytes(&self) -> Option<u64> {
         let path = PathBuf::from(&self.target_path);
         play(move || workload::size_bytes(&path)).await.ok()?.ok()
+    }
+}
+
+/// Whether a code says that the request is wrong, so that the same request will not be done later either.
+fn is_final(code: Code) -> bool {
+    use Code::{InvalidArgument, OutOfRange, PermissionDenied, Unauthenticated, Unimplemented};
+    matches!(code, InvalidArgument | OutOfRange | PermissionDenied | Unauthenticated | Unimplemented)
+}
+
+/// The driver has to stage and publish a volume that CreateVolume has made from a snapshot.
+///
+/// # Errors
+/// A violation if it rejects that; broken if there is no answer, which shows nothing of the copy.
+fn is_usable<T>(rpc: &str, answer: &Answer<T>) -> CheckResult {
+    match answer {
+        Answer::Ok(_) => Ok(()),
+        Answer::Refused(refused) => {
+            let why = format!("{rpc} of the volume is rejected: {refused}");
+            Err(found::not_done("CreateVolume from a snapshot", &why).into())
+        }
+        Answer::Unknown(why) => Err(Stop::broken(format!("{rpc} of a volume from a snapshot: {why}"))),
     }
 }
 

@@ -52,6 +52,24 @@ impl Neighbour {
         found::holds(path, PLACE, &self.stamp, "another volume has lost its data").await
     }
 
+    /// What its workload finds now at the path where it had the volume, if that is no volume any more. Data that have changed are judged by
+    /// [`Neighbour::holds`].
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub(crate) async fn is_taken_away(&self) -> CheckResult<Option<String>> {
+        if !self.sees {
+            return Ok(None);
+        }
+        let target_path = &self.published.target_path;
+        if !self.cx.sees_published(target_path) {
+            return Ok(Some(format!("nothing is mounted at {target_path:?}")));
+        }
+        let path = PathBuf::from(target_path);
+        // A mount whose process is gone stays in the table.
+        Ok(play(move || workload::read(&path, PLACE)).await?.err().map(|error| error.to_string()))
+    }
+
     /// Whether the driver knows it after what has happened.
     ///
     /// # Errors

@@ -87,6 +87,21 @@ pub static FAULT_OTHERS_001: Requirement = rule(
     "calls about other volumes that do not need it are answered",
 );
 
+/// Mounts outlive the driver.
+pub static FAULT_MOUNT_001: Requirement = relied_on(
+    rule(
+        "FAULT-MOUNT-001",
+        Level::Should,
+        "the driver ends and is started again while a volume is in use",
+        "the volume stays mounted where its workload uses it",
+    ),
+    &[Reliance {
+        component: "kubelet",
+        breaks: "each pod that uses a volume loses it when the driver crashes or is updated",
+        place: "does not publish a volume again for a container that goes on running",
+    }],
+);
+
 /// Left behind.
 pub static FAULT_LEFT_001: Requirement = rule(
     "FAULT-LEFT-001",
@@ -103,5 +118,6 @@ pub static ALL: &[&Requirement] = &[
     &FAULT_CODE_001,
     &FAULT_TIME_001,
     &FAULT_OTHERS_001,
+    &FAULT_MOUNT_001,
     &FAULT_LEFT_001,
 ];

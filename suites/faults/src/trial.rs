@@ -1,10 +1,9 @@
-//! One fault, tried: a volume is led to the step, something breaks, the call is made and judged, it is healed, the call is made again,
-//! and the volume is led to its end.
+//! One life of a volume in which something fails, at one step or at several one after another: the volume is led to the step, something
+//! breaks, the call is made and judged, it is healed, the call is made again, and the volume is led to its end.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 use csi_harness::resources::state_dir::Aside;
 use csi_harness::spec::requirements::Requirement;
@@ -13,13 +12,15 @@ use crate::case::Case;
 use crate::fault::Fault;
 use crate::found;
 use crate::left::{self, Look, Places};
-use crate::lever::{Lever, Traits, come_back};
+use crate::lever::{Injected, Lever, Traits, come_back};
 use crate::life::{Life, Plan, Step};
 use crate::neighbour::Neighbour;
 use crate::rules::{FAULT_CODE_001, FAULT_HEAL_001, FAULT_LEFT_001, FAULT_TIME_001};
 
-/// How long a caller waits for a call that hangs.
-const HUNG: Duration = Duration::from_secs(1);
+/// How long a caller waits on for a call once it hangs.
+const HUNG: Duration = Duration::from_millis(500);
+/// Pause between two looks whether a call hangs already.
+const HANGS_LOOK: Duration = Duration::from_millis(10);
 /// How long a process may take to end after it has broken its connections.
 const ENDS_IN: Duration = Duration::from_millis(500);
 /// How long what was healed may take until nothing of it is left: before the driver is started anew, which is waited for so that few
@@ -36,39 +37,41 @@ pub(crate) struct Bench<'a> {
     pub(crate) plan: Plan,
     pub(crate) places: Places,
     pub(crate) neighbour: Neighbour,
+    /// Whether the driver may be killed to see what it knows afterwards.
+    pub(crate) may_kill: bool,
     /// States with which the driver did not start, and that are not kept.
     pub(crate) ruined_more: u32,
 }
 
-/// What was told of the driver, each thing once.
+/// By which the same thing is known at other places: the rule, the RPC in which something was broken, and what is wrong.
+pub(crate) type Key = (&'static str, &'static str, String);
+
+/// What was reported of the driver, with the number of faults that led to it.
 #[derive(Default)]
-pub(crate) struct Told(BTreeMap<(&'static str, &'static str, String), u32>);
+pub(crate) struct Told(BTreeMap<Key, u32>);
 
 impl Told {
-    /// Whether what is wrong was not told at another place of the same step.
-    fn is_new(&mut self, step: Step, violation: &Violation) -> bool {
-        let rule = violation.requirement.map_or("", |rule| rule.id);
-        let times = self.0.entry((rule, step.rpc(), violation.message.clone())).or_default();
-        *times += 1;
-        *times == 1
+    /// Counts a fault that led to it, reported or to be reported now.
+    pub(crate) fn count(&mut self, key: Key) {
+        *self.0.entry(key).or_default() += 1;
     }
 
-    /// Whether it is told already that a driver breaks a rule in the call of this step.
-    fn has(&self, step: Step, rule: &Requirement) -> bool {
+    /// Whether it is reported.
+    pub(crate) fn knows(&self, key: &Key) -> bool {
+        self.0.contains_key(key)
+    }
+
+    /// Whether it is reported that a driver breaks a rule in the call of this step.
+    pub(crate) fn has(&self, step: Step, rule: &Requirement) -> bool {
         self.0.keys().any(|(known, rpc, _)| *known == rule.id && *rpc == step.rpc())
     }
 
-    /// How often something was wrong.
-    pub(crate) fn times(&self) -> u32 {
-        self.0.values().sum()
-    }
-
-    /// How many different things were told.
+    /// How many different things were reported.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Says how often each was met.
+    /// Says how many faults led to each.
     pub(crate) fn end(self, cx: &Cx) {
         for ((rule, rpc, what), times) in self.0.into_iter().filter(|(_, times)| *times > 1) {
             cx.note(format!("{rpc}: {times} faults led to this: {what} ({rule})"));
@@ -76,64 +79,107 @@ impl Told {
     }
 }
 
-/// How a trial went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Went {
-    /// The driver did not meet the fault.
-    Unmet,
-    /// It did, and came to the end of the life after so long.
-    Through(Duration),
-    /// Something was told of it.
-    Wrong,
+/// Something that is wrong.
+#[derive(Clone)]
+pub(crate) struct Finding {
+    /// The fault that the driver met last.
+    pub(crate) fault: Fault,
+    violation: Violation,
+    /// The calls until then, in words.
+    lines: Vec<String>,
+    /// Whether the life ended with it.
+    pub(crate) ends: bool,
+}
+
+impl Finding {
+    pub(crate) fn key(&self) -> Key {
+        let rule = self.violation.requirement.map_or("", |rule| rule.id);
+        (rule, self.fault.step.rpc(), self.violation.message.clone())
+    }
+
+    /// Whether something was left behind, which any of the faults may have led to.
+    pub(crate) fn is_left(&self) -> bool {
+        self.violation.requirement.is_some_and(|rule| rule.id == FAULT_LEFT_001.id)
+    }
+
+    /// With what was broken, the calls, and what shows it again; stored as well, if the user wants that.
+    pub(crate) fn full(self, cx: &Cx, lever: &dyn Lever) -> Violation {
+        let Finding { fault, violation, mut lines, .. } = self;
+        let broken = format!("in {}, {}", fault.step.id(), lever.tell(&fault));
+        let case = Case::new(cx, &fault, broken.clone(), &violation, &lines);
+        lines.push(format!("broken: {broken} (--fault {fault})"));
+        if let Some(folder) = &cx.config().effort.regressions {
+            lines.push(case.store_in(folder));
+        }
+        violation.transcript(lines).injected(fault)
+    }
+
+    /// The same of something that only several faults in one life lead to.
+    pub(crate) fn of_several(self, lever: &dyn Lever, faults: &[Fault]) -> Violation {
+        let Finding { violation, mut lines, .. } = self;
+        lines.push("only these faults together, in one life of a volume, lead to this:".to_owned());
+        let told = |fault: &Fault| format!("  in {}, {} ({fault})", fault.step.id(), lever.tell(fault));
+        lines.extend(faults.iter().map(told));
+        violation.transcript(lines)
+    }
+}
+
+/// How a life went.
+#[derive(Default)]
+pub(crate) struct Lived {
+    /// Faults that the driver did not meet.
+    pub(crate) unmet: Vec<Fault>,
+    /// How long the calls that had failed took at the most, once nothing was broken any more.
+    pub(crate) took: Duration,
+    pub(crate) findings: Vec<Finding>,
 }
 
 impl Bench<'_> {
-    /// Tries one fault.
+    /// Leads a volume through its life with these faults, in the order of the steps, and at most one in each.
     ///
     /// # Errors
     /// It cannot be judged.
-    pub(crate) async fn try_one(
-        &self,
-        lever: &dyn Lever,
-        fault: &Fault,
-        told: &mut Told,
-    ) -> CheckResult<Went> {
+    pub(crate) async fn lead(&self, lever: &dyn Lever, faults: &[Fault], told: &Told) -> CheckResult<Lived> {
         lever.begin_trial();
         let scope = self.cx.scope();
         let before = Look::take(self.cx, &self.places).await;
         let mut life = Life::begin(&scope).await?;
-        let mut trial = Trial { bench: self, lever, fault, traits: lever.traits(fault), told };
+        let (at, lived) = (None, Lived::default());
+        let mut trial = Trial { bench: self, lever, faults, told, at, lost_power: false, lived };
         let went = trial.lead(&mut life).await;
         let undone = scope.undo_or_leave().await;
         match went {
-            Ok(Went::Through(took)) => {
+            Ok(()) => {
+                let Some(At { fault, .. }) = trial.at else { return Ok(trial.lived) };
                 if let Some(why) = undone {
                     return Err(Stop::broken(format!("while {}: could not undo: {why}", lever.tell(fault))));
                 }
-                if trial.told.has(fault.step, &FAULT_LEFT_001) {
-                    return Ok(Went::Through(took));
-                }
-                match self.is_nothing_left(&before, trial.traits.loses_power).await? {
-                    Ok(()) => Ok(Went::Through(took)),
-                    Err(left) => trial.wrong(left, &life),
+                // It is said once of each RPC, and looking takes seconds where something is left.
+                let is_known = faults.iter().all(|fault| told.has(fault.step, &FAULT_LEFT_001));
+                if !is_known && let Err(left) = self.is_nothing_left(&before, trial.lost_power).await? {
+                    trial.find(left, &life, true);
                 }
             }
-            Ok(other) => Ok(other),
-            Err(Stop::Violation(violation)) => trial.wrong(*violation, &life),
-            Err(other) => Err(other),
+            Err(Stop::Violation(violation)) if trial.at.is_some() => trial.find(*violation, &life, true),
+            Err(other) => without_fault(Err(other))?,
         }
+        Ok(trial.lived)
     }
 
     fn is_running(&self) -> bool {
         self.cx.target().driver().is_none_or(|driver| driver.end_of_process().is_none())
     }
 
-    /// Whether the driver runs after a trial, if need be as a new one: what a fault has left may be nothing that it starts with.
+    /// Whether the driver runs after a trial, if need be as a new one: what a fault has left may be nothing that it starts with. The other
+    /// volume is made anew if it was damaged, so that the next fault is not held responsible for that.
     ///
     /// # Errors
     /// The volume that is in use meanwhile cannot be had.
-    pub(crate) async fn is_up_again(&mut self, lever: &dyn Lever, fault: &Fault) -> CheckResult<bool> {
+    pub(crate) async fn is_up_again(&mut self, lever: &dyn Lever, faults: &[Fault]) -> CheckResult<bool> {
         if self.is_running() {
+            if self.neighbour.holds().await.is_err() {
+                self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
+            }
             return Ok(true);
         }
         if lever.start_over().await? {
@@ -142,13 +188,14 @@ impl Bench<'_> {
         }
         match self.cx.target().start_afresh(Check::id_of(self.cx.label())).await {
             Ok(aside) => {
-                self.note_ruined(fault, &aside);
+                self.note_ruined(&after(faults), &aside);
                 self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
                 Ok(true)
             }
             Err(why) => {
                 self.cx.note(format!(
-                    "after {fault}, the driver no longer starts, not even with an empty state: {why}"
+                    "after {}, the driver no longer starts, not even with an empty state: {why}",
+                    after(faults)
                 ));
                 Ok(false)
             }
@@ -156,7 +203,7 @@ impl Bench<'_> {
     }
 
     /// Says where a state is with which the driver does not start; those that are not kept are counted.
-    fn note_ruined(&mut self, fault: &Fault, aside: &Aside) {
+    fn note_ruined(&mut self, fault: &str, aside: &Aside) {
         match aside {
             Aside::Kept(_) => self.cx.note(format!(
                 "after {fault}, the driver no longer started: its state {aside}, and it was started with an empty one"
@@ -179,7 +226,7 @@ impl Bench<'_> {
     /// was lost before is nobody's fault.
     async fn is_nothing_left(&self, before: &Look, loses_power: bool) -> CheckResult<Result<(), Violation>> {
         // Of a driver that forgets everything it cannot be seen what it would find at its next start.
-        if self.left_after(before, SETTLES_IN[0]).await.is_empty() || !remembers(self.cx) {
+        if self.left_after(before, SETTLES_IN[0]).await.is_empty() || !self.may_kill {
             return Ok(Ok(()));
         }
         come_back(self.cx).await?;
@@ -190,6 +237,7 @@ impl Bench<'_> {
         }
         Ok(Err(Violation::new("something is left behind after the volume was deleted")
             .of(&FAULT_LEFT_001)
+            .damage(Damage::Leak)
             .expected("no more than a life without failures leaves")
             .actual(left::told(&left))))
     }
@@ -208,6 +256,15 @@ impl Bench<'_> {
     }
 }
 
+/// The faults of a life, in words.
+fn after(faults: &[Fault]) -> String {
+    match faults {
+        [one] => one.to_string(),
+        [first, .., last] => format!("a life with {} faults, from {first} to {last}", faults.len()),
+        [] => String::new(),
+    }
+}
+
 /// What came of a call while something was broken.
 enum Broke {
     /// The driver did not meet it.
@@ -218,63 +275,109 @@ enum Broke {
     Open,
 }
 
+/// A fault that is there, or was the last one.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    fault: &'a Fault,
+    traits: Traits,
+}
+
 struct Trial<'a> {
     bench: &'a Bench<'a>,
     lever: &'a dyn Lever,
-    fault: &'a Fault,
-    traits: Traits,
-    told: &'a mut Told,
+    faults: &'a [Fault],
+    told: &'a Told,
+    /// The last fault that the driver met; none before the first one.
+    at: Option<At<'a>>,
+    lost_power: bool,
+    lived: Lived,
 }
 
-impl Trial<'_> {
-    fn cx(&self) -> &Cx {
+impl<'a> Trial<'a> {
+    fn cx(&self) -> &'a Cx {
         self.bench.cx
     }
 
-    async fn lead(&mut self, life: &mut Life) -> CheckResult<Went> {
-        let at = self.fault.step;
-        let plan = &self.bench.plan;
-        for step in plan.steps.iter().copied().filter(|step| *step < at && step.matters_to(at)) {
-            plainly(life, step, plan).await?;
+    async fn lead(&mut self, life: &mut Life) -> CheckResult {
+        let (bench, faults) = (self.bench, self.faults);
+        let plan = &bench.plan;
+        let matters = |step: &Step| faults.iter().any(|fault| step.matters_to(fault.step));
+        for step in plan.steps.iter().copied().filter(matters) {
+            let fault = faults.iter().find(|fault| fault.step == step);
+            match (fault, self.at) {
+                (Some(fault), _) => self.fail(life, fault).await?,
+                (None, None) if faults.iter().all(|fault| fault.step < step) => return Ok(()),
+                (None, None) => plainly(life, step, plan).await?,
+                (None, Some(_)) if step == Step::Restore && self.has_met(Step::Snapshot) => {
+                    self.restore(life).await?;
+                }
+                (None, Some(_)) => self.further(life, step).await?,
+            }
+            let is_copied = self.has_met(Step::Snapshot) || self.has_met(Step::Restore);
+            if step == Step::Restore && is_copied && plan.uses_copies {
+                life.restored_holds().await?;
+            }
         }
+        match self.at {
+            Some(_) => bench.neighbour.holds().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the driver has met a fault in this step.
+    fn has_met(&self, step: Step) -> bool {
+        let met = |fault: &&Fault| !self.lived.unmet.contains(fault);
+        let is_over = self.at.is_some_and(|at| at.fault.step >= step);
+        is_over && self.faults.iter().filter(met).any(|fault| fault.step == step)
+    }
+
+    /// Makes a call while it is broken, and again once it is healed.
+    async fn fail(&mut self, life: &mut Life, fault: &'a Fault) -> CheckResult {
+        let before = self.at.replace(At { fault, traits: self.lever.traits(fault) });
         let broke = self.break_it(life).await?;
-        if self.traits.loses_power && !matches!(broke, Broke::Unmet) {
-            for step in at.had_on_node(matches!(broke, Broke::Answered)) {
-                if plan.steps.contains(step) {
+        if matches!(broke, Broke::Unmet) {
+            self.at = before;
+            self.lived.unmet.push(fault.clone());
+            return Ok(());
+        }
+        if self.traits().loses_power {
+            self.lost_power = true;
+            for step in fault.step.had_on_node(matches!(broke, Broke::Answered)) {
+                if self.bench.plan.steps.contains(step) {
                     self.further(life, *step).await?;
                 }
             }
         }
-        let took = match broke {
-            Broke::Unmet => return Ok(Went::Unmet),
-            // Nobody asks again for what was answered for.
-            Broke::Answered => Duration::ZERO,
-            Broke::Open => self.again(life).await?,
-        };
-        if matches!(at, Step::Snapshot | Step::Restore) && plan.steps.contains(&Step::Restore) {
-            if at == Step::Snapshot {
-                self.restore(life).await?;
-            }
-            life.restored_holds().await?;
+        // Nobody asks again for what was answered for.
+        if matches!(broke, Broke::Open) {
+            let took = self.again(life).await?;
+            self.lived.took = self.lived.took.max(took);
         }
-        let is_restored = |step: Step| at == Step::Snapshot && step == Step::Restore;
-        let is_led = |step: &Step| *step > at && step.matters_to(at) && !is_restored(*step);
-        for step in plan.steps.iter().copied().filter(is_led) {
-            self.further(life, step).await?;
-        }
-        self.bench.neighbour.holds().await?;
-        Ok(Went::Through(took))
+        Ok(())
+    }
+
+    fn traits(&self) -> Traits {
+        self.at.map_or_else(Traits::default, |at| at.traits)
+    }
+
+    /// The step in which something was broken last.
+    fn step(&self) -> Step {
+        self.at.map_or(Step::Create, |at| at.fault.step)
     }
 
     /// Makes the call while it is broken, and judges the answer.
     async fn break_it(&mut self, life: &mut Life) -> CheckResult<Broke> {
-        let step = self.fault.step;
-        let injected = self.lever.inject(self.fault).await?;
-        let limit = match self.traits.hangs {
-            true => HUNG,
-            false => Duration::from_millis(self.cx().config().time_limits.call_ms),
+        let Some(At { fault, traits }) = self.at else { return Ok(Broke::Unmet) };
+        let step = fault.step;
+        life.is_known_to_fail = self.told.has(step, &FAULT_HEAL_001);
+        let injected = self.lever.inject(fault).await?;
+        let limit = Duration::from_millis(self.cx().config().time_limits.call_ms);
+        let begun = Instant::now();
+        let asked = tokio::select! {
+            asked = life.call(step) => Some(asked),
+            () = is_given_up(&*injected, traits.hangs, limit) => None,
         };
-        let asked = match self.cx().give_up_after(limit, life.call(step)).await.transpose() {
+        let asked = match asked.transpose() {
             Ok(asked) => asked,
             Err(stop) => {
                 injected.heal().await?;
@@ -282,11 +385,9 @@ impl Trial<'_> {
             }
         };
         if asked.is_none() {
-            life.lines.push(format!(
-                "{} → given up by the caller after {} ms",
-                step.rpc(),
-                limit.as_millis()
-            ));
+            self.cx().let_go();
+            let waited_ms = begun.elapsed().as_millis();
+            life.lines.push(format!("{} → given up by the caller after {waited_ms} ms", step.rpc()));
         }
         if !injected.was_met() {
             injected.heal().await?;
@@ -295,28 +396,29 @@ impl Trial<'_> {
             }
             return Ok(Broke::Unmet);
         }
-        life.lines.push(format!("  fault: {}", self.lever.tell(self.fault)));
+        life.has_failed = true;
+        life.lines.push(format!("  fault: {}", self.lever.tell(fault)));
         let judged = self.judge(life, asked.as_ref()).await;
         let healed = injected.heal().await;
         // Also where something is wrong: the next trial would take the mounts of the other volume for new ones.
-        let had_again = match self.traits.loses_power && self.bench.is_running() {
+        let had_again = match traits.loses_power && self.bench.is_running() {
             true => self.bench.neighbour.is_had_again().await,
             false => Ok(()),
         };
         judged?;
         healed?;
         life.lines.push(self.healed().to_owned());
-        if self.traits.kills {
+        if traits.kills {
             self.bench.neighbour.is_known(self.happened()).await?;
         }
         had_again?;
         let is_answered = matches!(asked, Some(Answer::Ok(())));
-        let is_started_to_see = is_answered && self.traits.may_forget && remembers(self.cx());
+        let is_started_to_see = is_answered && traits.may_forget && self.bench.may_kill;
         if is_started_to_see {
             come_back(self.cx()).await?;
             life.lines.push("the driver is killed and started again".to_owned());
         }
-        let is_started = self.traits.kills || is_started_to_see;
+        let is_started = traits.kills || is_started_to_see;
         if is_started {
             let happened = if is_started_to_see { KILLED } else { self.happened() };
             life.is_kept(step, happened).await?;
@@ -324,7 +426,7 @@ impl Trial<'_> {
         if !is_answered {
             return Ok(Broke::Open);
         }
-        if is_started && !self.traits.loses_power {
+        if is_started && !traits.loses_power {
             life.is_done(step, &self.bench.plan).await?;
         }
         Ok(Broke::Answered)
@@ -332,7 +434,7 @@ impl Trial<'_> {
 
     /// What has happened when something is gone, in words that read after "after".
     fn happened(&self) -> &'static str {
-        match self.traits {
+        match self.traits() {
             Traits { loses_power: true, .. } => "the power was lost",
             Traits { kills: true, .. } => KILLED,
             _ => "something failed",
@@ -341,7 +443,7 @@ impl Trial<'_> {
 
     /// What comes after the fault, in words.
     fn healed(&self) -> &'static str {
-        match self.traits {
+        match self.traits() {
             Traits { loses_power: true, .. } => {
                 "the power is back; no mount is left, and the driver is started"
             }
@@ -352,27 +454,27 @@ impl Trial<'_> {
 
     /// Judges what was answered while something was broken.
     async fn judge(&mut self, life: &mut Life, answer: Option<&Answer<()>>) -> CheckResult {
-        if self.traits.kills {
+        if self.traits().kills {
             // What came before the end is judged when the driver is back.
             return Ok(());
         }
-        let step = self.fault.step;
+        let step = self.step();
         self.is_alive(life, matches!(answer, Some(Answer::Unknown(_)))).await?;
         match answer {
             Some(Answer::Ok(())) => life.is_done(step, &self.bench.plan).await?,
             Some(Answer::Refused(refused)) => self.judge_code(life, refused),
-            None if self.traits.hangs => {}
+            None if self.traits().hangs => {}
             Some(Answer::Unknown(_)) | None => {
                 let late = Violation::new(format!("{} is not answered in time", step.rpc()))
                     .of(&FAULT_TIME_001)
                     .expected("an error as soon as the driver knows that it failed")
                     .actual("no answer");
-                self.remark(life, late);
+                self.find(late, life, false);
             }
         }
-        if !self.traits.freezes {
-            if let Some(silent) = self.bench.neighbour.is_served(self.traits.isolates).await {
-                self.remark(life, silent);
+        if !self.traits().freezes {
+            if let Some(silent) = self.bench.neighbour.is_served(self.traits().isolates).await {
+                self.find(silent, life, false);
             }
             self.bench.neighbour.is_listed().await?;
         }
@@ -395,10 +497,10 @@ impl Trial<'_> {
         if misleads {
             let wrong = Violation::new(format!(
                 "{} is rejected with a code that does not mean \"try again later\"",
-                self.fault.step.rpc()
+                self.step().rpc()
             ));
             let expected = "INTERNAL, UNAVAILABLE, ABORTED or the like, on which the call is made again";
-            self.remark(life, wrong.of(&FAULT_CODE_001).expected(expected).actual(refused));
+            self.find(wrong.of(&FAULT_CODE_001).expected(expected).actual(refused), life, false);
         }
     }
 
@@ -421,13 +523,14 @@ impl Trial<'_> {
             .of(&req::GEN_ERR_001)
             .expected("an error, and a driver that keeps serving")
             .actual(format!("its process has ended ({status})"))
+            .damage(Damage::Crash)
             .printed(printed)
             .into())
     }
 
     /// Makes the call again after healing, until it is done: how long that took.
     async fn again(&mut self, life: &mut Life) -> CheckResult<Duration> {
-        let step = self.fault.step;
+        let step = self.step();
         match life.converge(step).await? {
             Ok(took) => {
                 life.is_done(step, &self.bench.plan).await?;
@@ -483,42 +586,33 @@ impl Trial<'_> {
     }
 
     async fn for_good(&self, life: &Life, step: Step, last: String) -> Stop {
-        let failed = self.fault.step.rpc();
+        let failed = self.step().rpc();
         let message = format!("{} fails for good after something has failed in {failed}", step.rpc());
         self.unhealed(life, step, message, "OK, since nothing is broken any more", last).await
     }
 
-    /// Tells what does not end the trial.
-    fn remark(&mut self, life: &Life, violation: Violation) {
-        if self.told.is_new(self.fault.step, &violation) {
-            self.cx().blame(self.full(violation, life));
-        }
-    }
-
-    fn wrong(&mut self, violation: Violation, life: &Life) -> CheckResult<Went> {
-        self.remark(life, violation);
-        Ok(Went::Wrong)
-    }
-
-    /// With what was broken, the calls, and what shows it again; stored as well, if the user wants that.
-    fn full(&self, violation: Violation, life: &Life) -> Violation {
-        let broken = format!("in {}, {}", self.fault.step.id(), self.lever.tell(self.fault));
-        let mut lines = life.lines.clone();
-        lines.push(format!("broken: {broken} (--fault {})", self.fault));
-        if let Some(folder) = &self.cx().config().effort.regressions {
-            lines.push(Case::new(self.cx(), self.fault, broken, &violation, &life.lines).store_in(folder));
-        }
+    /// Notes what is wrong.
+    fn find(&mut self, violation: Violation, life: &Life, ends: bool) {
+        let Some(At { fault, .. }) = self.at else { return };
         let printed = match violation.printed.is_empty() {
             true => self.cx().target().last_lines(),
             false => violation.printed.to_vec(),
         };
-        violation.transcript(lines).printed(printed).injected(self.fault)
+        let (fault, lines) = (fault.clone(), life.lines.clone());
+        self.lived.findings.push(Finding { fault, violation: violation.printed(printed), lines, ends });
     }
 }
 
-/// Whether the driver may be killed to see what it knows afterwards: it is not told already that it forgets everything.
-fn remembers(cx: &Cx) -> bool {
-    cx.target().driver().is_none_or(|driver| needs_memory(driver).is_ok())
+/// Resolves when a caller gives up a call: when that has hung for some time, and in any case after the limit of a call.
+async fn is_given_up(injected: &dyn Injected, hangs: bool, limit: Duration) {
+    let hung = async {
+        while !(hangs && injected.was_met()) {
+            tokio::time::sleep(HANGS_LOOK).await;
+        }
+        tokio::time::sleep(HUNG).await;
+    };
+    // Whichever comes first.
+    let _ = tokio::time::timeout(limit, hung).await;
 }
 
 /// Makes a call in which nothing is broken.

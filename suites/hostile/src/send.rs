@@ -42,7 +42,7 @@ async fn noted(cx: &Cx, rpc: Rpc, bytes: &[u8], reading: Reading) -> Option<Answ
         Resource::GroupSnapshot => told(cx.create_group_snapshot(read(bytes, reading)?).once().await),
         Resource::Attachment => told(cx.controller_publish(read(bytes, reading)?).once().await),
         Resource::Staging => told(cx.node_stage(read(bytes, reading)?).once().await),
-        Resource::Publication => told(cx.node_publish(read(bytes, reading)?).once().await),
+        Resource::Publication => told(cx.node_publish_hostile(read(bytes, reading)?).once().await),
     })
 }
 

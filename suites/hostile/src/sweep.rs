@@ -1,6 +1,6 @@
 //! One hostile request after another, each about the same things and wrong in one way.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use csi_harness::client::answer::NoAnswer;
 use csi_harness::prelude::*;
@@ -12,38 +12,35 @@ use crate::injection_points::{InjectionPoint, TextRole};
 use crate::scene::{Request, Scene};
 use crate::send::send;
 
-/// Time for the requests of one check at the most: what takes longer has been tried often enough.
-const SWEEP_MS_MAX: u64 = 10_000;
-/// So many requests are enough once this part of the time of a check has passed.
-const ENOUGH: usize = 600;
-const ENOUGH_AFTER: u64 = 10;
+/// Requests of one check at the most: by then each place of each request has had its turn with most texts.
+const REQUESTS_MAX: u32 = 600;
+/// Part of the time that a check may take at the most which it has for its requests.
+const SHARE_OF_TIME: u32 = 3;
 
-/// The time for the requests of one check.
+/// How many requests a check sends, in the same order in every run. Time is only a ceiling.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    begun: Instant,
-    limit: Duration,
-    enough_after: Duration,
+    requests: usize,
+    until: Instant,
 }
 
 impl Budget {
-    pub(crate) fn begin(cx: &Cx) -> Budget {
-        let budget_ms = cx.config().effort.check_budget_ms;
-        Budget {
-            begun: Instant::now(),
-            limit: Duration::from_millis(budget_ms.min(SWEEP_MS_MAX)),
-            enough_after: Duration::from_millis(budget_ms / ENOUGH_AFTER),
-        }
+    /// For a check that has so many requests to send.
+    pub(crate) fn begin(cx: &Cx, requests: usize) -> Budget {
+        let effort = &cx.config().effort;
+        let most = usize::try_from(effort.scaled(REQUESTS_MAX)).unwrap_or(usize::MAX);
+        let until = Instant::now() + effort.ceiling().min(cx.remaining()) / SHARE_OF_TIME;
+        Budget { requests: requests.min(most), until }
     }
 
-    /// Whether it is used up after so many requests, which is noted.
+    /// Whether it is used up after so many requests. The run says so where it was the time.
     pub(crate) fn is_over(&self, cx: &Cx, requests: usize) -> bool {
-        let enough = if requests < ENOUGH { self.limit } else { self.enough_after.min(self.limit) };
-        let is_over = self.begun.elapsed() > enough;
-        if is_over {
-            cx.note(format!("time was up after {requests} requests"));
+        let is_late = requests < self.requests && Instant::now() >= self.until;
+        if is_late {
+            let number = |requests| u64::try_from(requests).unwrap_or(u64::MAX);
+            cx.cut_short(number(requests), number(self.requests), "requests");
         }
-        is_over
+        is_late || requests >= self.requests
     }
 }
 
@@ -114,8 +111,8 @@ pub(crate) fn at_places(
 }
 
 /// Sends each of the requests with each of its changes, and has each answer judged: when it is there, and again when what the
-/// request has made is undone, or cannot be, which is noted. Requests take turns, so that each has had some when the time for one check is used up,
-/// which is noted.
+/// request has made is undone, or cannot be, which is noted. Requests take turns, so that each has had some when the check has sent
+/// as many as it may.
 ///
 /// # Errors
 /// Whatever the judge says; unanswered where the driver says nothing, which the runner looks into; skip where there was nothing
@@ -126,9 +123,9 @@ pub async fn volley(
     changes: impl Fn(&Request) -> Vec<(String, DynamicMessage)>,
     mut judge: impl FnMut(&Mutation, &Answer<Value>) -> CheckResult,
 ) -> CheckResult {
-    let budget = Budget::begin(cx);
     let mut waiting: Vec<_> =
         requests.iter().map(|request| (request, changes(request).into_iter())).collect();
+    let budget = Budget::begin(cx, waiting.iter().map(|(_, changes)| changes.len()).sum());
     let (mut shots, mut left_behind) = (0, LeftBehind::default());
     while !waiting.is_empty() {
         let mut left = Vec::new();

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
+use csi_harness::text::wire::moment;
 use prost_types::Timestamp;
 
 /// Whether two times mean the same moment: a driver may keep it in whole seconds and tell it more exactly at first.
@@ -42,13 +43,11 @@ pub(crate) fn is_of_these_days(cx: &Cx, rule: &'static Requirement, created: Opt
         cx.blame(
             Violation::new("creation_time is more than a day away from now")
                 .of(rule)
-                .expected(format!("the moment at which it was cut, about {now} s"))
+                .expected(format!(
+                    "the moment at which it was cut, about {}",
+                    moment(Some(&SystemTime::now().into()))
+                ))
                 .actual(moment(created)),
         );
     }
-}
-
-/// A time as it is on the wire.
-pub(crate) fn moment(time: Option<&Timestamp>) -> String {
-    time.map_or_else(|| "none".to_owned(), |time| format!("{} s and {} ns", time.seconds, time.nanos))
 }

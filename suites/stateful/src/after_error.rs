@@ -47,20 +47,20 @@ check! {
         ],
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let kinds = RefusedRpc::of(cx);
-        let budget = Budget::new(cx, u32::try_from(kinds.len()).unwrap_or(u32::MAX));
+        let budget = Budget::new(cx, kinds.len(), 0);
         let mut tries = 0;
         for kind in kinds {
-            if !budget.goes_on(tries) {
+            if !budget.begins(cx, "RPC", tries) {
                 break;
             }
-            budget.tell_stage(cx, "RPC", tries);
             tries += 1;
             right_calls(cx, kind).await?;
         }
-        budget.tell(cx, tries, "RPCs");
+        budget.end(cx, tries, "RPCs");
         Ok(())
     }
 }

@@ -1,110 +1,89 @@
-//! How long a check of these suites goes on.
+//! How much a check of these suites does. It depends on the settings alone, so that the same driver gets the same verdict on any
+//! machine; time is only a ceiling.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use csi_harness::prelude::*;
+use fastrand::Rng;
 
-use crate::reported::Reported;
-
-/// Runs of checks that `--budget` is divided among.
-const SHARES: u32 = 8;
-/// Part of the time of a check that is left for undoing, shrinking and looking twice.
+/// Part of the time of a check that is left for undoing and looking twice.
 const SPARE: f64 = 0.25;
-/// Part of the time for looking that is there for making small what was found.
-const SHRINKING: f64 = 0.5;
 
-/// When a check ends: after so many tries, or so much time.
-#[derive(Clone, Copy, Debug)]
+/// The tries of a check: first those that are the same in every run, then random ones.
+#[derive(Clone, Debug)]
 pub(crate) struct Budget {
-    started: Instant,
-    limit: Duration,
-    tries_max: u32,
-    /// With so many tries a quarter of the time is enough, and with half of them half of it.
-    enough: u32,
-    /// What there is beyond it to make small what was found late.
-    rest: Duration,
+    fixed: u32,
+    random: u32,
+    seed: u64,
+    until: Instant,
 }
 
 impl Budget {
-    /// For a check that tries so many times unless the user has given a time.
-    pub(crate) fn new(cx: &Cx, tries: u32) -> Budget {
+    /// So many tries that are the same in every run, and so many random ones, which `--budget` multiplies.
+    pub(crate) fn new(cx: &Cx, fixed: usize, random: u32) -> Budget {
         let effort = &cx.config().effort;
-        let (limit, tries_max) = match effort.budget_ms {
-            Some(budget_ms) => (Duration::from_millis(budget_ms) / SHARES, u32::MAX),
-            None => (Duration::from_millis(effort.check_budget_ms), tries),
-        };
-        Budget::of(cx, limit, tries_max)
+        let fixed = u32::try_from(fixed).unwrap_or(u32::MAX);
+        let random = if random == 0 { 0 } else { effort.scaled(random) };
+        let until = Instant::now() + effort.ceiling().min(cx.remaining().mul_f64(1.0 - SPARE));
+        Budget { fixed, random, seed: cx.rng().u64(..), until }
     }
 
-    fn of(cx: &Cx, limit: Duration, tries_max: u32) -> Budget {
-        let limit = limit.min(cx.remaining().mul_f64(1.0 - SPARE));
-        let rest = limit.mul_f64(SHRINKING).min((cx.remaining() - limit) / 2);
-        Budget { started: Instant::now(), limit, tries_max, enough: u32::MAX, rest }
+    /// So many random tries for a user who asks for more with `--budget`, and none otherwise.
+    pub(crate) fn more(cx: &Cx, random: u32) -> u32 {
+        if cx.config().effort.budget_ms.is_some() { random } else { 0 }
     }
 
-    /// The same for tries at random, each of which finds less than the one before: of so many, nearly all of it.
-    pub(crate) fn at_random(cx: &Cx, tries: u32, enough: u32) -> Budget {
-        let enough = if cx.config().effort.budget_ms.is_some() { u32::MAX } else { enough };
-        Budget { enough, ..Budget::new(cx, tries) }
+    fn tries(&self) -> u32 {
+        self.fixed.saturating_add(self.random)
     }
 
-    /// For calls that are made again: all the time that the check has.
-    pub(crate) fn whole(cx: &Cx) -> Budget {
-        Budget::of(cx, cx.remaining(), 1)
-    }
-
-    /// When nothing more is begun to make small what was found now: something is left for what may be found yet, so that all
-    /// faults together take no longer than this.
-    pub(crate) fn shrink_until(&self) -> Instant {
-        let now = Instant::now();
-        let left = (self.until() + self.rest).saturating_duration_since(now);
-        now + self.limit.mul_f64(SHRINKING).min(left / 2)
-    }
-
-    /// When nothing new is begun any more.
+    /// When nothing more is begun, however much is left to do.
     pub(crate) fn until(&self) -> Instant {
-        self.started + self.limit
+        self.until
     }
 
-    /// Says that a try begins, after so many.
-    pub(crate) fn tell_stage(&self, cx: &Cx, what: &'static str, tries: u32) {
-        let of = Some(self.tries_max).filter(|most| *most < u32::MAX);
-        cx.stage(what, u64::from(tries) + 1, of.map(u64::from));
+    /// The seed of the random tries.
+    pub(crate) fn seed(&self) -> u64 {
+        self.seed
     }
 
-    /// Whether there is to be another try after so many.
-    pub(crate) fn goes_on(&self, tries: u32) -> bool {
-        let limit = match tries {
-            _ if tries >= self.enough => self.limit / 4,
-            _ if tries >= self.enough / 2 => self.limit / 2,
-            _ => self.limit,
-        };
-        tries < self.tries_max && self.started.elapsed() < limit
+    /// Whether another try begins after so many. It is shown as the progress of the check.
+    pub(crate) fn begins(&self, cx: &Cx, what: &'static str, done: u32) -> bool {
+        let begins = self.goes_on(done);
+        if begins {
+            cx.stage(what, u64::from(done) + 1, Some(self.tries().into()));
+        }
+        begins
     }
 
-    /// Says how far it came, if time ran out or was what counts; what the tries do is chosen at random, one apart from the
-    /// other, and all of them were right.
-    pub(crate) fn tell_at_random(&self, cx: &Cx, told: &Reported, tries: u32, what: &str) {
-        match rarest(tries).filter(|_| self.tries_max == u32::MAX && told.is_all_right()) {
-            Some(rarest) => cx.note(format!(
-                "{tries} {what} in {} s, all right: what goes wrong 1 time in {rarest} would have been seen with a probability of \
-                 95 %; for 1 time in {} run ten times as long, --budget {}s",
-                self.started.elapsed().as_secs(),
-                rarest * 10,
-                (self.limit * SHARES * 10).as_secs(),
-            )),
-            None => self.tell(cx, tries, what),
+    fn goes_on(&self, done: u32) -> bool {
+        done < self.tries() && Instant::now() < self.until
+    }
+
+    /// Whether the try after so many is a random one.
+    pub(crate) fn is_random(&self, done: u32) -> bool {
+        done >= self.fixed
+    }
+
+    /// The random choices of the try after so many; those of a fixed one do not depend on the seed of the run.
+    pub(crate) fn rng(&self, done: u32) -> Rng {
+        let seed = if self.is_random(done) { self.seed } else { 0 };
+        Rng::with_seed(seed.wrapping_add(done.into()))
+    }
+
+    /// Says how much was done, if the ceiling left something undone.
+    pub(crate) fn end(&self, cx: &Cx, done: u32, what: &str) {
+        if done < self.tries() && Instant::now() >= self.until {
+            cx.cut_short(done.into(), self.tries().into(), what);
         }
     }
 
-    /// Says how far it came, if time ran out or was what counts.
-    pub(crate) fn tell(&self, cx: &Cx, tries: u32, what: &str) {
-        if self.tries_max == u32::MAX {
-            let what = if tries == 1 { what.trim_end_matches('s') } else { what };
-            cx.note(format!("{tries} {what} in {} s", self.started.elapsed().as_secs()));
-        } else if tries < self.tries_max {
-            let (most, seconds) = (self.tries_max, self.started.elapsed().as_secs());
-            cx.note(format!("{tries} of {most} {what}: the time for it was over after {seconds} s"));
+    /// Tells a user who asks for more tries which faults these would have shown; all of them were right.
+    pub(crate) fn tell_chances(&self, cx: &Cx, done: u32, what: &str) {
+        if let Some(rarest) = rarest(done).filter(|_| cx.config().effort.budget_ms.is_some()) {
+            cx.note(format!(
+                "{done} {what}, all right: a fault that shows in 1 of {rarest} would have been found with a probability of 95 %"
+            ));
         }
     }
 }
@@ -112,9 +91,6 @@ impl Budget {
 /// The rarest fault, as one in so many tries, that so many would have shown with a probability of 95 %. For many that is a
 /// third of their number, the rule of three. `None` of so few that a fault in every second try could have gone unseen.
 fn rarest(tries: u32) -> Option<u64> {
-    if tries == 0 {
-        return None;
-    }
     let unseen: f64 = 0.05;
     let per_try = 1.0 - unseen.powf(1.0 / f64::from(tries));
     let one_in = (1.0 / per_try).floor() as u64;
@@ -123,26 +99,30 @@ fn rarest(tries: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
+    /// Before, a check ended earlier the longer its tries took, long before any limit.
     #[test]
-    fn what_is_found_late_or_often_takes_no_more_time_in_all() {
-        let (limit, rest) = (Duration::from_secs(40), Duration::from_secs(20));
-        let at = |elapsed: u64| {
-            let started = Instant::now().checked_sub(Duration::from_secs(elapsed)).expect("a clock");
-            Budget { started, limit, tries_max: 1, enough: 1, rest }
+    fn the_number_of_tries_does_not_depend_on_how_long_they_take() {
+        let budget = |seed, left| Budget { fixed: 64, random: 64, seed, until: Instant::now() + left };
+        let minute = Duration::from_secs(60);
+        assert!((0..128).all(|done| budget(1, minute).goes_on(done)));
+        assert!(!budget(1, minute).goes_on(128));
+        assert!(!budget(1, Duration::ZERO).goes_on(0), "the ceiling is met");
+    }
+
+    #[test]
+    fn only_random_tries_depend_on_the_seed() {
+        let choices = |seed| {
+            let budget = Budget { fixed: 2, random: 2, seed, until: Instant::now() };
+            [0, 1, 2, 3].map(|done| budget.rng(done).u64(..))
         };
-        // The first fault has half of the time for looking, and each later one leaves something for the next.
-        let mut now = 0;
-        while now < 60 {
-            let budget = at(now);
-            let until = budget.shrink_until().saturating_duration_since(budget.started);
-            assert!(until <= limit + rest, "{until:?}");
-            assert!(until <= Duration::from_secs(now) + limit.mul_f64(SHRINKING) + Duration::from_secs(1));
-            now = until.as_secs() + 1;
-        }
-        let late = at(70);
-        assert!(late.shrink_until() <= Instant::now(), "it is over");
+        let (one, other) = (choices(1), choices(1_000));
+        assert_eq!(one[..2], other[..2]);
+        assert!(one[2] != other[2] && one[3] != other[3]);
+        assert_ne!(one[0], one[1]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One sequence after another, each on names of its own and undone, and what is said of the driver in the end.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 
@@ -15,6 +15,9 @@ use crate::orchestrator::{Orchestrator, Tries};
 use crate::reported::Reported;
 use crate::sequence::{Item, Pace, Sequence, case, play, reproduction};
 
+/// How often a sequence is made at the most to get to its end: each time, a fault that has broken it off is known.
+const TURNS_MAX: u32 = 8;
+
 /// The sequences of one check.
 #[derive(Debug)]
 pub(crate) struct CaseRunner<'a> {
@@ -23,10 +26,12 @@ pub(crate) struct CaseRunner<'a> {
     pub(crate) profile: DriverProfile,
     seed: u64,
     told: Reported,
+    /// Why something of an earlier sequence could not be undone. Later sequences may tell why.
+    stays: Option<String>,
 }
 
 /// What a sequence showed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Came {
     /// Nothing is wrong.
     Right,
@@ -47,7 +52,7 @@ fn refused_once(call: &str, breach: &Breach) -> Breach {
 
 impl<'a> CaseRunner<'a> {
     pub(crate) fn new(cx: &'a Cx, probed: &'a Arc<ProbedDriver>, seed: u64) -> CaseRunner<'a> {
-        CaseRunner { cx, probed, profile: probed.profile(cx), seed, told: Reported::new(cx) }
+        CaseRunner { cx, probed, profile: probed.profile(cx), seed, told: Reported::new(cx), stays: None }
     }
 
     /// What was told so far.
@@ -55,64 +60,104 @@ impl<'a> CaseRunner<'a> {
         &self.told
     }
 
-    /// Makes a sequence of calls, within the time that there is for them. What it shows for the first time in the run is told by
-    /// the shortest sequence found that shows the same.
+    /// Whether another sequence of the check begins after so many.
+    pub(crate) fn begins(&self, budget: &Budget, done: u32) -> bool {
+        self.told.goes_on() && budget.begins(self.cx, "sequence", done)
+    }
+
+    /// Makes the sequence of the check that comes after so many.
     ///
     /// # Errors
-    /// Broken if something cannot be undone.
-    pub(crate) async fn run(&mut self, items: Vec<Item>, budget: &Budget) -> CheckResult<Came> {
+    /// Broken if a path cannot be made; a violation if a driver that was ended does not come back.
+    pub(crate) async fn next(&mut self, items: &[Item], budget: &Budget, done: u32) -> CheckResult {
+        self.told.is_random(budget.is_random(done));
+        let is_first = self.told.is_all_right();
+        if self.run(items, budget).await? != Came::Right && is_first {
+            self.cx.note(format!("sequence {} was the first to go wrong", done + 1));
+        }
+        Ok(())
+    }
+
+    /// Makes a sequence of calls. A fault that breaks it off is told by the shortest sequence found that shows the same, unless it
+    /// is told already. From then on it is tolerated, and the sequence is made again to see what lies behind it.
+    ///
+    /// # Errors
+    /// As for [`CaseRunner::next`].
+    pub(crate) async fn run(&mut self, items: &[Item], budget: &Budget) -> CheckResult<Came> {
+        let mut came = Came::Right;
+        for _ in 0..TURNS_MAX {
+            let (now, is_whole) = self.turn(items, budget).await?;
+            came = came.max(now);
+            if is_whole || !self.told.goes_on() || Instant::now() >= budget.until() {
+                break;
+            }
+        }
+        Ok(came)
+    }
+
+    /// Makes a sequence of calls once: what it showed, and whether it was made to its end.
+    async fn turn(&mut self, items: &[Item], budget: &Budget) -> CheckResult<(Came, bool)> {
         self.profile = DriverProfile { known: self.told.known(), ..self.probed.profile(self.cx) };
         let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
-        let sequence = self.attempt(pace, &items).await?;
+        let sequence = self.attempt(pace, items).await?;
+        self.stays = self.stays.take().or_else(|| sequence.left.clone());
         let again = sequence.remarks.iter().any(|remark| self.profile.known.has(remark));
         sequence.remarks.iter().for_each(|remark| self.told.remark(remark, &self.profile.known));
         let Some(breach) = sequence.breach.clone() else {
-            return Ok(if again { Came::Again } else { Came::Right });
+            return Ok((if again { Came::Again } else { Came::Right }, true));
         };
         if !self.told.takes_on(&breach) {
-            return Ok(Came::Again);
+            return Ok((Came::Again, false));
         }
         let call = sequence.steps.last().map_or("a call", |step| step.call.method());
-        match self.minimal(sequence, &breach, budget).await? {
-            Smallest::Shows(sequence) => {
+        let came = match self.minimal(sequence, &breach, budget).await? {
+            Smallest::Shows(sequence, plays) => {
                 let accusation = self.accusation(&breach, &sequence);
-                self.told.blame(&breach, accusation);
-                Ok(Came::New)
+                self.told.blame(&breach, plays.of(accusation));
+                Came::New
             }
             Smallest::NeedsTime => {
                 self.told.takes_back(&breach);
                 self.probed.needs_time();
-                Ok(Came::Right)
+                Came::Right
             }
             Smallest::Once => {
                 self.told.takes_back(&breach);
                 self.told.remark(&refused_once(call, &breach), &self.profile.known);
-                Ok(Came::Right)
+                Came::Right
             }
             Smallest::ToldElsewhere => {
                 self.told.takes_back(&breach);
                 self.told.takes_on(&breach);
-                Ok(Came::Again)
+                Came::Again
             }
-        }
+        };
+        Ok((came, false))
     }
 
     /// Says what was met again.
     ///
     /// # Errors
-    /// A fault that another check tells, if nothing else is to be said.
+    /// A fault that another check tells, if nothing else is to be said; broken if something could not be undone and no fault says why.
     pub(crate) fn end(self) -> CheckResult {
-        self.told.end()
+        match self.stays {
+            Some(why) if self.told.is_all_right() => Err(Stop::broken(why)),
+            _ => self.told.end(),
+        }
     }
 
     /// Makes the calls of a sequence on new names, and undoes what they made.
-    fn attempt<'b>(&'b self, pace: Pace, items: &'b [Item]) -> BoxFuture<'b, CheckResult<Sequence>> {
+    pub(crate) fn attempt<'b>(
+        &'b self,
+        pace: Pace,
+        items: &'b [Item],
+    ) -> BoxFuture<'b, CheckResult<Sequence>> {
         let scope = self.cx.scope();
         let orchestrator = Orchestrator::new(scope.clone(), self.probed, Tries::Some);
         self.played(scope, orchestrator, pace, items)
     }
 
-    /// Makes them for a report, which has the messages of each call.
+    /// Makes them again for a report, which has the messages of each call.
     pub(crate) fn attempt_to_report<'b>(
         &'b self,
         pace: Pace,
@@ -132,12 +177,9 @@ impl<'a> CaseRunner<'a> {
     ) -> BoxFuture<'b, CheckResult<Sequence>> {
         Box::pin(async move {
             let sequence = play(&orchestrator, &self.profile, pace, items).await?;
-            let undone = scope.undo().await;
+            let left = scope.undo_or_leave().await;
             // Where a rule is broken, that what it left cannot be undone comes second.
-            if sequence.breach.is_none() {
-                undone?;
-            }
-            Ok(sequence)
+            Ok(Sequence { left: left.filter(|_| sequence.breach.is_none()), ..sequence })
         })
     }
 

@@ -48,6 +48,7 @@ check! {
         ],
         duplicate_of: "*",
         runs: Serial,
+        varies: true,
     }
     async |cx| {
         in_rounds(cx, Calls::OfManyWorkers).await
@@ -66,6 +67,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         in_rounds(cx, Calls::InPairs).await
@@ -110,14 +112,15 @@ impl Calls {
 async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
     let probed = ProbedDriver::probe(cx).await?;
     let number = calls.of_a_round();
-    let budget = Budget::new(cx, cx.config().effort.operations.div_ceil(number));
-    let mut rng = cx.rng();
+    let planned = cx.config().effort.operations.div_ceil(number);
+    let fixed = planned.div_ceil(2);
+    let budget = Budget::new(cx, usize::try_from(fixed).unwrap_or(usize::MAX), planned - fixed);
     let (mut told, mut rounds) = (Reported::new(cx), 0);
     let before = ResourceUsage::before(cx, &probed).await?;
-    while budget.goes_on(rounds) && told.goes_on() {
-        budget.tell_stage(cx, "round", rounds);
+    while told.goes_on() && budget.begins(cx, "round", rounds) {
         let scope = cx.scope();
-        let seed = rng.u64(..);
+        let seed = budget.rng(rounds).u64(..);
+        told.is_random(budget.is_random(rounds));
         let recorder = Recorder::new(&scope, &probed);
         calls.make(&recorder, &probed, seed, &budget).await?;
         rounds += 1;
@@ -143,6 +146,10 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
     {
         resource_usage::remark(cx, &req::GEN_CONC_003, missing);
     }
-    budget.tell_at_random(cx, &told, rounds, &format!("rounds of {number} calls"));
+    let what = format!("rounds of {number} calls");
+    budget.end(cx, rounds, &what);
+    if told.is_all_right() {
+        budget.tell_chances(cx, rounds, &what);
+    }
     told.end()
 }

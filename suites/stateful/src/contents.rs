@@ -1,30 +1,32 @@
 //! What is in volumes, through sequences of calls: what is done to the source of a copy before, while and after it is made, what
 //! is done to one volume while another one is in use, and what others do. Every read is judged by the model.
 //!
-//! Each sequence is played as it is, and then again and again with calls at random in between, for as long as there is time.
+//! Each sequence is played as it is. Then some of them are played again, with calls at random in between and disruptions at random moments:
+//! the same ones in every run, and others with `--budget`. The property suite makes up sequences that depend on the seed.
 
 mod copies;
 mod ended;
 mod places;
 mod script;
 mod sizes;
-
-use std::time::{Duration, Instant};
+mod undisturbed;
 
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
-use crate::case_runner::{Came, CaseRunner};
+use crate::case_runner::CaseRunner;
+use crate::how::How;
 use crate::model::generate::{Op, Verb};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::property::stored;
-use crate::sequence::Item;
+use crate::sequence::{Doing, Item};
 use crate::{disruption, restart};
 use script::Ground;
+use undisturbed::Undisturbed;
 
-/// How long sequences are played again with calls at random in between, unless the user has given a time.
-const AT_RANDOM: Duration = Duration::from_millis(1_500);
+/// Sequences that are played again with something random in between.
+const DISTURBED: u32 = 3;
 /// Calls at random in a sequence, at the most.
 const CALLS_MAX: usize = 6;
 
@@ -88,60 +90,42 @@ const VERBS: [Verb; 13] = [
     Verb::ControllerExpandVolume,
 ];
 
-async fn play(cx: &Cx, sequences: fn(&Ground<'_>, &mut fastrand::Rng) -> Vec<Vec<Item>>) -> CheckResult {
+async fn play(cx: &Cx, sequences: fn(&Ground<'_>) -> Vec<Vec<Item>>) -> CheckResult {
     let probed = ProbedDriver::probe(cx).await?;
     if !probed.has_workloads {
         return Err(Stop::skip("these tests see nothing mounted where the driver publishes"));
     }
-    let mut rng = cx.rng();
-    let seed = rng.u64(..);
-    let mut trial = CaseRunner::new(cx, &probed, seed);
-    let budget = Budget::new(cx, u32::MAX);
-    stored::try_again(cx, &probed, &mut trial, &budget).await?;
-    let ground = Ground::new(&probed);
-    let plain = sequences(&ground, &mut rng);
-    let (mut tries, mut at_random_since) = (0, None);
-    while budget.goes_on(tries) && trial.told().goes_on() {
-        let nth = usize::try_from(tries).unwrap_or(usize::MAX);
-        let items = match plain.get(nth) {
+    let undisturbed = Undisturbed::measured(cx, &probed).await?;
+    let ground = Ground::new(&probed, *undisturbed);
+    let plain = sequences(&ground);
+    let disturbed_ones = DISTURBED.min(cx.config().effort.cases);
+    let fixed = plain.len() + usize::try_from(disturbed_ones).unwrap_or(usize::MAX);
+    let budget = Budget::new(cx, fixed, Budget::more(cx, disturbed_ones));
+    let mut trial = CaseRunner::new(cx, &probed, budget.seed());
+    stored::try_again(cx, &mut trial, &budget).await?;
+    let mut done = 0;
+    while trial.begins(&budget, done) {
+        let mut rng = budget.rng(done);
+        let items = match plain.get(usize::try_from(done).unwrap_or(usize::MAX)) {
             Some(items) => items.clone(),
-            None if !goes_on_at_random(
-                cx,
-                nth - plain.len(),
-                *at_random_since.get_or_insert_with(Instant::now),
-            ) =>
-            {
-                break;
-            }
-            None => {
-                let mut again = sequences(&ground, &mut rng);
-                disturbed(again.swap_remove(nth % again.len()), &ground, &mut rng)
-            }
+            None => disturbed(plain[rng.usize(..plain.len())].clone(), &ground, &mut rng),
         };
-        budget.tell_stage(cx, "sequence", tries);
-        tries += 1;
-        let is_first = trial.told().is_all_right();
-        let came = trial.run(items, &budget).await?;
-        if is_first && came != Came::Right {
-            cx.note(format!("sequence {tries} of this seed was the first to go wrong"));
-        }
+        trial.next(&items, &budget, done).await?;
+        done += 1;
     }
-    let planned = u32::try_from(plain.len()).unwrap_or(u32::MAX);
-    if tries < planned && trial.told().goes_on() {
-        cx.note(format!("{tries} of {planned} sequences: the time for it was over"));
-    }
+    budget.end(cx, done, "sequences");
     trial.end()
 }
 
-fn goes_on_at_random(cx: &Cx, tries: usize, since: Instant) -> bool {
-    let effort = &cx.config().effort;
-    let is_enough =
-        u32::try_from(tries).is_ok_and(|tries| tries >= effort.cases) || since.elapsed() >= AT_RANDOM;
-    effort.budget_ms.is_some() || !is_enough
-}
-
-/// The sequence, with calls at random in between.
+/// The sequence, with calls at random in between, and disrupted at random moments.
 fn disturbed(mut items: Vec<Item>, ground: &Ground<'_>, rng: &mut fastrand::Rng) -> Vec<Item> {
+    for item in &mut items {
+        if let Item::Copy(_, _, _, how) | Item::Doing(Doing { how, .. }) = item
+            && let How::Disrupted(disrupted) = how
+        {
+            *how = disrupted.by.after(ground.undisturbed.any(rng)).into();
+        }
+    }
     let verbs: Vec<Verb> = VERBS.into_iter().filter(|verb| verb.is_enabled(ground.profile)).collect();
     for _ in 0..rng.usize(1..=CALLS_MAX) {
         let op = Op { verb: verbs[rng.usize(..verbs.len())], pick: rng.u32(..) };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_harness::prelude::*;
+use csi_harness::text::wire;
 use csi_proto::{Service, code_name};
 
 /// Entries of a list, beyond which it is not read again and again.
@@ -277,7 +278,7 @@ fn told<T>(reply: Reply<T>) -> CheckResult<Option<T>> {
     Ok(reply.any_answer()?.ok())
 }
 
-/// A moment, in whole seconds: a driver may tell it more exactly at first.
+/// A moment in whole seconds, since a driver may give fractions in its first answer only.
 fn moment(time: Option<&prost_types::Timestamp>) -> String {
-    time.map_or_else(|| "none".to_owned(), |time| format!("{} s", time.seconds))
+    wire::moment(time.map(|time| prost_types::Timestamp { nanos: 0, ..*time }).as_ref())
 }

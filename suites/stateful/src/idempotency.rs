@@ -10,11 +10,12 @@ use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
-use crate::case_runner::{Came, CaseRunner};
+use crate::case_runner::CaseRunner;
 use crate::disruption::{self, Disruption};
 use crate::how::How;
 use crate::model::call::Call;
 use crate::orchestrator::probed_driver::ProbedDriver;
+use crate::property::stored;
 use crate::resource_usage::{self, ResourceUsage};
 use crate::rules::{ALL, GIVEN_UP};
 use crate::sequence::{Doing, Item};
@@ -23,7 +24,7 @@ use path::Path;
 /// Longest time after which a caller gives up, or its connection breaks.
 const UNANSWERED_MAX: Duration = Duration::from_millis(50);
 /// Walks through the life of a volume for each of the times that calls are repeated.
-const UNANSWERED_TIMES: usize = 3;
+const WALKS: u32 = 3;
 
 /// The idempotency suite.
 pub const SUITE: Suite = Suite { name: "idempotency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
@@ -46,7 +47,9 @@ check! {
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-forgets-names", "controller-publish-refuses-repeats", "node-stage-refuses-repeats", "create-snapshot-refuses-repeats"],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let probed = ProbedDriver::probe(cx).await?;
@@ -66,7 +69,9 @@ check! {
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["controller-unpublish-refuses-repeats", "node-unstage-refuses-repeats", "node-unpublish-refuses-repeats", "node-publish-refuses-repeats"],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let probed = ProbedDriver::probe(cx).await?;
@@ -93,7 +98,9 @@ check! {
             "node-publish-forgets-readonly",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let probed = ProbedDriver::probe(cx).await?;
@@ -131,6 +138,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         made_again(cx, &disruption::GIVEN_UP).await
@@ -148,26 +156,25 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let probed = ProbedDriver::probe(cx).await?;
         let path = Path::new(&probed);
-        let mut rng = cx.rng();
-        let mut undone = |call: Call| {
-            let how = disruption::GIVEN_UP.after(some_time(&mut rng)).into();
-            Item::Doing(Doing { call, how })
-        };
+        let steps = path.steps_with_their_places();
+        let budget = walks(cx, steps.len());
+        let mut trial = CaseRunner::new(cx, &probed, budget.seed());
         let insisted = |call: Call| Item::Doing(Doing { call, how: How::Insisting });
-        let mut sequences = Vec::new();
-        for _ in 0..UNANSWERED_TIMES * repeat(cx) {
-            for (before, forth, back, after) in path.steps_with_their_places() {
-                let mut items: Vec<Item> = before.into_iter().map(Item::from).collect();
-                items.extend([Item::from(forth.clone()), undone(back), insisted(forth)]);
-                items.extend(after.into_iter().map(Item::from));
-                sequences.push(items);
-            }
-        }
-        try_all(cx, &probed, sequences).await
+        let sequence = |done: u32| {
+            let (before, forth, back, after) = steps[done as usize % steps.len()].clone();
+            let given_up = disruption::GIVEN_UP.after(some_time(&mut budget.rng(done)));
+            let mut items: Vec<Item> = before.into_iter().map(Item::from).collect();
+            items.extend([Item::from(forth.clone()), Item::Doing(Doing { call: back, how: given_up.into() }), insisted(forth)]);
+            items.extend(after.into_iter().map(Item::from));
+            items
+        };
+        try_each(cx, &mut trial, &budget, sequence).await?;
+        trial.end()
     }
 }
 
@@ -182,6 +189,7 @@ check! {
         duplicate_of: "*",
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         made_again(cx, &disruption::DISCONNECTED).await
@@ -197,18 +205,18 @@ fn some_time(rng: &mut fastrand::Rng) -> Duration {
 async fn made_again(cx: &Cx, unanswered: &'static Disruption) -> CheckResult {
     let probed = ProbedDriver::probe(cx).await?;
     let path = Path::new(&probed);
-    let mut rng = cx.rng();
-    let mut again = |call: Call| {
-        [unanswered.after(some_time(&mut rng)).into(), How::Insisting, How::Once]
-            .map(|how| Item::Doing(Doing { call: call.clone(), how }))
-    };
     let before = ResourceUsage::before(cx, &probed).await?;
-    let mut trial = CaseRunner::new(cx, &probed, 0);
-    let sequences = (0..UNANSWERED_TIMES * repeat(cx)).map(|_| {
-        let calls = path.forth().into_iter().chain(path.back());
-        calls.flat_map(&mut again).collect()
-    });
-    try_each(cx, &mut trial, sequences.collect()).await?;
+    let budget = walks(cx, 1);
+    let mut trial = CaseRunner::new(cx, &probed, budget.seed());
+    let sequence = |done| {
+        let mut rng = budget.rng(done);
+        let again = |call: Call| {
+            [unanswered.after(some_time(&mut rng)).into(), How::Insisting, How::Once]
+                .map(|how| Item::Doing(Doing { call: call.clone(), how }))
+        };
+        path.forth().into_iter().chain(path.back()).flat_map(again).collect()
+    };
+    try_each(cx, &mut trial, &budget, sequence).await?;
     if !trial.told().leaves_doubt()
         && let Some(missing) = before.missing(cx, &probed).await?
     {
@@ -225,29 +233,35 @@ fn repeated(call: Call, times: usize) -> Vec<Item> {
     vec![Item::from(call); times]
 }
 
-/// Tries one sequence after another, as far as there is time.
+/// The walks of calls that get no answer, of so many sequences each. They give up after the same times in every run, and after others
+/// with `--budget`.
+fn walks(cx: &Cx, sequences: usize) -> Budget {
+    let walks = WALKS.saturating_mul(cx.config().effort.repeat);
+    let tries = walks.saturating_mul(u32::try_from(sequences).unwrap_or(u32::MAX));
+    Budget::new(cx, usize::try_from(tries).unwrap_or(usize::MAX), Budget::more(cx, tries))
+}
+
+/// Tries one sequence after another.
 async fn try_all(cx: &Cx, probed: &Arc<ProbedDriver>, sequences: Vec<Vec<Item>>) -> CheckResult {
-    let mut trial = CaseRunner::new(cx, probed, 0);
-    try_each(cx, &mut trial, sequences).await?;
+    let budget = Budget::new(cx, sequences.len(), 0);
+    let mut trial = CaseRunner::new(cx, probed, budget.seed());
+    try_each(cx, &mut trial, &budget, |done| sequences[done as usize].clone()).await?;
     trial.end()
 }
 
-async fn try_each(cx: &Cx, trial: &mut CaseRunner<'_>, sequences: Vec<Vec<Item>>) -> CheckResult {
-    let budget = Budget::new(cx, u32::try_from(sequences.len()).unwrap_or(u32::MAX));
-    let mut tries = 0;
-    for items in sequences {
-        if !(budget.goes_on(tries) && trial.told().goes_on()) {
-            break;
-        }
-        budget.tell_stage(cx, "sequence", tries);
-        tries += 1;
-        let is_first = trial.told().is_all_right();
-        // What a fault broke off is made again, so that it is seen what lies behind it.
-        while trial.run(items.clone(), &budget).await? == Came::New && trial.told().goes_on() {}
-        if is_first && !trial.told().is_all_right() {
-            cx.note(format!("sequence {tries} was the first to go wrong"));
-        }
+/// Tries what failed in earlier runs, and then each sequence by its number.
+async fn try_each(
+    cx: &Cx,
+    trial: &mut CaseRunner<'_>,
+    budget: &Budget,
+    sequence: impl Fn(u32) -> Vec<Item>,
+) -> CheckResult {
+    stored::try_again(cx, trial, budget).await?;
+    let mut done = 0;
+    while trial.begins(budget, done) {
+        trial.next(&sequence(done), budget, done).await?;
+        done += 1;
     }
-    budget.tell(cx, tries, "sequences");
+    budget.end(cx, done, "sequences");
     Ok(())
 }

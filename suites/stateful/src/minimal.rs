@@ -14,8 +14,10 @@ use crate::reported::told_elsewhere;
 use crate::sequence::{Doing, Item, Pace, Sequence};
 use crate::shrink::Shrinker;
 
-/// Sequences made at the most to shorten one.
-const SHRINK_TRIES_MAX: u32 = 400;
+/// Calls made at the most to shorten a sequence. They are counted and not timed, so that a busy machine shows it as short as an idle one.
+const SHRINK_CALLS_MAX: usize = 1_200;
+/// How often a sequence is made again at the most to see whether it shows the fault once more.
+const CONFIRMATIONS_MAX: u32 = 3;
 /// How often a sequence with a call that is broken off is made again to see a refusal twice: what the break meets, the machine decides.
 const BROKEN_OFF_TRIES_MAX: u32 = 8;
 /// How long a call is insisted on while a sequence is shortened.
@@ -24,14 +26,36 @@ const SHRINK_INSISTS: Duration = Duration::from_secs(1);
 /// What is left of a fault that a sequence has shown.
 #[derive(Debug)]
 pub(crate) enum Smallest {
-    /// The smallest sequence found that shows it.
-    Shows(Sequence),
+    /// The smallest sequence found that shows it, and how often it came.
+    Shows(Sequence, Played),
     /// The driver only needed time.
     NeedsTime,
     /// The rejection did not come again.
     Once,
     /// Another check has come to tell it meanwhile.
     ToldElsewhere,
+}
+
+/// How often a fault has come where everything was done again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Played {
+    /// It has come again.
+    Again,
+    /// It has not come again in so many plays.
+    Once { of: u32 },
+    /// There was no time to see.
+    NotAgain,
+}
+
+impl Played {
+    /// The accusation, which says so.
+    pub(crate) fn of(self, accusation: Violation) -> Violation {
+        match self {
+            Played::Again => accusation.replayed(2, 2),
+            Played::Once { of } => accusation.replayed(1, of),
+            Played::NotAgain => accusation,
+        }
+    }
 }
 
 impl CaseRunner<'_> {
@@ -45,16 +69,16 @@ impl CaseRunner<'_> {
         breach: &Breach,
         budget: &Budget,
     ) -> CheckResult<Smallest> {
-        let (smallest, comes_again) = self.shrunk(found, breach, budget).await?;
+        let smallest = self.shrunk(found, breach, budget).await?;
         if told_elsewhere(self.cx, breach).is_some() {
             return Ok(Smallest::ToldElsewhere);
         }
         // Without deletions and lists there is nothing that time could change, and what was insisted on had its time.
         let takes_time = smallest.takes_time() && breach.rule != &AFTER_ERROR_005;
         // A code that says nothing of the request may be of other calls at the time.
-        let may_be_of_others = !comes_again && breach.code.is_some_and(leaves_open);
+        let may_be_of_others = breach.code.is_some_and(leaves_open);
         if !takes_time && !may_be_of_others {
-            return Ok(Smallest::Shows(smallest));
+            return self.confirmed(smallest, breach, budget).await;
         }
         let _confirming = self.cx.begin(Part::Confirming);
         let whole = self.cx.settle_limit_of(&smallest.settles()).max(self.profile.settle);
@@ -64,7 +88,7 @@ impl CaseRunner<'_> {
         for _ in 0..tries {
             let again = self.attempt_to_report(pace, &items(smallest.doings())).await?;
             if is_the_same(&again, breach) {
-                return Ok(Smallest::Shows(again));
+                return Ok(Smallest::Shows(again, Played::Again));
             }
         }
         Ok(if takes_time { Smallest::NeedsTime } else { Smallest::Once })
@@ -80,7 +104,7 @@ impl CaseRunner<'_> {
             Ok(_) | Err(_) => return at_once(),
         };
         match self.minimal(sequence, &found.breach, budget).await {
-            Ok(Smallest::Shows(sequence)) => Some(self.accusation(&found.breach, &sequence)),
+            Ok(Smallest::Shows(sequence, plays)) => Some(plays.of(self.accusation(&found.breach, &sequence))),
             Ok(Smallest::NeedsTime) => {
                 self.probed.needs_time();
                 None
@@ -90,46 +114,61 @@ impl CaseRunner<'_> {
         }
     }
 
+    /// The sequence, made again until it shows the same fault once more. Parts of it that did so while it was shortened do not count: a
+    /// driver may have recovered in the meantime.
+    async fn confirmed(&self, sequence: Sequence, breach: &Breach, budget: &Budget) -> CheckResult<Smallest> {
+        let _confirming = self.cx.begin(Part::Confirming);
+        let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
+        for _ in 0..CONFIRMATIONS_MAX {
+            if Instant::now() >= budget.until() {
+                return Ok(Smallest::Shows(sequence, Played::NotAgain));
+            }
+            let again = self.attempt_to_report(pace, &items(sequence.doings())).await;
+            match again {
+                Ok(again) if is_the_same(&again, breach) => {
+                    return Ok(Smallest::Shows(again, Played::Again));
+                }
+                Ok(again) if again.left.is_none() => {}
+                // What cannot be undone any more would only get worse.
+                Ok(_) | Err(_) => return Ok(Smallest::Shows(sequence, Played::NotAgain)),
+            }
+        }
+        Ok(Smallest::Shows(sequence, Played::Once { of: 1 + CONFIRMATIONS_MAX }))
+    }
+
     /// The calls that led to a contradiction, one after another.
     async fn in_turn(&self, found: &Found, budget: &Budget) -> CheckResult<Sequence> {
         let _shrinking = self.cx.begin(Part::Shrinking);
-        let until = budget.shrink_until();
-        let pace = Pace { until, insists: SHRINK_INSISTS, settles: Duration::ZERO };
+        let pace = Pace { until: budget.until(), insists: SHRINK_INSISTS, settles: Duration::ZERO };
         let items: Vec<Item> = found.in_turn.iter().cloned().map(Item::from).collect();
-        self.attempt_to_report(pace, &items).await
+        self.attempt(pace, &items).await
     }
 
-    /// The smallest sequence found within the time for it, and whether it was seen more than once.
-    async fn shrunk(
-        &self,
-        found: Sequence,
-        breach: &Breach,
-        budget: &Budget,
-    ) -> CheckResult<(Sequence, bool)> {
+    /// The smallest sequence found with the calls that there are for it.
+    async fn shrunk(&self, found: Sequence, breach: &Breach, budget: &Budget) -> CheckResult<Sequence> {
         let _shrinking = self.cx.begin(Part::Shrinking);
-        let until = budget.shrink_until();
-        let pace = Pace { until, insists: SHRINK_INSISTS, settles: Duration::ZERO };
+        let pace = Pace { until: budget.until(), insists: SHRINK_INSISTS, settles: Duration::ZERO };
         let mut shrinker = Shrinker::new(found.links.clone(), &self.profile);
-        let (mut smallest, mut comes_again) = (found, false);
-        for _ in 0..SHRINK_TRIES_MAX {
-            let is_over = Instant::now() >= until || told_elsewhere(self.cx, breach).is_some();
-            let Some(doings) = shrinker.candidate().filter(|_| !is_over) else { break };
-            // What cannot be undone any more would only get worse.
-            let Ok(sequence) = self.attempt_to_report(pace, &items(doings)).await else { break };
+        let (mut smallest, mut calls) = (found, 0);
+        while calls < SHRINK_CALLS_MAX
+            && Instant::now() < budget.until()
+            && told_elsewhere(self.cx, breach).is_none()
+            && let Some(doings) = shrinker.candidate()
+        {
+            let Ok(sequence) = self.attempt(pace, &items(doings)).await else { break };
+            if sequence.left.is_some() {
+                // What cannot be undone any more would only get worse.
+                break;
+            }
+            // Even one that makes none costs something.
+            calls += 1 + sequence.steps.len();
             let fails = is_the_same(&sequence, breach);
-            comes_again |= fails;
             shrinker.tell(fails.then(|| sequence.links.clone()));
             if fails && sequence.steps.len() <= smallest.steps.len() {
                 smallest = sequence;
             }
         }
-        if !smallest.has_messages()
-            && let Ok(sequence) = self.attempt_to_report(pace, &items(smallest.doings())).await
-            && is_the_same(&sequence, breach)
-        {
-            smallest = sequence;
-        }
-        Ok((smallest, comes_again))
+        Ok(smallest)
     }
 }
 

@@ -1,5 +1,5 @@
 //! The property suite: random sequences of calls, each answer judged by the model. What fails is made as short as it can
-//! be, on names of its own. What failed in an earlier run is tried first.
+//! be, on names of its own. What failed in an earlier run is tried first, then sequences that are the same in every run, then others.
 
 pub(crate) mod stored;
 
@@ -11,7 +11,7 @@ use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use crate::budget::Budget;
-use crate::case_runner::{Came, CaseRunner};
+use crate::case_runner::CaseRunner;
 use crate::model::generate::{Verb, ops};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::rules::{ALL, GROUPS, SNAPSHOTS, VOLUMES};
@@ -19,9 +19,6 @@ use crate::sequence::Item;
 
 /// The property suite.
 pub const SUITE: Suite = Suite { name: "property", checks: Checks::Declared(&[CHECKS]), retired: &[] };
-
-/// Sequences of which many are nearly all: the defects of the mock driver need 50 at the most.
-const ENOUGH: u32 = 64;
 
 const CHECKS: &[&Check] = &[&VOLUMES_AT_RANDOM, &SNAPSHOTS_AT_RANDOM, &GROUPS_AT_RANDOM, &NODES_AT_RANDOM];
 
@@ -50,6 +47,8 @@ check! {
             "controller-list-volume-health-loses-page-ends",
         ],
         duplicate_of: "*",
+        runs: Serial,
+        varies: true,
     }
     async |cx| {
         use Verb::*;
@@ -77,6 +76,8 @@ check! {
             "list-snapshots-omits-topology",
         ],
         duplicate_of: "*",
+        runs: Serial,
+        varies: true,
     }
     async |cx| {
         use Verb::*;
@@ -101,6 +102,8 @@ check! {
             "delete-snapshot-group-member-as-internal",
         ],
         duplicate_of: "*",
+        runs: Serial,
+        varies: true,
     }
     async |cx| {
         use Verb::*;
@@ -128,7 +131,9 @@ check! {
             "node-unpublish-refuses-repeats",
         ],
         duplicate_of: "*",
+        runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         use Verb::*;
@@ -157,25 +162,25 @@ async fn at_random(cx: &Cx, verbs: &[Verb]) -> CheckResult {
 
 async fn run(cx: &Cx, probed: &Arc<ProbedDriver>, verbs: &[Verb]) -> CheckResult {
     let effort = &cx.config().effort;
-    let budget = Budget::at_random(cx, effort.cases, ENOUGH);
-    let seed = cx.rng().u64(..);
-    let mut trial = CaseRunner::new(cx, probed, seed);
-    stored::try_again(cx, probed, &mut trial, &budget).await?;
-    let mut runner = runner(seed);
+    // A driver that really mounts needs about ten times as long for each.
+    let cases = if probed.has_workloads { effort.cases.div_ceil(2) } else { effort.cases };
+    let fixed = cases.div_ceil(2);
+    let budget = Budget::new(cx, usize::try_from(fixed).unwrap_or(usize::MAX), cases - fixed);
+    let mut trial = CaseRunner::new(cx, probed, budget.seed());
+    stored::try_again(cx, &mut trial, &budget).await?;
     let strategy = ops(&probed.profile, verbs, usize::try_from(effort.steps).unwrap_or(usize::MAX));
-    let mut tries = 0;
-    while budget.goes_on(tries) && trial.told().goes_on() {
-        budget.tell_stage(cx, "sequence", tries);
-        let tree = strategy.new_tree(&mut runner);
+    let mut done = 0;
+    while trial.begins(&budget, done) {
+        let tree = strategy.new_tree(&mut runner(budget.rng(done).u64(..)));
         let ops = tree.map_err(|reason| Stop::broken(format!("cannot make up calls: {reason}")))?.current();
-        tries += 1;
-        let is_first = trial.told().is_all_right();
-        let came = trial.run(ops.into_iter().map(Item::Op).collect(), &budget).await?;
-        if is_first && came != Came::Right {
-            cx.note(format!("sequence {tries} of this seed was the first to go wrong"));
-        }
+        let items: Vec<Item> = ops.into_iter().map(Item::Op).collect();
+        trial.next(&items, &budget, done).await?;
+        done += 1;
     }
-    budget.tell_at_random(cx, trial.told(), tries, "sequences");
+    budget.end(cx, done, "sequences");
+    if trial.told().is_all_right() {
+        budget.tell_chances(cx, done, "sequences");
+    }
     trial.end()
 }
 

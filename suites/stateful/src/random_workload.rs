@@ -32,6 +32,24 @@ impl RandomWorkload {
         RandomWorkload { profile: profile.clone(), usage }
     }
 
+    /// The RPCs that it calls to change something.
+    pub(crate) fn changing(&self) -> Vec<&'static str> {
+        let has = |capability| self.profile.has(capability);
+        let optional = [
+            (has(Capability::CreateDeleteSnapshot), ["CreateSnapshot", "DeleteSnapshot"]),
+            (
+                has(Capability::PublishUnpublishVolume) && self.profile.nodes > 0,
+                ["ControllerPublishVolume", "ControllerUnpublishVolume"],
+            ),
+        ];
+        let mut rpcs = vec!["CreateVolume", "DeleteVolume"];
+        rpcs.extend(optional.into_iter().filter(|(has, _)| *has).flat_map(|(_, rpcs)| rpcs));
+        if has(Capability::ExpandVolume) {
+            rpcs.push("ControllerExpandVolume");
+        }
+        rpcs
+    }
+
     /// Lets so many callers make so many calls in all. One that gets no answer makes no more; one that is told "not now"
     /// waits, longer each time, lest a slow driver be asked nothing else.
     ///

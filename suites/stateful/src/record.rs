@@ -1,12 +1,13 @@
 //! What several callers do at the same time, written down to be judged afterwards.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
 use csi_harness::spec::verdict::ReproductionStep;
 use csi_proto::lock::Mutex;
+use tokio::sync::watch;
 
 use crate::case::{BreachText, Case};
 use crate::disruption::Disruption;
@@ -32,6 +33,16 @@ pub(crate) struct Recorder {
     orchestrator: Orchestrator,
     made: Arc<Mutex<Vec<(u16, Call, Made)>>>,
     ends: Arc<Mutex<Vec<End>>>,
+    seen: Arc<watch::Sender<BTreeMap<Moment, u32>>>,
+}
+
+/// A moment in the life of calls, which one of each kind has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Moment {
+    /// A call of this RPC begins.
+    Begins(&'static str),
+    /// A call of this RPC is answered.
+    Ends(&'static str),
 }
 
 /// An end of the driver among the calls.
@@ -64,6 +75,7 @@ impl Recorder {
             orchestrator,
             made: Arc::default(),
             ends: Arc::default(),
+            seen: Arc::default(),
         }
     }
 
@@ -74,7 +86,9 @@ impl Recorder {
     /// Makes a call as one of several callers. `None` if it speaks of something that was never made.
     pub(crate) async fn make(&self, worker: u16, call: impl Into<Call>) -> CheckResult<Option<Made>> {
         let call = call.into();
+        self.sees(Moment::Begins(call.method()));
         let made = self.orchestrator.worker(worker).make(&call).await?;
+        self.sees(Moment::Ends(call.method()));
         if let Some(made) = &made {
             self.lock().push((worker, call, made.clone()));
         }
@@ -91,6 +105,19 @@ impl Recorder {
     /// A while in which a driver that said "not now" may go on.
     pub(crate) async fn pause(&self) {
         self.cx.wait(Settles::Everything, PAUSE, PAUSE).await;
+    }
+
+    fn sees(&self, moment: Moment) {
+        self.seen.send_modify(|seen| *seen.entry(moment).or_default() += 1);
+    }
+
+    /// Waits until a moment has come so often from now on.
+    pub(crate) async fn reaches(&self, moment: Moment, times: u32) {
+        let mut seen = self.seen.subscribe();
+        let often = |seen: &BTreeMap<Moment, u32>| seen.get(&moment).copied().unwrap_or_default();
+        let before = often(&seen.borrow());
+        // The other end is kept by this recorder.
+        let _ = seen.wait_for(|seen| often(seen) >= before + times).await;
     }
 
     /// Notes that the driver is ended now.

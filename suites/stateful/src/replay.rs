@@ -51,9 +51,9 @@ check! {
 }
 
 async fn one_after_another(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> CheckResult {
-    let items = case.steps.iter().cloned().map(Item::from).collect();
+    let items: Vec<Item> = case.steps.iter().cloned().map(Item::from).collect();
     let mut trial = CaseRunner::new(cx, probed, case.seed);
-    if trial.run(items, &Budget::whole(cx)).await? == Came::Right {
+    if trial.run(&items, &Budget::new(cx, 1, 0)).await? == Came::Right {
         cx.note("fixed: none of the answers breaks a rule");
     }
     trial.end()

@@ -15,6 +15,8 @@ struct Again {
     /// The check that tells it.
     reported_by: String,
     times: u32,
+    /// Whether only random tries have met it, which other seeds may not do.
+    by_chance: bool,
 }
 
 /// The check that tells a fault by its rule, in words of its own.
@@ -37,11 +39,14 @@ pub(crate) struct Reported {
     leaves_doubt: bool,
     undecided: usize,
     objects: usize,
+    /// Whether the present try is a random one.
+    is_random: bool,
 }
 
 impl Reported {
     pub(crate) fn new(cx: &Cx) -> Reported {
         Reported {
+            is_random: false,
             cx: cx.clone(),
             own: BTreeSet::new(),
             own_failures: BTreeSet::new(),
@@ -61,6 +66,11 @@ impl Reported {
     /// Whether there is room for more.
     pub(crate) fn goes_on(&self) -> bool {
         u32::try_from(self.own.len()).unwrap_or(u32::MAX) < self.cx.config().effort.faults
+    }
+
+    /// Notes whether what comes next depends on the seed. A known fault that is only met by chance decides nothing.
+    pub(crate) fn is_random(&mut self, is_random: bool) {
+        self.is_random = is_random;
     }
 
     /// Whether nothing is wrong.
@@ -119,8 +129,12 @@ impl Reported {
 
     fn meet_again(&mut self, breach: &Breach, reported_by: &str) {
         self.leaves_doubt |= breach.leaves_doubt;
-        let first = || Again { breach: breach.clone(), reported_by: reported_by.to_owned(), times: 0 };
-        self.again.entry(breach.fault()).or_insert_with(first).times += 1;
+        let (breach, reported_by) = (breach.clone(), reported_by.to_owned());
+        let fault = breach.fault();
+        let first = Again { breach, reported_by, times: 0, by_chance: true };
+        let again = self.again.entry(fault).or_insert(first);
+        again.times += 1;
+        again.by_chance &= self.is_random;
     }
 
     /// Says how much could not be judged, and what was met again.
@@ -131,7 +145,7 @@ impl Reported {
         if self.undecided > 0 {
             self.cx.note(format!("{} of {} objects are undecided", self.undecided, self.objects));
         }
-        for (fault, Again { breach, reported_by, times }) in &self.again {
+        for (fault, Again { breach, reported_by, times, .. }) in &self.again {
             let by = match self.own.contains(fault) {
                 true => "this fault again",
                 false => &format!("the fault that {reported_by} tells"),
@@ -143,8 +157,8 @@ impl Reported {
             };
             self.cx.note(format!("went on {times} beyond {by}: {what} ({})", fault.rule));
         }
-        let others = self.again.into_values().find(|again| !self.own.contains(&again.breach.fault()));
-        match others {
+        let others = |again: &Again| !again.by_chance && !self.own.contains(&again.breach.fault());
+        match self.again.into_values().find(others) {
             Some(again) if self.own.is_empty() => {
                 Err(Violation { met_again: true, ..again.breach.into() }.into())
             }

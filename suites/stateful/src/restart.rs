@@ -20,10 +20,10 @@ use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
-use crate::disruption::{Disruption, driver};
+use crate::disruption::{Disruption, KILLED, driver};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::random_workload::RandomWorkload;
-use crate::record::Recorder;
+use crate::record::{Moment, Recorder};
 use crate::reported::Reported;
 use crate::resource_usage::{self, ResourceUsage};
 use crate::rules::RESTARTED;
@@ -32,12 +32,14 @@ use used::Used;
 
 /// Callers at the same time.
 const WORKERS: u16 = 6;
-/// Longest time under load before the end.
+/// Longest time under load before an end at a random moment.
 const LOAD_MAX: Duration = Duration::from_millis(60);
-/// How much longer callers go on while the driver takes its time to end.
-const LOAD_GRACE: Duration = Duration::from_secs(10);
-/// Ends of the driver of which many are nearly all, for one that takes its time to start.
-const ENOUGH: u32 = 8;
+/// How long callers go on at the most, also while the driver takes its time to end.
+const LOAD_LIMIT: Duration = Duration::from_secs(10);
+/// Calls of the load at the most, in which every kind of call comes.
+const LOAD_CALLS_MAX: u32 = 2_000;
+/// The call of its kind at which the driver is killed: the first ones meet nothing.
+const AT_CALL: u32 = 2;
 
 /// The restart suite.
 pub const SUITE: Suite = Suite { name: "restart", checks: Checks::Declared(&[CHECKS]), retired: &[] };
@@ -67,24 +69,32 @@ check! {
         duplicate_of: "*",
         runs: EndsAtWork,
         access: Each,
+        varies: true,
     }
     async |cx| {
         needs_memory(driver(cx)?)?;
         let probed = ProbedDriver::probe(cx).await?;
-        let budget = Budget::at_random(cx, cx.config().effort.kills, ENOUGH);
-        let (mut rng, ends) = (cx.rng(), Disruption::under_load());
+        let load = RandomWorkload::new(&probed.profile, probed.usage);
+        let moments: Vec<Moment> =
+            load.changing().into_iter().flat_map(|rpc| [Moment::Begins(rpc), Moment::Ends(rpc)]).collect();
+        let budget = Budget::new(cx, moments.len(), cx.config().effort.kills);
+        let ends = Disruption::under_load();
         let (mut told, mut longest) = (Reported::new(cx), Duration::ZERO);
         let before = ResourceUsage::before(cx, &probed).await?;
         let (mut rounds, mut stays) = (0, None);
-        while budget.goes_on(rounds) && told.goes_on() {
-            budget.tell_stage(cx, "end of the driver", rounds);
+        while told.goes_on() && budget.begins(cx, "end of the driver", rounds) {
             let scope = cx.scope();
-            let seed = rng.u64(..);
-            let end = ends[rounds as usize % ends.len()];
+            let mut rng = budget.rng(rounds);
+            let nth = rounds as usize;
+            let (end, when) = match moments.get(nth) {
+                Some(moment) => (&KILLED, When::Moment(*moment)),
+                None => (ends[nth % ends.len()], When::After(LOAD_MAX.mul_f64(rng.f64()))),
+            };
+            told.is_random(budget.is_random(rounds));
             rounds += 1;
             let is_first = told.is_all_right();
-            let round = Round { cx: &scope, probed: &probed, seed, end };
-            match round.run(LOAD_MAX.mul_f64(rng.f64()), &mut told).await {
+            let round = Round { cx: &scope, probed: &probed, load: &load, seed: rng.u64(..), end };
+            match round.run(when, &mut told).await {
                 Ok(away) => longest = longest.max(away),
                 Err(stop) => {
                     cx.note(format!("round {rounds}, in which the driver was ended, was the first to go wrong"));
@@ -97,7 +107,7 @@ check! {
             // Later rounds may tell why.
             stays = stays.or(scope.undo_or_leave().await);
         }
-        budget.tell(cx, rounds, "ends of the driver");
+        budget.end(cx, rounds, "ends of the driver");
         cx.note(format!("ended {rounds} times; after each start it answered within {} ms", longest.as_millis()));
         if !told.leaves_doubt()
             && stays.is_none()
@@ -112,33 +122,53 @@ check! {
     }
 }
 
+/// When the driver is ended.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    Moment(Moment),
+    After(Duration),
+}
+
+impl When {
+    async fn comes(self, recorder: &Recorder) {
+        match self {
+            When::Moment(moment) => recorder.reaches(moment, AT_CALL).await,
+            When::After(time) => tokio::time::sleep(time).await,
+        }
+    }
+}
+
 /// One life of the driver.
 struct Round<'a> {
     cx: &'a Cx,
     probed: &'a std::sync::Arc<ProbedDriver>,
+    load: &'a RandomWorkload,
     seed: u64,
     end: &'static Disruption,
 }
 
 impl Round<'_> {
-    /// Ends the driver after so long under load, and looks what is left: how long it took to start.
-    async fn run(&self, load_time: Duration, told: &mut Reported) -> CheckResult<Duration> {
+    /// Ends the driver under load, and looks what is left: how long it took to start.
+    async fn run(&self, when: When, told: &mut Reported) -> CheckResult<Duration> {
         let recorder = Recorder::new(self.cx, self.probed);
         let used = Used::begin(self.probed, &recorder).await?;
-        let load = RandomWorkload::new(&self.probed.profile, self.probed.usage);
-        let (loaded, ended) = tokio::join!(
-            load.run(&recorder, WORKERS, u32::MAX, self.seed, Instant::now() + load_time + LOAD_GRACE),
-            async {
-                tokio::time::sleep(load_time).await;
-                recorder.disrupted(self.end);
-                self.end.inject(self.cx).await
+        let until = Instant::now() + LOAD_LIMIT;
+        let mut loading = std::pin::pin!(self.load.run(&recorder, WORKERS, LOAD_CALLS_MAX, self.seed, until));
+        let loaded = tokio::select! {
+            loaded = &mut loading => Some(loaded),
+            () = when.comes(&recorder) => None,
+        };
+        recorder.disrupted(self.end);
+        match loaded {
+            Some(loaded) => loaded.and(self.end.inject(self.cx).await)?,
+            None => {
+                let (loaded, ended) = tokio::join!(loading, self.end.inject(self.cx));
+                loaded.and(ended)?;
             }
-        );
-        loaded?;
-        ended?;
+        }
         let away = self.end.heal(self.cx).await.map_err(|stop| stop.transcript(recorder.unanswered()))?;
         recorder.is_back();
-        load.look(&recorder).await?;
+        self.load.look(&recorder).await?;
         if let Some(used) = used {
             used.again().await?;
             used.back().await?;

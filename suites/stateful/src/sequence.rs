@@ -35,6 +35,8 @@ pub struct Sequence {
     pub breach: Option<Breach>,
     /// Recommendations that were not kept, and answers that are only tolerated.
     pub remarks: Vec<Breach>,
+    /// Why something that it made cannot be undone, where it broke no rule.
+    pub(crate) left: Option<String>,
 }
 
 /// A call of a sequence that was made.
@@ -204,6 +206,7 @@ fn never_done(call: &Call, code: Code) -> Breach {
         actual: code_name(code).to_owned(),
         code: Some(code),
         leaves_doubt: true,
+        damage: None,
     }
 }
 
@@ -254,11 +257,6 @@ impl Sequence {
         self.steps.iter().flat_map(of_call).filter(is_looked_for).collect()
     }
 
-    /// True if requests and responses were kept.
-    pub(crate) fn has_messages(&self) -> bool {
-        has_messages(&self.steps)
-    }
-
     /// The sequence as a table, the step that broke the rule marked.
     pub fn table(&self) -> Vec<String> {
         let width = self.steps.iter().map(|step| step.call.to_string().chars().count()).max().unwrap_or(0);
@@ -276,11 +274,8 @@ impl Sequence {
 
 /// The steps as reports have them; none if the messages were not kept. A call that is disrupted has a step before it that says how.
 pub(crate) fn reproduction(steps: &[CaseStep]) -> Vec<ReproductionStep> {
-    if has_messages(steps) { steps.iter().flat_map(reproduction_of).collect() } else { Vec::new() }
-}
-
-fn has_messages(steps: &[CaseStep]) -> bool {
-    steps.iter().any(|step| !step.request.is_null())
+    let has_messages = steps.iter().any(|step| !step.request.is_null());
+    if has_messages { steps.iter().flat_map(reproduction_of).collect() } else { Vec::new() }
 }
 
 fn reproduction_of(step: &CaseStep) -> impl Iterator<Item = ReproductionStep> {

@@ -75,7 +75,7 @@ impl Runner<'_> {
                 true => *in_vain += 1,
                 false => self.tell_of_others(&mut alone, by.0, actual, &beside),
             }
-            self.finish(alone);
+            self.confirm_and_finish(alone).await;
         }
     }
 
@@ -97,7 +97,7 @@ impl Runner<'_> {
         let mut violation =
             Violation::new(message).of(rule).expected(expected).actual(actual).transcript(told);
         violation.fault = Some(Box::new(fault));
-        let warned = Outcome::weighed(violation, Profile::Strict, self.rules.profile);
+        let warned = self.rules.strictness.weigh(violation, Profile::Strict);
         match report.outcome {
             Outcome::Passed => report.outcome = warned,
             _ => report.also.push(warned),

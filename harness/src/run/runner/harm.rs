@@ -125,6 +125,7 @@ impl Runner<'_> {
         for planned in plan {
             self.rules.preconditions.forget_what_works();
             let report = self.run_alone(planned).await;
+            let report = self.confirmed(report).await;
             self.put_down_to(&report.label()).await;
             let hangs = report.calls.iter().any(hangs).then(|| report.label());
             self.harm.held.push(report);
@@ -440,15 +441,15 @@ impl Runner<'_> {
             false => Profile::Strict,
         };
         let violation = Violation { binds_from, ..violation };
-        let is_blamed = binds_from <= self.rules.profile;
+        let is_blamed = binds_from <= self.rules.strictness.profile;
         match &report.outcome {
-            Outcome::Failed(_) | Outcome::KnownFailure { .. } if is_blamed => {
+            Outcome::Failed(_) | Outcome::Flaky(_) | Outcome::KnownFailure { .. } if is_blamed => {
                 let own = std::mem::replace(&mut report.outcome, Outcome::Passed);
                 self.accuse_of(&mut report, violation);
                 let harm = std::mem::replace(&mut report.outcome, own);
                 report.also.insert(0, harm);
             }
-            Outcome::Failed(_) | Outcome::KnownFailure { .. } => {
+            Outcome::Failed(_) | Outcome::Flaky(_) | Outcome::KnownFailure { .. } => {
                 report.notes.push(format!("{}: {}", violation.message, violation.actual));
             }
             other => {
@@ -491,7 +492,7 @@ impl Runner<'_> {
         for report in &mut self.harm.held {
             let is_own = std::iter::once(&report.outcome).chain(&report.also).any(|outcome| match outcome {
                 Outcome::Failed(violation) => !lasting.lost.is_all_of(violation),
-                other => other.kind() == OutcomeKind::KnownFailure,
+                other => matches!(other, Outcome::Flaky(_) | Outcome::KnownFailure { .. }),
             });
             if !is_own && report.calls.iter().any(|call| lasting.lost.shows_in(call)) {
                 if let Outcome::Warned(violation) = &report.outcome {

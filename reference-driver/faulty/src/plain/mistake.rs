@@ -92,6 +92,8 @@ defects! {
     RemembersMounts = "plain/remembers-mounts";
     /// What is staged is emptied when the driver starts.
     CleansAtStart = "plain/cleans-at-start";
+    /// What is mounted from volumes is unmounted when the driver starts.
+    UnmountsAtStart = "plain/unmounts-at-start";
     /// A file system is noted as grown before it is.
     NotesGrownTooEarly = "plain/notes-grown-too-early";
     /// An e2fsck that has corrected something is taken for one that cannot, and the volume is refused for ever.

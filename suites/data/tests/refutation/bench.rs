@@ -60,13 +60,18 @@ async fn play_in(
     let mut config = config(root, backend);
     if defect.is_some() {
         // That it is found counts, and not how small the sequence gets that shows it.
-        (config.effort.faults, config.effort.check_budget_ms) = (1, 24_000);
+        (config.effort.faults, config.effort.check_budget_ms) = (1, 60_000);
         config.time_limits.settle_ms = Some(SETTLES_MS);
         // What is found by chance is no part of the matrix.
         config.effort.cases = 1;
     }
     let target = Target::connect_to(driver.clone(), config).await?;
-    let registry = Registry::new([SUITE, csi_suite_stateful::property::SUITE]);
+    let stateful = [
+        csi_suite_stateful::property::SUITE,
+        csi_suite_stateful::after_error::SUITE,
+        csi_suite_stateful::restart::SUITE,
+    ];
+    let registry = Registry::new([SUITE].into_iter().chain(stateful));
     let mut plan = registry.select(&Filter::default(), &target.config().access_types);
     plan.retain(|planned| is_wanted(&planned.check.id));
     let run = Run::of(target, plan, options(registry, defect)).await;
@@ -77,6 +82,7 @@ async fn play_in(
 fn config(root: &Path, backend: Backend) -> Config {
     let mut config = Config {
         endpoint: Some(hostpath::endpoint(root).to_string()),
+        state_dir: Some(root.join("state")),
         mount_dir: Some(root.join("mount")),
         staging_dir: Some(root.join("staging")),
         access_types: vec![AccessType::Mount, AccessType::Block],

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 
 use bench::Backend;
 use csi_faulty_driver::Defect;
+use csi_harness::results::outcome::Outcome;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_data::SUITE;
 use libtest_mimic::{Arguments, Failed};
@@ -28,6 +29,13 @@ fn main() -> ExitCode {
         let name = format!("a-right-driver-passes/{}", backend.name());
         trials.push(libtest_mimic::Trial::test(name, move || a_right_driver_passes(backend)));
     }
+    for (defect, check, rule) in AFTER_RESTART {
+        let name = format!("after-restart/{}", defect.id());
+        trials.push(libtest_mimic::Trial::test(name, move || fails_after_restart(defect, check, rule)));
+    }
+    trials.push(libtest_mimic::Trial::test("stacked-mounts-are-not-blamed-on-a-rejected-call", || {
+        is_not_blamed(Defect::StacksPublications, "after-error/nothing-made")
+    }));
     trials.extend(matrix::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -51,6 +59,33 @@ fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
         }
     }
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
+
+/// What drivers do wrong with mounts after they were killed, the check that finds it, and its rule.
+const AFTER_RESTART: [(Defect, &str, &str); 2] = [
+    (Defect::ForgetsPublications, "restart/in-use", "NODE-UNPUBLISH-002"),
+    (Defect::TrustsRecords, "restart/reboot", "RESTART-003"),
+];
+
+/// The check fails under the mildest profile, by this rule: its evidence is certain.
+fn fails_after_restart(defect: Defect, check: &str, rule: &str) -> Result<(), Failed> {
+    let Some(played) = bench::play(Backend::Images, Some(defect), |id| id == check)? else { return Ok(()) };
+    let reports = played.by_label();
+    let outcome = &reports.get(check).ok_or("it was not run")?.outcome;
+    match outcome {
+        Outcome::Failed(violation) if violation.requirement.is_some_and(|found| found.id == rule) => Ok(()),
+        other => Err(Failed::from(format!("{other:#?}"))),
+    }
+}
+
+/// A check does not take what its own calls have brought about for a fault of another kind.
+fn is_not_blamed(defect: Defect, check: &str) -> Result<(), Failed> {
+    let Some(played) = bench::play(Backend::Images, Some(defect), |id| id == check)? else { return Ok(()) };
+    let is_blamed = |outcome: &&Outcome| outcome.violation().is_some();
+    match played.outcomes_of(check).iter().any(is_blamed) {
+        true => Err(Failed::from(played.stories_of(check).join("\n"))),
+        false => Ok(()),
+    }
 }
 
 /// Whether a check is one of this suite.

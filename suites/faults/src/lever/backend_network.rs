@@ -114,6 +114,10 @@ impl Lever for BackendNetwork<'_> {
         self.seen.iter().flat_map(of).collect()
     }
 
+    fn is_plain(&self, _fault: &Fault) -> bool {
+        true
+    }
+
     fn paths(&self) -> Vec<PathBuf> {
         Vec::new()
     }

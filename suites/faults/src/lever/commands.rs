@@ -18,6 +18,8 @@ use table::{Way, ways};
 pub(crate) const NAME: &str = "commands";
 /// Calls of one command in one step that are told apart.
 const CALLS_MAX: u32 = 3;
+/// Faults that the seed adds to the plain ones in a default run.
+pub(crate) const MORE: usize = 20;
 
 /// The commands of a driver that the run has started.
 pub(crate) struct Commands<'a> {
@@ -79,6 +81,18 @@ impl Lever for Commands<'_> {
             }
         }
         faults
+    }
+
+    /// The first call of each command in each step. One hang in each step is enough: the caller waits for each.
+    fn is_plain(&self, fault: &Fault) -> bool {
+        let Some((command, 1, way)) = find(fault) else { return false };
+        match way.how {
+            Broken::Hangs => {
+                let of_step = self.seen.keys().find(|(step, _)| *step == fault.step);
+                of_step.is_some_and(|(_, first)| first == command)
+            }
+            _ => way.is_plain(command),
+        }
     }
 
     fn paths(&self) -> Vec<PathBuf> {

@@ -17,6 +17,8 @@ const ANSWER: &str = "answer";
 /// The place before a call, with its number.
 const CALL: &str = "call";
 const KILLED: &str = "killed";
+/// Faults that the seed adds to the plain ones in a default run.
+pub(crate) const MORE: usize = 60;
 /// What it costs not to have it.
 const COSTS: &str = "what a driver makes of its state when it is killed between two changes of it";
 
@@ -65,6 +67,14 @@ impl Lever for CrashPoints<'_> {
         self.0.seen.iter().flat_map(of_step).collect()
     }
 
+    /// Before the first call of each name in each step, and after each answer.
+    fn is_plain(&self, fault: &Fault) -> bool {
+        let Some((_, nth)) = fault.counted_place() else { return true };
+        let calls = self.0.seen.get(&fault.step).map(Vec::as_slice).unwrap_or_default();
+        let (before, rest) = calls.split_at((nth as usize).saturating_sub(1).min(calls.len()));
+        rest.first().is_some_and(|call| !before.iter().any(|earlier| earlier.name == call.name))
+    }
+
     fn paths(&self) -> Vec<std::path::PathBuf> {
         self.0.paths()
     }
@@ -78,6 +88,10 @@ impl Lever for CrashPoints<'_> {
             format!(", which was {} of {} in a life without faults", call.name, call.path.display())
         });
         format!("the driver is killed before change {nth} of {}{call}", calls.len())
+    }
+
+    fn kills(&self) -> bool {
+        true
     }
 
     fn traits(&self, _fault: &Fault) -> Traits {

@@ -50,6 +50,10 @@ impl Lever for Hooks<'_> {
         self.steps.iter().flat_map(of_step).collect()
     }
 
+    fn is_plain(&self, _fault: &Fault) -> bool {
+        true
+    }
+
     fn paths(&self) -> Vec<PathBuf> {
         Vec::new()
     }

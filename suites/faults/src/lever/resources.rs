@@ -122,7 +122,11 @@ impl Lever for Resources<'_> {
 
     fn faults(&self) -> Vec<Fault> {
         let of_step = |step: &Step| {
-            let files = OF_FILES.iter().map(|row| Fault::new(NAME, *step, FILES, row.0));
+            // A step that makes none of the calls does not meet it.
+            let calls = self.supervised.seen.get(step).map(Vec::as_slice).unwrap_or_default();
+            let makes = |names: &[&str]| calls.iter().any(|call| names.contains(&call.name));
+            let files = OF_FILES.iter().filter(|row| makes(row.3));
+            let files = files.map(|row| Fault::new(NAME, *step, FILES, row.0));
             [FROZEN, NO_DESCRIPTORS]
                 .map(|way| Fault::new(NAME, *step, DRIVER, way))
                 .into_iter()
@@ -130,6 +134,10 @@ impl Lever for Resources<'_> {
                 .collect::<Vec<_>>()
         };
         self.steps.iter().flat_map(of_step).collect()
+    }
+
+    fn is_plain(&self, _fault: &Fault) -> bool {
+        true
     }
 
     fn paths(&self) -> Vec<std::path::PathBuf> {

@@ -16,6 +16,8 @@ use crate::life::Step;
 pub(crate) const NAME: &str = "system-calls";
 /// Calls of one name in one step that are told apart.
 const CALLS_MAX: u32 = 3;
+/// Faults that the seed adds to the plain ones in a default run.
+pub(crate) const MORE: usize = 60;
 /// How much later a call is made that is late.
 const LATE_BY: Duration = Duration::from_millis(300);
 const LATE: &str = "late";
@@ -98,6 +100,15 @@ impl Lever for SystemCalls<'_> {
             }
         }
         faults
+    }
+
+    /// The first call of each name in each step, with the first of its errors.
+    fn is_plain(&self, fault: &Fault) -> bool {
+        let errors = |name| ROWS.iter().find(|row| row.0 == name).and_then(|row| row.1.first());
+        match fault.counted_place() {
+            Some((name, 1)) => errors(name).is_some_and(|error| error.0 == fault.way),
+            _ => false,
+        }
     }
 
     fn paths(&self) -> Vec<std::path::PathBuf> {

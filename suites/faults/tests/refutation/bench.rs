@@ -1,5 +1,6 @@
 //! Drivers as processes of their own, played by this program, with the suite on them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -58,6 +59,12 @@ pub(crate) struct Tries {
     pub(crate) access: Vec<AccessType>,
     /// Whether another check has told that the driver keeps nothing.
     pub(crate) forgets: bool,
+    /// The only check that is run; none stands for all.
+    pub(crate) check: Option<&'static str>,
+    /// Files in the directory of the plain driver that say how its machine is.
+    pub(crate) files: Vec<&'static str>,
+    /// Parameters of CreateVolume.
+    pub(crate) parameters: BTreeMap<String, String>,
 }
 
 /// The mistake of this name.
@@ -88,6 +95,10 @@ async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Fail
         program.display()
     );
     let config = config(root, tries, proxy);
+    std::fs::create_dir_all(root.join("state"))?;
+    for file in &tries.files {
+        std::fs::write(root.join("state").join(file), "")?;
+    }
     let log = DriverLog::create(&root.join("log"), &config)?;
     let driver = Driver::child(&command, config.endpoint.as_deref(), Some(log));
     if tries.forgets {
@@ -95,7 +106,9 @@ async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Fail
     }
     let target = Target::connect_to(driver.clone(), config).await?;
     let registry = Registry::new([SUITE]);
-    let plan = registry.select(&Filter::default(), &target.config().access_types);
+    let mut filter = Filter::default();
+    filter.add(tries.check.unwrap_or_default())?;
+    let plan = registry.select(&filter, &target.config().access_types);
     let options =
         RunOptions { jobs: 1, seed: tries.seed, tell_each: true, registry, ..RunOptions::default() };
     let run = Run::of(target, plan, options).await;
@@ -126,6 +139,7 @@ fn config(root: &Path, tries: &Tries, proxy: BackendProxy) -> Config {
         backend_proxies: vec![proxy],
         access_types: tries.access.clone(),
         volume_size_bytes: Some(VOLUME_BYTES),
+        parameters: tries.parameters.clone(),
         time_limits: limits,
         effort,
         ..Config::default()

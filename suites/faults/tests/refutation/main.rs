@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod bench;
+mod default_run;
 mod matrix;
 mod power_device;
 mod told;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     trials.push(libtest_mimic::Trial::test("what-is-forgotten-is-told-once", what_is_forgotten_is_told_once));
     trials.extend(power_device::trials());
     trials.extend(told::trials());
+    trials.extend(default_run::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

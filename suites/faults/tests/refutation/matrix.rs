@@ -72,6 +72,7 @@ const SHOWN_BY: &[(&str, &str)] = &[
     ("plain/writes-in-place", "crash-points/create-volume/call:4/killed"),
     ("plain/answers-before-writing", "crash-points/create-volume/answer/killed"),
     ("plain/takes-offline-for-gone", "hooks/delete-volume/storage/broken"),
+    ("plain/unmounts-at-start", "crash-points/create-volume/answer/killed"),
     ("plain/syncs-nothing", "power/create-volume/answer/keeps-none"),
     ("plain/syncs-no-contents", "power/create-volume/answer/keeps-names"),
     ("plain/syncs-no-directory", "power/create-volume/answer/keeps-none"),
@@ -133,7 +134,7 @@ fn is_found(rows: &Rows, id: &'static str, fault: &str) -> Result<(), Failed> {
     let mistake = bench::mistake(id)?;
     let (only, access) = (fault.split(' ').map(str::to_owned).collect(), vec![AccessType::Mount]);
     let (budget_ms, settle_ms) = (BUDGET_MS, SETTLES_MS);
-    let tries = Tries { only, budget_ms, settle_ms, seed: 1, access, forgets: false };
+    let tries = Tries { only, budget_ms, settle_ms, seed: 1, access, ..Tries::default() };
     let mut missed = String::new();
     for _ in 0..PLAYS {
         let Some(run) = bench::play(Played::Plain(Some(mistake)), &tries)? else { return Ok(()) };

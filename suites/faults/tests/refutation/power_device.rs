@@ -56,7 +56,7 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
 
 fn tries(only: Vec<String>) -> Tries {
     let access = vec![AccessType::Mount];
-    Tries { only, budget_ms: BUDGET_MS, settle_ms: SETTLES_MS, seed: 1, access, forgets: false }
+    Tries { only, budget_ms: BUDGET_MS, settle_ms: SETTLES_MS, seed: 1, access, ..Tries::default() }
 }
 
 fn is_found(id: &str, fault: &str) -> Result<(), Failed> {

@@ -33,7 +33,7 @@ fn one_that_refuses_to_start_leaves_nothing() -> Result<(), Failed> {
     let mistake = bench::mistake("plain/syncs-nothing")?;
     let only = [&[REFUSED], &HARMLESS[..]].concat().into_iter().map(str::to_owned).collect();
     let (access, budget_ms, settle_ms) = (vec![AccessType::Mount], BUDGET_MS, SETTLES_MS);
-    let tries = Tries { only, budget_ms, settle_ms, seed: 1, access, forgets: false };
+    let tries = Tries { only, budget_ms, settle_ms, seed: 1, access, ..Tries::default() };
     let Some(run) = bench::play(Played::Plain(Some(mistake)), &tries)? else { return Ok(()) };
     if let [Outcome::Skipped(why)] = run.outcomes_of(CHECK)[..] {
         bench::skip(why);

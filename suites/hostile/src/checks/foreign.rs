@@ -40,8 +40,9 @@ check! {
 pub(super) async fn volume_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<String>) -> CheckResult {
     let request = cx.create_volume_request();
     let volume = cx.create_volume(request.clone()).setup("a volume").await?;
-    let budget = Budget::begin(cx);
-    for (number, volume_id) in others(&volume.volume_id).into_iter().enumerate() {
+    let others = others(&volume.volume_id);
+    let budget = Budget::begin(cx, others.len());
+    for (number, volume_id) in others.into_iter().enumerate() {
         if budget.is_over(cx, number) {
             break;
         }
@@ -93,8 +94,9 @@ check! {
 pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<String>) -> CheckResult {
     let request = cx.create_snapshot_request(&cx.new_volume().await?.volume_id);
     let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
-    let budget = Budget::begin(cx);
-    for (number, snapshot_id) in others(&snapshot.snapshot_id).into_iter().enumerate() {
+    let others = others(&snapshot.snapshot_id);
+    let budget = Budget::begin(cx, others.len());
+    for (number, snapshot_id) in others.into_iter().enumerate() {
         if budget.is_over(cx, number) {
             break;
         }

@@ -41,8 +41,9 @@ check! {
         if plain.contains(MARK) {
             return Err(Stop::skip("the driver mounts volumes with noatime anyway"));
         }
-        let budget = Budget::begin(cx);
-        for (number, change) in changes(&attached).iter().enumerate() {
+        let changes = changes(&attached);
+        let budget = Budget::begin(cx, changes.len());
+        for (number, change) in changes.iter().enumerate() {
             if budget.is_over(cx, number) {
                 break;
             }
@@ -123,7 +124,7 @@ async fn options_with(
     let target_path = scope.target_path().await?;
     let mut request = scope.publish_request(&Staged { attached, staging_path }, &target_path);
     request.volume_capability = Some(capability);
-    let published = scope.node_publish(request).once().await.any_answer()?;
+    let published = scope.node_publish_hostile(request).once().await.any_answer()?;
     let uppermost = || mounts::at(Path::new(&target_path)).pop();
     let found = published.is_ok().then(|| uppermost().map(|mount| mount.options));
     note(cx, scope.undo_or_leave().await);

@@ -1,7 +1,7 @@
 //! Clients that read a list without mercy.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use csi_harness::prelude::*;
 
@@ -27,7 +27,7 @@ check! {
         for _ in 0..VOLUMES {
             cx.new_volume().await?;
         }
-        let until = Instant::now() + Duration::from_millis(cx.config().effort.check_budget_ms);
+        let until = Instant::now() + cx.config().effort.ceiling();
         let first = v1::ListVolumesRequest { max_entries: 1, ..Default::default() };
         let token = cx.call(first.clone()).await.setup("a page of volumes")?.next_token;
         for _ in 0..GIVEN_UP {
@@ -41,7 +41,7 @@ check! {
                 return Ok(());
             }
             if Instant::now() > until {
-                cx.note(format!("time was up at page {page}"));
+                cx.cut_short(number(page), number(pages_max), "pages");
                 return Ok(());
             }
             let again = !seen.insert(request.starting_token.clone());
@@ -75,6 +75,10 @@ check! {
             .actual("a next_token on each of them")
             .into())
     }
+}
+
+fn number(pages: usize) -> u64 {
+    u64::try_from(pages).unwrap_or(u64::MAX)
 }
 
 /// Whether a listing that is begun now can be gone on with: else it is no matter of those before.

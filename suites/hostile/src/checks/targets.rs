@@ -72,7 +72,7 @@ check! {
         // Made when the volume is staged, as between two calls of an orchestrator.
         let link = link_to(cx, &place).await?;
         let scope = cx.scope();
-        let _ = scope.node_publish(scope.publish_request(&staged, &text(&link))).once().await.any_answer()?;
+        let _ = scope.node_publish_hostile(scope.publish_request(&staged, &text(&link))).once().await.any_answer()?;
         let changed = canary.changed();
         if let Some(why) = scope.undo_or_leave().await {
             cx.note(why);
@@ -113,7 +113,7 @@ check! {
         let through = link_to(cx, &above).await?.join("target");
         let (volume_id, through) = (&staged.attached.volume.id, text(&through));
         let target = text(&above.join("target"));
-        cx.node_publish(cx.publish_request(&staged, &through)).once().await.or_skip("links may be rejected")?;
+        cx.node_publish_hostile(cx.publish_request(&staged, &through)).once().await.or_skip("links may be rejected")?;
         let unpublished = cx.node_unpublish(volume_id, &through).await.any_answer()?;
         let answer = unpublished.map_or_else(|refused| refused.to_string(), |_| "OK".to_owned());
         let left = cx.path_kind(&target).await?;

@@ -2,6 +2,7 @@
 //! that it names.
 
 mod defects;
+mod mounts;
 mod process;
 
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     let mut trials = quirks::trials(registry);
     trials.extend(defects::trials());
     trials.extend(process::trials());
+    trials.push(mounts::trial());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 

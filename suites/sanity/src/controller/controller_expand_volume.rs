@@ -64,14 +64,14 @@ check! {
     EMPTY_RANGE {
         id: "controller/controller-expand-volume/empty-range",
         title: "ControllerExpandVolume with neither required_bytes nor limit_bytes is rejected",
-        spec: [req::MSG_CAPRANGE_004, req::GEN_ERR_005],
+        spec: [req::MSG_CAPRANGE_004],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-accepts-empty-range"],
     }
     async |cx| {
         let volume = expandable(cx).await?;
         let reply = cx.call(expand_to(cx, &volume.id, range(0, 0))).await;
-        reply.must_be_refused("with an empty capacity_range", invalid_value())?;
+        reply.must_be_refused("with an empty capacity_range", refused_with(Code::InvalidArgument))?;
         Ok(())
     }
 }
@@ -81,7 +81,7 @@ check! {
     NEGATIVE_SIZE {
         id: "controller/controller-expand-volume/negative-size",
         title: "ControllerExpandVolume to a negative size is rejected",
-        spec: [req::MSG_CAPRANGE_007, req::GEN_ERR_005],
+        spec: [req::MSG_CAPRANGE_007],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-accepts-negative-size"],
         runs: CrashProne,
@@ -93,8 +93,8 @@ check! {
             ("with negative required_bytes", range(-1, 0)),
             ("with negative limit_bytes", range(size, -1)),
         ] {
-            let refusal =
-                invalid_value().or(Code::OutOfRange, "a size below zero is also one that no volume has");
+            let refusal = refused_with(Code::InvalidArgument)
+                .or(Code::OutOfRange, "a size below zero is also one that no volume has");
             cx.call(expand_to(cx, &volume.id, range)).await.must_be_refused(what, refusal)?;
         }
         Ok(())
@@ -191,7 +191,7 @@ check! {
     LARGE_ENOUGH {
         id: "controller/controller-expand-volume/large-enough",
         title: "ControllerExpandVolume to a smaller size is OK and leaves the volume as large as it is",
-        spec: [req::CTRL_EXPAND_003],
+        spec: [req::CTRL_EXPAND_003, req::CTRL_EXPAND_011],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-refuses-repeats", "controller-expand-shrinks"],
     }
@@ -203,6 +203,7 @@ check! {
         ensure!(
             now.capacity_bytes >= large.capacity_bytes,
             "the volume is said to be smaller than before";
+            of: &req::CTRL_EXPAND_011,
             expected: format!("capacity_bytes of at least {}", sized(large.capacity_bytes).of_field()),
             actual: format!("capacity_bytes {}", sized(now.capacity_bytes).of_field())
         );

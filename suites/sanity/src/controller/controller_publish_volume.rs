@@ -6,6 +6,8 @@ use super::common::{must_become_unknown, publishable, unknown_id, unknown_volume
 
 /// Largest string map of the protocol, counting keys and values only.
 const MAP_BYTES_MAX: usize = 4 << 10;
+/// Volumes that are attached to reach the limit of a node without `--attach-limit`.
+const UNASKED_VOLUMES_MAX: i64 = 16;
 /// How often an idempotent call is sent.
 const REPEATS: usize = 3;
 
@@ -223,8 +225,8 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let reply = publish(cx, &volume, &cx.unknown_node_id()).await;
-        // A controller without a register of nodes cannot know better.
-        reply.should_be_refused("to an unknown node", unknown_id())
+        reply.must_be_refused("to an unknown node", unknown_id())?;
+        Ok(())
     }
 }
 
@@ -343,11 +345,12 @@ check! {
         id: "controller/controller-publish-volume/attach-limit",
         title: "ControllerPublishVolume beyond max_volumes_per_node is RESOURCE_EXHAUSTED, and works up to it",
         spec: [req::CTRL_PUBLISH_029],
-        needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE, Need::Configured(Setting::AttachLimit)],
+        needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE],
         refuted_by: [
             "controller-publish-ignores-limit",
             "controller-publish-limit-as-internal",
             "controller-publish-limit-comes-early",
+            "controller-publish-limit-comes-late",
         ],
         replaces: [
             "Controller Service [Controller Server] ControllerPublishVolume should fail when publishing more volumes than the node max attach limit",
@@ -360,8 +363,13 @@ check! {
         if limit <= 0 {
             return Err(Stop::skip("the node has no limit of volumes"));
         }
-        if limit > i64::from(cx.config().attach_limit_max) {
-            return Err(Stop::skip(format!("the node takes {limit} volumes, more than attach-limit-max")));
+        let (most, flag) = match cx.config().attach_limit {
+            true => (i64::from(cx.config().attach_limit_max), "--attach-limit-max"),
+            false => (UNASKED_VOLUMES_MAX, "--attach-limit"),
+        };
+        if limit > most {
+            let why = format!("the node takes {limit} volumes; more than {most} are attached with {flag} only");
+            return Err(Stop::skip(why));
         }
         let is_empty = is_empty(cx, &node.node_id).await?;
         let refusal = || refused_with(Code::ResourceExhausted);

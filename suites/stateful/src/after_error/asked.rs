@@ -43,7 +43,7 @@ const ALL: [RefusedRpc; 12] = [
 /// A call, ready to be made as often as is needed.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
-    CreateVolume(Box<v1::CreateVolumeRequest>),
+    CreateVolume(Box<Creation>),
     Expand(v1::ControllerExpandVolumeRequest),
     Modify(v1::ControllerModifyVolumeRequest),
     Attach(v1::ControllerPublishVolumeRequest),
@@ -55,6 +55,14 @@ pub(super) enum Asked {
     NodeExpand(v1::NodeExpandVolumeRequest),
     CreateSnapshot(v1::CreateSnapshotRequest),
     CreateGroupSnapshot(v1::CreateVolumeGroupSnapshotRequest),
+}
+
+/// A volume to be made.
+#[derive(Clone, Debug)]
+pub(super) struct Creation {
+    pub(super) request: v1::CreateVolumeRequest,
+    /// A volume that exists, to be copied by requests that a driver rejects only once it has looked at the source.
+    source: NodeVolume,
 }
 
 /// The same call with something wrong: what, behind the name of the RPC.
@@ -83,7 +91,10 @@ impl RefusedRpc {
     pub(super) async fn ready(self, cx: &Cx, volume: &NodeVolume) -> CheckResult<Asked> {
         let volume = volume.clone();
         Ok(match self {
-            RefusedRpc::CreateVolume => Asked::CreateVolume(Box::new(cx.create_node_volume_request().await?)),
+            RefusedRpc::CreateVolume => {
+                let request = cx.create_node_volume_request().await?;
+                Asked::CreateVolume(Box::new(Creation { request, source: volume }))
+            }
             RefusedRpc::Expand => Asked::Expand(v1::ControllerExpandVolumeRequest {
                 volume_id: volume.id,
                 capacity_range: Some(at_least(cx.expand_size_bytes())),
@@ -172,6 +183,19 @@ impl Asked {
         }
     }
 
+    /// The call with another name for what it makes, where it has a name.
+    pub(super) fn under_a_new_name(&self, cx: &Cx) -> Asked {
+        let mut asked = self.clone();
+        match &mut asked {
+            Asked::CreateVolume(asked) if !asked.request.name.is_empty() => {
+                asked.request.name = cx.unique_name();
+            }
+            Asked::CreateSnapshot(request) if !request.name.is_empty() => request.name = cx.unique_name(),
+            _ => {}
+        }
+        asked
+    }
+
     /// Makes the call once.
     pub(super) async fn once(&self, cx: &Cx) -> Reply<()> {
         self.send(cx, false).await
@@ -184,7 +208,7 @@ impl Asked {
 
     async fn send(&self, cx: &Cx, insists: bool) -> Reply<()> {
         match self.clone() {
-            Asked::CreateVolume(request) => answer(cx.create_volume(*request), insists).await,
+            Asked::CreateVolume(asked) => answer(cx.create_volume(asked.request), insists).await,
             Asked::Expand(request) => answer(cx.call(request), insists).await,
             Asked::Modify(request) => answer(cx.call(request), insists).await,
             Asked::NodeExpand(request) => answer(cx.call(request), insists).await,
@@ -208,7 +232,7 @@ impl Asked {
     /// The calls that a driver has reason to reject, one wrong thing in each.
     pub(super) fn wrong(&self, cx: &Cx) -> Vec<Wrong> {
         match self {
-            Asked::CreateVolume(request) => wrong_volumes(cx, request),
+            Asked::CreateVolume(asked) => wrong_volumes(cx, asked),
             Asked::Expand(request) => wrong_expansions(cx, request),
             Asked::Modify(request) => wrong_modifications(request),
             Asked::Attach(request) => {
@@ -330,8 +354,8 @@ fn unknown_fs_type(cx: &Cx) -> v1::VolumeCapability {
     }
 }
 
-fn wrong_volumes(cx: &Cx, request: &v1::CreateVolumeRequest) -> Vec<Wrong> {
-    let asked = |request| Asked::CreateVolume(Box::new(request));
+fn wrong_volumes(cx: &Cx, Creation { request, source }: &Creation) -> Vec<Wrong> {
+    let asked = |request| Asked::CreateVolume(Box::new(Creation { request, source: source.clone() }));
     let with =
         |volume_capabilities| asked(v1::CreateVolumeRequest { volume_capabilities, ..request.clone() });
     let sized = |range| asked(v1::CreateVolumeRequest { capacity_range: Some(range), ..request.clone() });
@@ -382,6 +406,19 @@ fn wrong_volumes(cx: &Cx, request: &v1::CreateVolumeRequest) -> Vec<Wrong> {
     if has(Capability::CloneVolume) {
         let volume_id = cx.unknown_volume_id();
         wrong.push(("from a volume that does not exist", from(Source::Volume(VolumeSource { volume_id }))));
+        let limit_bytes = source.size_bytes / 2;
+        if limit_bytes > 0 {
+            let volume_id = source.id.clone();
+            let r#type = Some(Source::Volume(VolumeSource { volume_id }));
+            wrong.push((
+                "from a volume that is larger than limit_bytes",
+                asked(v1::CreateVolumeRequest {
+                    volume_content_source: Some(v1::VolumeContentSource { r#type }),
+                    capacity_range: Some(v1::CapacityRange { required_bytes: 0, limit_bytes }),
+                    ..request.clone()
+                }),
+            ));
+        }
     }
     wrong
 }

@@ -40,6 +40,7 @@ check! {
         refuted_by: ["delete-volume-refusal-blocks", "node-unstage-refusal-blocks", "node-unstage-needs-attachment"],
         runs: Odd,
         access: Each,
+        varies: true,
     }
     async |cx| {
         if NODE.unmet(cx.target(), cx.access()).is_none() {

@@ -28,18 +28,18 @@ check! {
         ],
         runs: Serial,
         access: Each,
+        varies: true,
     }
     async |cx| {
         let others = Others::make(cx).await?;
         let mut rng = cx.rng();
         let kinds = RefusedRpc::of(cx);
-        let budget = Budget::new(cx, u32::try_from(kinds.len()).unwrap_or(u32::MAX));
+        let budget = Budget::new(cx, kinds.len(), 0);
         let mut tries = 0;
         for kind in kinds {
-            if !budget.goes_on(tries) {
+            if !budget.begins(cx, "RPC", tries) {
                 break;
             }
-            budget.tell_stage(cx, "RPC", tries);
             tries += 1;
             let scope = cx.scope();
             let volume = scope.node_volume().await?;
@@ -59,7 +59,7 @@ check! {
             // Whether what a wrong call has done can be undone, others judge as well.
             scope.undo_or_leave().await;
         }
-        budget.tell(cx, tries, "RPCs");
+        budget.end(cx, tries, "RPCs");
         Ok(())
     }
 }

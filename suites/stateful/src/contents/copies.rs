@@ -5,17 +5,18 @@ use std::time::Duration;
 use csi_harness::prelude::*;
 
 use super::script::{Ground, Script, s, v};
+use super::undisturbed::spread;
 use crate::disruption::{DISCONNECTED, GIVEN_UP};
 use crate::how::How;
 use crate::model::generate::Room;
 use crate::model::names::Name;
 use crate::sequence::Item;
 
-/// Longest time after which a copy is given up; some are given up much sooner.
-const GIVEN_UP_MAX: Duration = Duration::from_millis(60);
+/// Moments at which each kind of copy is given up.
+const MOMENTS: u32 = 2;
 
-pub(super) fn all(ground: &Ground<'_>, rng: &mut fastrand::Rng) -> Vec<Vec<Item>> {
-    let mut all = Vec::new();
+pub(super) fn all(ground: &Ground<'_>) -> Vec<Vec<Item>> {
+    let mut all = vec![asked_twice(ground)];
     if ground.has(Capability::CreateDeleteGetVolumeGroupSnapshot) {
         all.push(members(ground.script()));
     }
@@ -29,18 +30,33 @@ pub(super) fn all(ground: &Ground<'_>, rng: &mut fastrand::Rng) -> Vec<Vec<Item>
             grown_source(ground.script(), ground.profile.larger_bytes),
             restored_twice(ground.script()),
             name_again(ground.script()),
-            given_up_restore(ground.script(), soon(rng)),
         ]);
+        let moments = spread(ground.undisturbed.restore, MOMENTS);
+        all.extend(moments.into_iter().map(|after| given_up_restore(ground.script(), after)));
     }
     if ground.has(Capability::CloneVolume) {
-        all.extend([source_of_a_clone(ground.script()), given_up_clone(ground.script(), soon(rng))]);
+        all.push(source_of_a_clone(ground.script()));
+        let moments = spread(ground.undisturbed.clone, MOMENTS);
+        all.extend(moments.into_iter().map(|after| given_up_clone(ground.script(), after)));
     }
     all.into_iter().map(Script::done).collect()
 }
 
-/// As often shorter than a tenth of the longest as between that and the longest.
-pub(super) fn soon(rng: &mut fastrand::Rng) -> Duration {
-    GIVEN_UP_MAX.mul_f64(10_f64.powf(-2.0 * rng.f64()))
+/// Each kind of copy is asked for twice, by a caller that has not heard the first answer, and is the same copy.
+fn asked_twice<'a>(ground: &'a Ground<'a>) -> Script<'a> {
+    let mut script = ground.script().written(v(0)).unused(v(0));
+    if ground.has(Capability::CreateDeleteSnapshot) {
+        script = script
+            .snapshot(s(0), v(0))
+            .snapshot(s(0), v(0))
+            .copy(v(1), s(0))
+            .copy(v(1), s(0))
+            .looked_at(v(1));
+    }
+    if ground.has(Capability::CloneVolume) {
+        script = script.copy(v(2), v(0)).copy(v(2), v(0)).looked_at(v(2));
+    }
+    script
 }
 
 /// The source is in use, and is written to as soon as CreateSnapshot has answered; later it is deleted, and then the snapshot.
@@ -65,7 +81,8 @@ fn grown_source(script: Script<'_>, larger_bytes: i64) -> Script<'_> {
     let cut = script.written(v(0)).unused(v(0)).snapshot(s(0), v(0));
     let grown = cut.expanded(v(0), larger_bytes).used(v(0)).reads(v(0)).writes(v(0)).unused(v(0));
     let own_size = grown.copy_with(v(1), s(0), Room::Exactly, How::Once).looked_at(v(1));
-    own_size.copy_with(v(2), s(0), Room::Larger, How::Once).looked_at(v(2)).looked_at(v(0))
+    let larger = own_size.copy_with(v(2), s(0), Room::Larger, How::Once).looked_at(v(2)).looked_at(v(0));
+    larger.copy(v(3), s(0)).looked_at(v(3))
 }
 
 /// Two volumes from one snapshot, used beside each other.

@@ -4,20 +4,27 @@ use std::time::Duration;
 
 use csi_harness::prelude::*;
 
-use super::copies::soon;
 use super::script::{Ground, NODE, Script, TARGET, s, v};
+use super::undisturbed::spread;
 use crate::disruption::KILLED;
 use crate::how::How;
 use crate::model::call::{SnapshotCall, VolumeCall};
 use crate::sequence::Item;
 
-pub(super) fn all(ground: &Ground<'_>, rng: &mut fastrand::Rng) -> Vec<Vec<Item>> {
+/// Moments at which the driver is killed in the middle of each kind of copy.
+const MOMENTS: u32 = 3;
+
+pub(super) fn all(ground: &Ground<'_>) -> Vec<Vec<Item>> {
     let mut all = vec![in_use(ground), given_back(ground)];
     if ground.has(Capability::CreateDeleteSnapshot) {
-        all.extend([restored(ground, soon(rng)), cut(ground, soon(rng))]);
+        let moments = spread(ground.undisturbed.restore, MOMENTS);
+        all.extend(moments.into_iter().map(|after| restored(ground, after)));
+        let moments = spread(ground.undisturbed.snapshot, MOMENTS);
+        all.extend(moments.into_iter().map(|after| cut(ground, after)));
     }
     if ground.has(Capability::CloneVolume) {
-        all.push(cloned(ground, soon(rng)));
+        let moments = spread(ground.undisturbed.clone, MOMENTS);
+        all.extend(moments.into_iter().map(|after| cloned(ground, after)));
     }
     all.into_iter().map(Script::done).collect()
 }

@@ -8,7 +8,7 @@ use crate::model::call::{Usage, VolumeCall, Wanted};
 use crate::model::names::Target;
 use crate::sequence::Item;
 
-pub(super) fn two_volumes(ground: &Ground<'_>, _: &mut fastrand::Rng) -> Vec<Vec<Item>> {
+pub(super) fn two_volumes(ground: &Ground<'_>) -> Vec<Vec<Item>> {
     let mut all =
         vec![in_turn(ground.script()), the_other_way_round(ground.script()), first_one_gone(ground.script())];
     if ground.has(Capability::CreateDeleteSnapshot) {
@@ -62,7 +62,7 @@ fn one_grows(script: Script<'_>, larger_bytes: i64) -> Script<'_> {
     both_read(both_read(online).unused(v(1)).used(v(1)))
 }
 
-pub(super) fn used_again(ground: &Ground<'_>, _: &mut fastrand::Rng) -> Vec<Vec<Item>> {
+pub(super) fn used_again(ground: &Ground<'_>) -> Vec<Vec<Item>> {
     let mut all = vec![
         older_versions(ground.script()),
         asked_again(ground.script()),

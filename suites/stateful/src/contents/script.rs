@@ -2,6 +2,7 @@
 
 use csi_harness::prelude::*;
 
+use super::undisturbed::Undisturbed;
 use crate::disruption::Disrupted;
 use crate::how::How;
 use crate::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
@@ -24,11 +25,12 @@ const WRITTEN: [Slot; 2] = [Slot(0), Slot(SLOTS - 1)];
 pub(super) struct Ground<'a> {
     pub(super) profile: &'a DriverProfile,
     pub(super) usage: Usage,
+    pub(super) undisturbed: Undisturbed,
 }
 
 impl<'a> Ground<'a> {
-    pub(super) fn new(probed: &'a ProbedDriver) -> Ground<'a> {
-        Ground { profile: &probed.profile, usage: probed.usage }
+    pub(super) fn new(probed: &'a ProbedDriver, undisturbed: Undisturbed) -> Ground<'a> {
+        Ground { profile: &probed.profile, usage: probed.usage, undisturbed }
     }
 
     pub(super) fn has(&self, capability: Capability) -> bool {

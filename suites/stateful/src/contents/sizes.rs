@@ -6,7 +6,7 @@ use super::script::{Ground, Script, v};
 use crate::model::call::Size;
 use crate::sequence::Item;
 
-pub(super) fn all(ground: &Ground<'_>, _: &mut fastrand::Rng) -> Vec<Vec<Item>> {
+pub(super) fn all(ground: &Ground<'_>) -> Vec<Vec<Item>> {
     let (bytes, larger) = (ground.profile.size_bytes, ground.profile.larger_bytes);
     let uneven = bytes.saturating_add(1);
     let exactly = |bytes| Size { required_bytes: bytes, limit_bytes: bytes };

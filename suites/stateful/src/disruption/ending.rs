@@ -30,6 +30,7 @@ pub(super) async fn bring_back(cx: &Cx, participle: &str) -> CheckResult<Duratio
         .of(&req::GEN_ERR_001)
         .expected("a driver that starts from any state that a kill can leave")
         .actual(away)
+        .damage(Damage::Crash)
         .printed(printed)
         .into())
 }

@@ -11,6 +11,9 @@ use super::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
 /// After how long a call is given up at the most.
 const GIVEN_UP_MAX: Duration = Duration::from_millis(4);
 
+/// NodeGetVolumeStats calls of a round.
+const LOOKS_AT_VOLUME: usize = 5;
+
 /// What one round does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cycle {
@@ -23,6 +26,7 @@ pub(super) enum Cycle {
     Attachments,
     Stagings,
     Publications,
+    Statistics,
     Expansions,
     RefusedVolumes,
     RefusedCopies,
@@ -44,6 +48,7 @@ pub(super) struct Scene {
     deleted_id: String,
     attached: Option<Attached>,
     staged: Option<Staged>,
+    published: Option<Published>,
     staging_path: String,
     target_path: String,
 }
@@ -54,7 +59,7 @@ impl Cycle {
         use Cycle::*;
         match self {
             Looks | Volumes | Copies | Clones | Snapshots | GroupSnapshots | Attachments | Stagings
-            | Publications | Expansions => &GROWTH_001,
+            | Publications | Statistics | Expansions => &GROWTH_001,
             RefusedVolumes | RefusedCopies | RefusedSnapshots | RefusedAttachments | RefusedStagings
             | RefusedPublications => &GROWTH_002,
             GivenUp | Connections => &GROWTH_003,
@@ -73,6 +78,7 @@ impl Cycle {
             Cycle::Attachments => "each ControllerPublishVolume that was undone",
             Cycle::Stagings => "each NodeStageVolume that was undone",
             Cycle::Publications => "each NodePublishVolume that was undone",
+            Cycle::Statistics => "each round of calls that look at a published volume",
             Cycle::Expansions => "each volume that was expanded while unused, then deleted",
             Cycle::RefusedCopies => "each CreateVolume from a source that was rejected",
             Cycle::RefusedVolumes => "each round of CreateVolume and DeleteVolume that were rejected",
@@ -83,6 +89,24 @@ impl Cycle {
             Cycle::GivenUp => "each CreateVolume that was given up, made again and undone",
             Cycle::Connections => "each connection that was broken",
         }
+    }
+
+    /// Whether a round makes and undoes something, for which a driver may take long.
+    pub(super) fn makes_something(self) -> bool {
+        use Cycle::*;
+        matches!(
+            self,
+            Volumes
+                | Copies
+                | Clones
+                | Snapshots
+                | GroupSnapshots
+                | Attachments
+                | Stagings
+                | Publications
+                | Expansions
+                | GivenUp
+        )
     }
 
     /// Makes what the rounds need.
@@ -107,6 +131,10 @@ impl Cycle {
             Cycle::Publications => {
                 scene.staged = Some(cx.staged(cx.attached(cx.node_volume().await?).await?).await?);
                 scene.target_path = cx.target_path().await?;
+            }
+            Cycle::Statistics => {
+                let staged = cx.staged(cx.attached(cx.node_volume().await?).await?).await?;
+                scene.published = Some(cx.published(staged).await?);
             }
             Cycle::RefusedVolumes => {}
             Cycle::RefusedSnapshots => scene.deleted_id = cx.deleted_volume_id().await?,
@@ -166,6 +194,11 @@ impl Cycle {
                     cx.node_publish(request).setup("a published volume").await?;
                 }
             }
+            Cycle::Statistics => {
+                if let Some(published) = &scene.published {
+                    statistics(cx, published).await?;
+                }
+            }
             Cycle::Expansions => expanded(cx).await?,
             Cycle::RefusedVolumes => refused_volumes(cx).await?,
             Cycle::RefusedCopies => refused_copies(cx, scene).await?,
@@ -206,6 +239,19 @@ async fn sources(cx: &Cx, volume: &v1::Volume) -> CheckResult<Vec<Source>> {
 fn copy_request(cx: &Cx, source: Option<&Source>) -> v1::CreateVolumeRequest {
     let volume_content_source = Some(v1::VolumeContentSource { r#type: source.cloned() });
     v1::CreateVolumeRequest { volume_content_source, ..cx.create_volume_request() }
+}
+
+/// Looks at a published volume as kubelet does, and some times more, since each call takes little.
+async fn statistics(cx: &Cx, published: &Published) -> CheckResult {
+    for _ in 0..LOOKS_AT_VOLUME {
+        let request = v1::NodeGetVolumeStatsRequest {
+            volume_id: published.staged.attached.volume.id.clone(),
+            volume_path: published.target_path.clone(),
+            staging_target_path: published.staged.staging_path.clone(),
+        };
+        heard(cx.call(request).once().await)?;
+    }
+    Ok(())
 }
 
 /// Expands a volume that no node has.

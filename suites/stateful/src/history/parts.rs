@@ -320,6 +320,7 @@ fn same_id(id: Id, name: Name) -> Breach {
         actual: format!("the id of {id}"),
         code: None,
         leaves_doubt: true,
+        damage: None,
     }
 }
 
@@ -331,6 +332,7 @@ fn says_nothing(call: &Call, code: Code) -> Breach {
         actual: code_name(code).to_owned(),
         code: Some(code),
         leaves_doubt: false,
+        damage: None,
     }
 }
 

@@ -157,6 +157,7 @@ pub(super) fn rejected_and_done<O: Object>(parts: &[Part<O>], look: usize) -> Op
         actual: format!("{} sees what it was to do", O::method(&parts[look].step.call)),
         code: None,
         leaves_doubt: true,
+        damage: None,
     };
     Some((one, breach))
 }

@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use csi_harness::protocol::effect::{self, Effect};
+use csi_harness::text::wire;
 use csi_proto::{code_name, v1};
+use prost_types::Timestamp;
 use tonic::Code;
 
 use super::names::{Id, Node, Slot, Stamp};
@@ -217,9 +219,9 @@ pub fn is_same_moment(one: Option<Moment>, other: Option<Moment>) -> bool {
     }
 }
 
-/// A moment as it is on the wire.
+/// A moment as a date in UTC.
 pub(crate) fn moment_text(moment: Option<Moment>) -> String {
-    moment.map_or_else(|| "none".to_owned(), |(seconds, nanos)| format!("{seconds} s and {nanos} ns"))
+    wire::moment(moment.map(|(seconds, nanos)| Timestamp { seconds, nanos }).as_ref())
 }
 
 /// What the driver says of a snapshot.

@@ -83,6 +83,8 @@ pub struct CallContext {
     pub returned: Time,
     /// What it copies.
     pub source: Presence,
+    /// The size that the driver has given for it; 0 if that is not known.
+    pub source_bytes: i64,
     /// Whether the volume that it copies may be in use.
     pub source_in_use: bool,
     /// Whether a source of that id was deleted before, so that it may be another one than a volume was copied from.
@@ -105,6 +107,7 @@ impl CallContext {
             invoked,
             returned,
             source: Presence::Maybe,
+            source_bytes: 0,
             source_in_use: true,
             source_came_again: false,
             dependants: Presence::Maybe,
@@ -117,7 +120,7 @@ impl CallContext {
     /// Whether the same is known, but for the time.
     pub(super) fn is_like(&self, other: &CallContext) -> bool {
         let known = |around: &CallContext| {
-            let source = (around.source, around.source_in_use, around.source_came_again);
+            let source = (around.source, around.source_bytes, around.source_in_use, around.source_came_again);
             (source, around.dependants, around.owner)
         };
         known(self) == known(other) && self.bytes == other.bytes

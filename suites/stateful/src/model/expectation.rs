@@ -6,7 +6,7 @@ use std::fmt;
 use csi_harness::protocol::effect::is_not_now;
 use csi_harness::spec::faults::FaultKey;
 use csi_harness::spec::requirements::{Requirement, req};
-use csi_harness::spec::verdict::Violation;
+use csi_harness::spec::verdict::{Damage, Violation};
 use csi_proto::{RPCS, Rpc, code_name};
 use tonic::Code;
 
@@ -154,6 +154,7 @@ impl Expectation {
             actual: code_name(actual).to_owned(),
             code: None,
             leaves_doubt: false,
+            damage: None,
         }
     }
 }
@@ -291,6 +292,8 @@ pub struct Breach {
     pub code: Option<Code>,
     /// Whether nobody knows after it what the driver keeps.
     pub leaves_doubt: bool,
+    /// The damage that it proves, if any.
+    pub damage: Option<Damage>,
 }
 
 impl Breach {
@@ -328,7 +331,7 @@ impl From<Breach> for Violation {
         let (fault, refused) = (Some(Box::new(breach.fault())), breach.refused().map(Box::new));
         let violation =
             Violation::new(breach.message).of(breach.rule).expected(breach.expected).actual(breach.actual);
-        Violation { fault, refused, ..violation }
+        Violation { fault, refused, damage: breach.damage, ..violation }
     }
 }
 
@@ -366,7 +369,8 @@ pub(super) fn says(
         return Finding::Fits;
     }
     let (expected, actual) = (expected.to_string(), actual.to_string());
-    Breach { rule, message: message.to_owned(), expected, actual, code: None, leaves_doubt: false }.weighed()
+    let message = message.to_owned();
+    Breach { rule, message, expected, actual, code: None, leaves_doubt: false, damage: None }.weighed()
 }
 
 #[cfg(test)]

@@ -369,7 +369,7 @@ impl Model {
     }
 
     /// How large something is, as far as the driver has told.
-    fn size_of(&self, id: Id) -> Option<i64> {
+    pub(super) fn size_of(&self, id: Id) -> Option<i64> {
         let of_volume = |id: Id| Some(certain(self.volumes.get(&id.name))?.life.as_ref()?.size_bytes);
         match id.name.kind {
             ObjectKind::Volume => of_volume(id),

@@ -29,6 +29,7 @@ impl Model {
             VolumeCall::CreateVolume { wanted, .. } => {
                 if let Some(source) = wanted.source {
                     around.source = self.presence(source, span.invoked);
+                    around.source_bytes = self.size_of(source).unwrap_or_default();
                     around.source_in_use = self.may_be_in_use(source);
                     around.source_came_again = self.came_again(source);
                     around.bytes.insert(source, self.bytes(source));

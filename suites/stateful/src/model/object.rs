@@ -52,6 +52,9 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
     /// Whether it exists.
     fn is_there(&self) -> bool;
 
+    /// True if it exists and is known to have another id than this one.
+    fn has_another_id(&self, id: Id) -> bool;
+
     /// The id that an answer gives, of what it makes or finds.
     fn id_given(answer: &Answer<Self::Response>) -> Option<Id>;
 
@@ -125,6 +128,10 @@ impl Object for Volume {
         self.life.is_some()
     }
 
+    fn has_another_id(&self, id: Id) -> bool {
+        self.life.as_ref().is_some_and(|life| life.id.is_some_and(|own| own != id))
+    }
+
     fn id_given(answer: &Answer<VolumeResponse>) -> Option<Id> {
         match answer {
             Answer::Done(VolumeResponse::Made(facts)) => facts.id,
@@ -174,6 +181,10 @@ impl Object for Snapshot {
         self.life.is_some()
     }
 
+    fn has_another_id(&self, id: Id) -> bool {
+        self.life.as_ref().is_some_and(|life| life.id.is_some_and(|own| own != id))
+    }
+
     fn id_given(answer: &Answer<SnapshotResponse>) -> Option<Id> {
         match answer {
             Answer::Done(SnapshotResponse::Seen(facts)) => facts.id,
@@ -221,6 +232,10 @@ impl Object for Group {
 
     fn is_there(&self) -> bool {
         self.life.is_some()
+    }
+
+    fn has_another_id(&self, id: Id) -> bool {
+        self.life.as_ref().is_some_and(|life| life.id.is_some_and(|own| own != id))
     }
 
     fn id_given(answer: &Answer<GroupResponse>) -> Option<Id> {

@@ -637,11 +637,13 @@ fn goes_first<O: Object>(one: &Operation<O>, other: &Operation<O>) -> bool {
         && one.around.returned <= other.around.returned
 }
 
-/// What is to be thought of how the call ended. One that only looks leaves no doubt, and of one that is answered with an id it
-/// is told by that.
+/// Judges how the call ended. A call that only looks leaves no doubt about what the driver keeps. An answer with
+/// an id leaves none either, unless it is the id of a second object under a name that is taken: the model keeps one object for each
+/// name, and does not know what became of the first.
 fn judged<O: Object>(state: &O, Operation { call, answer, around }: &Operation<O>) -> Finding {
     let finding = state.judge(call, around).of(O::method(call), answer);
-    match O::only_looks(call) || O::id_given(answer).is_some() {
+    let is_certain = O::id_given(answer).is_some_and(|id| !state.has_another_id(id));
+    match O::only_looks(call) || is_certain {
         true => finding.without_doubt(),
         false => finding,
     }

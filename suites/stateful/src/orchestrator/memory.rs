@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
 
+use crate::model::call::Usage;
 use crate::model::ids::Ids;
 use crate::model::names::{Id, Name, Node, ObjectKind, Target};
 
@@ -23,6 +24,8 @@ pub(super) struct Memory {
     pub(super) groups: BTreeMap<Id, v1::VolumeGroupSnapshot>,
     pub(super) staging_paths: BTreeMap<(Id, Node), String>,
     pub(super) target_paths: BTreeMap<(Id, Node, Target), String>,
+    /// The usage for which each volume was last published at a place.
+    pub(super) usages: BTreeMap<(Id, Node, Target), Usage>,
 }
 
 impl Memory {

@@ -138,7 +138,8 @@ impl Orchestrator {
         let staging_target_path = self.staging_path(volume, node).await?;
         let target_path = self.target_path(at).await?;
         let request = {
-            let memory = self.memory();
+            let mut memory = self.memory();
+            memory.usages.insert(at, usage);
             v1::NodePublishVolumeRequest {
                 volume_id: memory.ids.text(volume).unwrap_or_default().to_owned(),
                 publish_context: memory.publish_contexts.get(&(volume, node)).cloned().unwrap_or_default(),
@@ -162,7 +163,9 @@ impl Orchestrator {
         Ok(self.send(&request, calling, redact::json, nothing).await)
     }
 
+    /// Sends volume_capability as kubelet does: without it, a plugin may be unable to find out the access type.
     async fn node_expand(&self, at: (Id, Node, Target), size: Size) -> CheckResult<Made> {
+        let usage = self.memory().usages.get(&at).copied();
         let request = v1::NodeExpandVolumeRequest {
             volume_id: self.text(at.0),
             volume_path: self.target_path(at).await?,
@@ -171,6 +174,7 @@ impl Orchestrator {
                 limit_bytes: size.limit_bytes,
             }),
             staging_target_path: self.staging_path(at.0, at.1).await?,
+            volume_capability: usage.map(|usage| self.capability(usage)),
             ..Default::default()
         };
         let cx = self.at(at.1);

@@ -1,34 +1,26 @@
 //! Cases that earlier runs have stored, tried before anything new is made up: what was mended stays mended.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
 use crate::case::Case;
 use crate::case_runner::{Came, CaseRunner};
-use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::sequence::Item;
 
 /// Tries the cases of this check that are in the folder of the configuration, and says of each what has become of it.
 ///
 /// # Errors
 /// Broken if the folder cannot be read, or something cannot be undone.
-pub(crate) async fn try_again(
-    cx: &Cx,
-    probed: &Arc<ProbedDriver>,
-    trial: &mut CaseRunner<'_>,
-    budget: &Budget,
-) -> CheckResult {
+pub(crate) async fn try_again(cx: &Cx, trial: &mut CaseRunner<'_>, budget: &Budget) -> CheckResult {
+    let probed = trial.probed;
     for (path, case) in of_check(cx)? {
         let file = path.display();
         if let Some(why) = case.unfit_for(&probed.profile, probed.has_workloads) {
             cx.note(format!("{file}: not tried, {why}"));
-        } else if !budget.goes_on(0) {
-            cx.note(format!("{file}: not tried, the time was over"));
         } else {
-            let came = trial.run(calls(case), budget).await?;
+            let came = trial.run(&calls(case), budget).await?;
             cx.note(format!("{file}: {}", if came == Came::Right { "fixed" } else { "still failing" }));
         }
     }

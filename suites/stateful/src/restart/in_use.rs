@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::{Found, Stamp};
+use csi_harness::resources::driver_directory::is_recorded_in_memory;
+use csi_harness::resources::mounts;
 use csi_harness::resources::workload::{self, WriteLocation, whereabouts};
 use csi_harness::spec::requirements::Requirement;
 
+use super::rules::RESTART_003;
 use super::unless_forgotten;
 use crate::disruption::{self, driver};
 
@@ -20,16 +23,26 @@ check! {
     pub(super) IN_USE {
         id: "restart/in-use",
         title: "volumes that were in use when the driver was killed can be used further, and given back",
-        spec: [req::NODE_STAGE_007, req::NODE_PUBLISH_005, req::NODE_UNPUBLISH_007, req::NODE_UNSTAGE_007, req::GEN_ERR_001],
+        spec: [
+            req::NODE_STAGE_007,
+            req::NODE_PUBLISH_005,
+            req::NODE_UNPUBLISH_002,
+            req::NODE_UNSTAGE_002,
+            req::NODE_UNPUBLISH_007,
+            req::NODE_UNSTAGE_007,
+            req::GEN_ERR_001,
+        ],
         needs: [NODE, VOLUME, RESTARTS],
         refuted_by: [
             "restart-forgets-published",
             "restart-forgets-staged",
             "restart-refuses-published",
             "restart-refuses-unstaging",
+            "hostpath/forgets-publications-at-start",
         ],
         duplicate_of: "*",
         access: Each,
+        varies: true,
     }
     async |cx| {
         let volumes = Volumes::in_use(cx).await?;
@@ -50,6 +63,8 @@ check! {
         spec: [
             req::NODE_UNPUBLISH_001,
             req::NODE_UNSTAGE_001,
+            req::NODE_UNPUBLISH_002,
+            req::NODE_UNSTAGE_002,
             req::NODE_UNPUBLISH_006,
             req::NODE_UNSTAGE_006,
             req::NODE_UNPUBLISH_007,
@@ -57,11 +72,17 @@ check! {
             req::NODE_STAGE_007,
             req::NODE_PUBLISH_005,
             req::GEN_ERR_001,
+            RESTART_003,
         ],
         needs: [NODE, VOLUME, RESTARTS],
-        refuted_by: ["restart-forgets-published", "restart-forgets-staged"],
+        refuted_by: [
+            "restart-forgets-published",
+            "restart-forgets-staged",
+            "hostpath/trusts-its-records-after-reboot",
+        ],
         duplicate_of: "restart/in-use",
         access: Each,
+        varies: true,
     }
     async |cx| {
         let volumes = Volumes::in_use(cx).await?;
@@ -117,8 +138,14 @@ impl Volumes<'_> {
                 .note("no mount could be taken away, so that the driver was started again and nothing else");
             return self.after_kill().await;
         }
-        // The specification does not speak of reboots, and what a driver keeps where only a true one reaches is still there.
         let rules = match self.stays.again(self.cx).await {
+            // All calls were answered OK, and the workload does not get its volume.
+            Err(Stop::Violation(violation))
+                if violation.refused.is_none() && self.keeps_files_over_reboot().await =>
+            {
+                return Err(violation.of(&RESTART_003).into());
+            }
+            // What a driver keeps in memory, such as below /run, is still there, and would be gone after a true reboot.
             Err(Stop::Violation(violation)) => {
                 self.cx.warn(*violation);
                 WITHOUT_MOUNTS
@@ -127,6 +154,14 @@ impl Volumes<'_> {
         };
         self.stays.back(self.cx, rules).await?;
         self.goes.back(self.cx, WITHOUT_MOUNTS).await
+    }
+
+    /// Whether the driver's directory is known and on a disk, and nothing in memory is about the volume: what the driver goes by is the
+    /// same after a true reboot.
+    async fn keeps_files_over_reboot(&self) -> bool {
+        let directory = self.cx.driver_directory().await;
+        directory.is_some_and(|directory| !mounts::is_in_memory(&directory))
+            && !is_recorded_in_memory(&self.stays.published.staged.attached.volume.id)
     }
 
     /// Target paths before those that they may be bound from.
@@ -200,13 +235,13 @@ impl InUse {
         let id = &staged.attached.volume.id;
         let done = cx.node_unpublish(id, target_path).await;
         done.must("unpublish what was published before it ended").map_err(|stop| stop.of(unpublish))?;
-        is_unmounted(cx, target_path, "NodeUnpublishVolume", unpublish)?;
+        is_unmounted(cx, target_path, "NodeUnpublishVolume", &req::NODE_UNPUBLISH_002).await?;
         if staged.staging_path.is_empty() {
             return Ok(());
         }
         let done = cx.node_unstage(id, &staged.staging_path).await;
         done.must("unstage what was staged before it ended").map_err(|stop| stop.of(unstage))?;
-        is_unmounted(cx, &staged.staging_path, "NodeUnstageVolume", unstage)
+        is_unmounted(cx, &staged.staging_path, "NodeUnstageVolume", &req::NODE_UNSTAGE_002).await
     }
 }
 
@@ -215,13 +250,13 @@ fn stamp(published: &Published) -> Stamp {
     Stamp { run: 0, volume: published.staged.attached.volume.id.clone(), number: 1 }
 }
 
-fn is_unmounted(cx: &Cx, path: &str, method: &str, rule: &'static Requirement) -> CheckResult {
+async fn is_unmounted(cx: &Cx, path: &str, method: &str, rule: &'static Requirement) -> CheckResult {
     ensure!(
-        !cx.is_mount_point(path),
-        "{method} was done, and the volume is still mounted at {path}";
+        !cx.is_mount_point(path) || !cx.shares_files_with_driver().await,
+        "{method} answers OK after the restart, and the volume stays mounted";
         of: rule,
         expected: "no mount",
-        actual: "a mount point"
+        actual: format!("{path} is a mount point still")
     );
     Ok(())
 }

@@ -20,6 +20,7 @@ check! {
         spec: [req::CTRL_CREATEVOL_002, req::CTRL_VALIDATE_001, req::GEN_ERR_001],
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["keeps-nothing"],
+        varies: true,
     }
     async |cx| {
         let driver = driver(cx)?;

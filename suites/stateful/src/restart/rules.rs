@@ -23,5 +23,13 @@ pub static RESTART_002: Requirement = own_rule(
     "it stays undone",
 );
 
+/// What was in use.
+pub static RESTART_003: Requirement = own_rule(
+    SECTION,
+    "RESTART-003",
+    "the node lost its mounts, as by a reboot, and a volume is staged and published again with OK",
+    "the workload finds the volume at the target path",
+);
+
 /// All of them.
-pub static ALL: &[&Requirement] = &[&RESTART_001, &RESTART_002];
+pub static ALL: &[&Requirement] = &[&RESTART_001, &RESTART_002, &RESTART_003];

@@ -22,6 +22,7 @@ check! {
         refuted_by: ["second-start-deletes-volumes"],
         duplicate_of: "restart/reboot",
         access: Each,
+        varies: true,
     }
     async |cx| {
         needs_memory(driver(cx)?)?;

@@ -19,6 +19,7 @@ check! {
         spec: [req::ID_PROBE_007, req::GEN_ERR_001],
         needs: [RESTARTS],
         refuted_by: ["probe-fails-after-start"],
+        varies: true,
     }
     async |cx| {
         let driver = driver(cx)?;
@@ -64,6 +65,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["restart-forgets-names"],
         duplicate_of: "restart/under-load",
+        varies: true,
     }
     async |cx| {
         needs_memory(driver(cx)?)?;
@@ -89,6 +91,7 @@ check! {
         spec: [req::OPS_LIFE_010, req::GEN_ERR_001],
         needs: [RESTARTS],
         refuted_by: ["ends-with-first-connection"],
+        varies: true,
     }
     async |cx| {
         let driver = driver(cx)?;

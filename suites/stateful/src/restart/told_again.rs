@@ -31,6 +31,7 @@ check! {
             "restart-dates-snapshots-anew",
         ],
         duplicate_of: "restart/remembers",
+        varies: true,
     }
     async |cx| {
         needs_memory(driver(cx)?)?;

@@ -16,6 +16,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, NODE, RESTARTS],
         refuted_by: ["restart-forgets-last-write"],
         duplicate_of: "restart/under-load",
+        varies: true,
     }
     async |cx| {
         needs_memory(driver(cx)?)?;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use csi_suite_stateful::history::{Doubt, Entry, History, Report, check};
 use csi_suite_stateful::model::Span;
-use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeFacts};
-use csi_suite_stateful::model::call::{Call, List, Wanted};
+use csi_suite_stateful::model::answer::{Answer, Listed, Response, SnapshotResponse, VolumeFacts};
+use csi_suite_stateful::model::call::{Call, List, SnapshotCall, Wanted};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::expectation::{Breach, Known};
 use csi_suite_stateful::model::names::Name;
@@ -55,6 +55,34 @@ fn a_known_fault_hides_no_other_one_in_the_same_answer() {
         ],
     );
     story.judges(look_up(v(1)), [(no(Code::NotFound), "CTRL-GETVOL-002")]);
+}
+
+/// The model keeps one object for each name. A driver that wrongly gives a taken name to a second one has two, of which the model
+/// held one: the other was never deleted.
+#[test]
+fn a_second_object_under_one_name_is_not_taken_for_a_deleted_one() {
+    let first = || cut_ok(snapshot_facts(s(1), v(1)));
+    let other = Name::snapshot(0).id(1);
+    let second = || cut_ok(snapshot_facts(other, v(2)));
+    let two = |mut story: Story| {
+        story.right(create(v(2), wanted()), made(facts(v(2))));
+        story.right(cut(s(1), v(1)), first());
+        story
+    };
+    let given = breach(two(Story::of_a_volume()), cut(s(1), v(2)), second());
+    let mut story = two(beside(&given));
+    assert_eq!(story.take(cut(s(1), v(2)), second()).stop, None);
+    let both = [(s(1), snapshot_facts(s(1), v(1))), (other, snapshot_facts(other, v(2)))];
+    let entries = both.map(|(id, facts)| (id, SnapshotResponse::Seen(facts))).into();
+    story.right(Call::List(List::Snapshots), Answer::Done(Response::Snapshots(Listed { pages: 1, entries })));
+    story.right(SnapshotCall::GetSnapshot { snapshot: other }, second());
+
+    let copy = Wanted { source: Some(v(2)), ..wanted() };
+    let other = VolumeFacts { id: Some(Name::volume(0).id(1)), ..facts(v(1)) };
+    let given = breach(two(Story::of_a_volume()), create(v(1), copy.clone()), made(other.clone()));
+    let mut story = two(beside(&given));
+    assert_eq!(story.take(create(v(1), copy), made(other.clone())).stop, None);
+    story.right(look_up(Name::volume(0).id(1)), seen(other));
 }
 
 /// That there are two of them then is the same fault, and no broken promise to repeat the first.

@@ -1,5 +1,6 @@
 //! The model and the judgement of histories, without a driver.
 
+mod amount;
 mod behind;
 mod cases;
 mod doubt;

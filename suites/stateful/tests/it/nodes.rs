@@ -362,6 +362,19 @@ fn a_published_volume_can_be_measured_and_grown() {
     story.judges(grow(T2), [(ok(), "fits"), (no(Code::Internal), "fits")]);
 }
 
+/// A driver that detaches a device when one of two targets is unpublished has not made the volume smaller.
+#[test]
+fn a_device_of_no_bytes_has_lost_its_volume() {
+    let mut story = published();
+    let read = VolumeCall::Read { volume: v(1), node: N1, target: T1 };
+    let found = || said(VolumeResponse::Read([].into(), Some(0)));
+    story.judges(read.clone(), [(found(), "NODE-PUBLISH-026")]);
+    match story.take(read, found()).stop {
+        Some(Impossible::Wrong(breach)) => assert!(breach.message.contains("lost its volume"), "{breach:?}"),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// A volume that was deleted while it was staged, and made again under the same name with the same id.
 fn made_again_while_staged() -> Story {
     let mut story = staged();

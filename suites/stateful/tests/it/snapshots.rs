@@ -1,7 +1,9 @@
 //! Rules and freedoms about snapshots.
 
 use csi_harness::protocol::capability::Capability;
-use csi_suite_stateful::model::answer::{Answer, Listed, Response, SnapshotFacts, SnapshotResponse, Text};
+use csi_suite_stateful::model::answer::{
+    Answer, Listed, Response, SnapshotFacts, SnapshotResponse, Text, VolumeResponse,
+};
 use csi_suite_stateful::model::call::{Call, List, SnapshotCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
 use tonic::Code;
@@ -96,6 +98,19 @@ fn snapshots_outlive_their_volumes() {
         create(v(2), Wanted { source: Some(s(1)), ..wanted() }),
         [(made(facts(v(2))), "fits"), (no(Code::NotFound), "MSG-VOLSOURCE-004")],
     );
+}
+
+/// Kubernetes restores into a claim as large as the snapshot says that it is, whatever has become of the source since.
+#[test]
+fn a_snapshot_can_be_restored_at_its_own_size() {
+    let restored = || create(v(2), Wanted { source: Some(s(1)), ..wanted() });
+    let mut story = of_a_snapshot();
+    story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, false)));
+    story.judges(restored(), [(made(facts(v(2))), "fits"), (no(Code::OutOfRange), "MSG-VOLSOURCE-004")]);
+    let mut unmeasured = Story::of_a_volume();
+    unmeasured.right(cut(s(1), v(1)), with(|facts| facts.size_bytes = 0));
+    unmeasured.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, false)));
+    unmeasured.judges(restored(), [(no(Code::OutOfRange), "fits")]);
 }
 
 #[test]

@@ -209,11 +209,13 @@ fn a_copy_needs_a_source() {
         create(v(2), copy.clone()),
         [
             (made(facts(v(2))), "fits"),
-            (no(Code::OutOfRange), "fits"),
+            (no(Code::OutOfRange), "MSG-VOLSOURCE-006"),
             (no(Code::NotFound), "MSG-VOLSOURCE-006"),
             (no(Code::FailedPrecondition), "MSG-VOLSOURCE-006"),
         ],
     );
+    let larger = Wanted { size: Size::at_least(2 * GIB), ..copy.clone() };
+    story.judges(create(v(2), larger), [(no(Code::OutOfRange), "fits")]);
     let mut used = story.clone();
     used.right(attach(v(1), N1), ok());
     used.judges(create(v(2), copy.clone()), [(no(Code::FailedPrecondition), "fits")]);

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use csi_harness::checks::check::{Check, CheckRef};
-use csi_harness::results::outcome::CheckReport;
+use csi_harness::checks::check::CheckRef;
+use csi_harness::checks::registry::{Checks, Registry, Suite};
+use csi_harness::prelude::*;
+use csi_harness::results::outcome::{CheckReport, Outcome};
 use csi_mock_driver::Defect;
+use csi_test_support::mock::{self, everything_set};
 use csi_test_support::process;
 use csi_test_support::run::outcomes;
 use libtest_mimic::{Failed, Trial};
@@ -23,7 +26,78 @@ pub(crate) fn trials() -> Vec<Trial> {
             if accused.is_empty() { Ok(()) } else { Err(Failed::from(accused.join("\n"))) }
         })
     });
-    healthy.chain([Trial::test("defect/all-that-grow-are-named", all_are_named)]).collect()
+    let others = [
+        Trial::test("defect/all-that-grow-are-named", all_are_named),
+        Trial::test("growth/what-another-check-left-excuses-nothing", a_leak_excuses_no_other),
+        Trial::test("growth/the-directory-of-a-driver-is-found", a_directory_is_found),
+    ];
+    healthy.chain(others).collect()
+}
+
+const SUITE: Suite = Suite { name: "leaves", checks: Checks::Declared(&[&[&LEAVES, &FINDS]]), retired: &[] };
+
+check! {
+    /// Meets the driver's leak before the check that looks for it begins.
+    LEAVES {
+        id: "leaves/clone",
+        title: "clones a volume",
+        spec: [req::CTRL_CREATEVOL_002],
+        refuted_by: ["create-volume-leaves-snapshot-of-source"],
+        runs: Serial,
+    }
+    async |cx| {
+        let volume_id = cx.new_volume().await?.volume_id;
+        let source = v1::volume_content_source::Type::Volume(v1::volume_content_source::VolumeSource { volume_id });
+        let volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
+        let request = v1::CreateVolumeRequest { volume_content_source, ..cx.create_volume_request() };
+        cx.create_volume(request).setup("a clone").await.map(drop)
+    }
+}
+
+check! {
+    /// Tells the directory in which the driver was seen to keep its files.
+    FINDS {
+        id: "leaves/finds",
+        title: "finds the directory of the driver",
+        spec: [req::CTRL_CREATEVOL_002],
+        refuted_by: ["create-volume-leaves-snapshot-of-source"],
+        runs: Serial,
+    }
+    async |cx| {
+        cx.note(format!("{:?}", cx.driver_directory().await));
+        Ok(())
+    }
+}
+
+/// What earlier checks have left in a back end that was empty belongs to the run, so that the leak still fails it.
+fn a_leak_excuses_no_other() -> Result<(), Failed> {
+    let defects = vec![Defect::CreateVolumeLeavesSnapshotOfSource];
+    let mock = csi_mock_driver::Config { defects, ..Default::default() };
+    let suites = Registry::new([SUITE, csi_suite_stateful::growth::SUITE]);
+    let wanted = |check: &Check| ["leaves/clone", "growth/back-end"].contains(&&*check.id);
+    let run = mock::run(suites, mock, everything_set(), 1, wanted)?;
+    match &run.by_label().get("growth/back-end").ok_or("it was not run")?.outcome {
+        Outcome::Failed(_) => Ok(()),
+        other => Err(Failed::from(format!("{other:#?}"))),
+    }
+}
+
+/// The directory is found by what the driver does, where no setting names it.
+fn a_directory_is_found() -> Result<(), Failed> {
+    let found = |is_named: bool| -> Result<Vec<String>, Failed> {
+        let check = &Registry::new([SUITE])
+            .check_refs()
+            .find(|check| check.id == "leaves/finds")
+            .ok_or("no check")?;
+        let reports = process::played_on(Registry::new([SUITE]), check, "", 1, is_named)?;
+        Ok(reports.into_iter().flat_map(|report| report.notes).collect())
+    };
+    let (named, seen) = (found(true)?, found(false)?);
+    let is_state = |notes: &[String]| notes.iter().any(|note| note.contains("/state\""));
+    match is_state(&named) && is_state(&seen) {
+        true => Ok(()),
+        false => Err(Failed::from(format!("{named:?} {seen:?}"))),
+    }
 }
 
 fn checks() -> impl Iterator<Item = CheckRef> {

@@ -34,6 +34,7 @@ impl<'a> Machine<'a> {
     pub(crate) fn of(seen: &'a Supervised<'a>, places: &Places) -> CheckResult<Machine<'a>> {
         let mounts: Vec<PathBuf> = places.mounts().map(Path::to_owned).collect();
         let directory = directory_of(seen, places, &mounts)?;
+        seen.cx.target().keeps_files_in(&directory);
         seen.cx.note(format!("the directory whose writes are lost with the power: {}", directory.display()));
         Ok(Machine { seen, mounts, directory })
     }

@@ -16,6 +16,8 @@ use crate::life::Step;
 
 /// The place before a system call, with its number, as that of a crash point.
 const CALL: &str = "call";
+/// Faults that the seed adds to the plain ones in a default run.
+pub(crate) const MORE: usize = 6;
 
 pub(crate) struct OnDevice<'a> {
     machine: &'a Machine<'a>,
@@ -110,6 +112,10 @@ impl Lever for OnDevice<'_> {
             faults.push(at(*step, ANSWER.to_owned()));
         }
         faults
+    }
+
+    fn is_plain(&self, fault: &Fault) -> bool {
+        fault.place == ANSWER
     }
 
     fn paths(&self) -> Vec<PathBuf> {

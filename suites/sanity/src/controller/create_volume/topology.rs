@@ -154,6 +154,36 @@ fn reachable(volume: &v1::Volume, requisite: &[Segments]) -> CheckResult {
 }
 
 check! {
+    /// A zone that is misspelt, or that of another cluster. With one node and one topology, every volume lies where it was asked to;
+    /// only a place that the driver does not have shows whether it looks.
+    UNREACHABLE {
+        id: "controller/create-volume/unreachable-requisite",
+        title: "CreateVolume for a topology that no node has is rejected, or makes a volume that can be reached from there",
+        spec: [req::MSG_TOPOREQ_003],
+        needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
+        refuted_by: ["create-volume-ignores-requisite"],
+        duplicate_of: "controller/create-volume/requisite-topology",
+        runs: Odd,
+    }
+    async |cx| {
+        let known = known_topologies(cx).await?;
+        let nowhere: Segments =
+            known.into_iter().flatten().map(|(key, _)| (key, "csi-sanity-nowhere".to_owned())).collect();
+        let reply = cx.create_volume(request_in(cx, std::slice::from_ref(&nowhere))).await;
+        // Nothing says with which code a place is rejected that the caller has made up.
+        let Ok(volume) = reply.any_answer()? else { return Ok(()) };
+        let places = &volume.accessible_topology;
+        ensure!(
+            places.is_empty() || places.iter().any(|place| meets(&place.segments, &nowhere)),
+            "a volume was made that cannot be reached from where it was asked for";
+            expected: format!("a rejection, or accessible_topology with the requisite {nowhere:?}"),
+            actual: format!("OK with {:?}", places.iter().map(|place| &place.segments).collect::<Vec<_>>())
+        );
+        Ok(())
+    }
+}
+
+check! {
     /// It requires nothing and prefers nothing; callers in the field send it all the same.
     EMPTY {
         id: "controller/create-volume/empty-topology-requirement",
@@ -319,5 +349,13 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] =
-    &[&REQUISITE, &SEVERAL_REQUISITES, &EMPTY, &REACHABLE, &OTHER_TOPOLOGY, &COPY_ELSEWHERE, &PREFERRED];
+pub(crate) static CHECKS: &[&Check] = &[
+    &REQUISITE,
+    &SEVERAL_REQUISITES,
+    &UNREACHABLE,
+    &EMPTY,
+    &REACHABLE,
+    &OTHER_TOPOLOGY,
+    &COPY_ELSEWHERE,
+    &PREFERRED,
+];

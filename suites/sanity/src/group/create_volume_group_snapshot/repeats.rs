@@ -1,9 +1,10 @@
 //! A name that is in use already.
 
 use csi_harness::prelude::*;
+use csi_harness::text::wire::moment;
 
 use crate::group::{member_ids, request_for, two_volumes};
-use crate::moment::{another_moment, moment, same_moment};
+use crate::moment::{another_moment, same_moment};
 
 /// What must not change between two answers about one group snapshot.
 fn same(first: &v1::VolumeGroupSnapshot, again: &v1::VolumeGroupSnapshot) -> CheckResult {

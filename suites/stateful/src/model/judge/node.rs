@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability;
 use csi_harness::spec::requirements::{Requirement, req};
+use csi_harness::spec::verdict::Damage;
 use csi_harness::text::size::sized;
 use tonic::Code;
 
@@ -154,7 +155,7 @@ pub(super) fn expand(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Ca
         }
         Held::Here(life) if life.is_torn(at.0, at.1) => anything(&req::NODE_EXPAND_001, TORN),
         Held::Here(life) if is_staged(life, at.0, around) && life.published.contains_key(&at) => {
-            must(&req::NODE_EXPAND_001, "expand a published volume that has grown")
+            must(&req::NODE_EXPAND_001, "expand a published volume to the size that it has")
                 .or(Code::FailedPrecondition, "the file system may not grow while published")
                 .or(Code::OutOfRange, "the volume itself may not be that large")
         }
@@ -230,6 +231,7 @@ pub(super) fn read_back(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Fin
         actual: found.to_string(),
         code: None,
         leaves_doubt: true,
+        damage: Some(Damage::DataLoss),
     };
     breach.weighed()
 }
@@ -271,6 +273,17 @@ fn of_others(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Finding {
         other.map_or(String::new(), Found::to_string),
     )
     .remarked()
+}
+
+/// A workload that had a device at its target path finds one behind which there is nothing any more.
+pub(super) fn gone() -> Finding {
+    says(
+        false,
+        &req::NODE_PUBLISH_026,
+        "the device at the target path has lost its volume",
+        "the volume, until NodeUnpublishVolume is called for this target path",
+        "a device of 0 bytes",
+    )
 }
 
 /// A device has the size that was answered, and that was asked for.

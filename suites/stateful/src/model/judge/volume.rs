@@ -123,7 +123,10 @@ pub(in crate::model) fn volume_said(
             grown(life, *size, *bytes)
         }
         (VolumeCall::Read { node, target, .. }, VolumeResponse::Read(found, device_bytes)) => {
-            let finding = node::read_back(life, found).and(node::measured(life, *device_bytes));
+            let finding = match device_bytes {
+                Some(0) => node::gone(),
+                _ => node::read_back(life, found).and(node::measured(life, *device_bytes)),
+            };
             // What is to be there when others have taken mounts away is said nowhere.
             if life.is_torn(*node, *target) { finding.remarked() } else { finding }
         }
@@ -163,10 +166,11 @@ fn create_new(wanted: &Wanted, around: &CallContext) -> Expectation {
         None => must(&req::CTRL_CREATEVOL_001, "make a volume under a name that is free"),
         Some(source) => copy(source, around),
     };
-    let expectation = if wanted.size == Size::at_least(profile.size_bytes) && wanted.source.is_none() {
-        expectation
-    } else {
-        unusual_size(expectation)
+    // The driver has made volumes of the usual size, and a source that is said to have it fits in there.
+    let fits = wanted.source.is_none() || around.source_bytes == profile.size_bytes;
+    let expectation = match fits && wanted.size == Size::at_least(profile.size_bytes) {
+        true => expectation,
+        false => unusual_size(expectation),
     };
     // What other keys mean in parameters only the driver knows.
     let is_accepted = profile.usages.contains(&wanted.usage) && wanted.parameters == 0;
@@ -660,7 +664,7 @@ fn grown(life: &VolumeLife, size: Size, bytes: i64) -> Finding {
     );
     in_range.and(says(
         bytes >= life.size_bytes,
-        &req::CTRL_EXPAND_003,
+        &req::CTRL_EXPAND_011,
         "the volume has shrunk",
         format!("capacity_bytes of at least {}", life.size_bytes),
         bytes,

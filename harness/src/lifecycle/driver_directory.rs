@@ -1,0 +1,120 @@
+//! Finds the directory in which a driver keeps its files, so that nobody has to name it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use csi_proto::v1;
+use futures_util::future::BoxFuture;
+
+use crate::lifecycle::cx::Cx;
+use crate::protocol::capability::Capability;
+use crate::resources::driver_directory::{behind, of_process};
+use crate::resources::mounts;
+use crate::resources::paths::Paths;
+use crate::resources::usage::inodes_below;
+use crate::spec::need::NODE;
+use crate::spec::verdict::CheckResult;
+
+/// Volumes each of which has to bring new files into the driver's directory.
+const VOLUMES: usize = 2;
+/// A directory with more entries than this belongs to more than a driver in a test.
+const ENTRIES_MAX: usize = 20_000;
+
+/// What was found out: the directory, if there is one to see.
+#[derive(Debug)]
+struct Found(Option<PathBuf>);
+
+impl Cx {
+    /// The directory in which the driver keeps its files: the one that `--state-dir` names, or one that belongs to the driver's
+    /// process and gets new files, or others in their place, with each volume. It is looked for once in a run. `None` where these tests do not see it.
+    pub fn driver_directory(&self) -> BoxFuture<'_, Option<PathBuf>> {
+        Box::pin(async move {
+            let known = match self.target().driver_directory() {
+                Some(known) => known,
+                None => {
+                    let find = async { Ok(Found(find(self).await.unwrap_or_default())) };
+                    self.learn(find).await.ok()?.0.clone()?
+                }
+            };
+            self.target().keeps_files_in(&known);
+            Some(known)
+        })
+    }
+}
+
+async fn find(cx: &Cx) -> CheckResult<Option<PathBuf>> {
+    let has = |capability| cx.target().capabilities().has(capability);
+    if !has(Capability::CreateDeleteVolume) || !cx.target().node(0).sees_files().await {
+        return Ok(None);
+    }
+    let mut candidates = BTreeSet::new();
+    let listeners = [Some(cx.target().endpoint()), cx.target().controller_endpoint()];
+    for endpoint in listeners.into_iter().flatten() {
+        let process = mounts::listener(endpoint).await.and_then(|process| u32::try_from(process).ok());
+        // A driver in this process shares the command line and the files of the tests.
+        candidates
+            .extend(process.filter(|one| *one != std::process::id()).map(of_process).unwrap_or_default());
+    }
+    if NODE.unmet(cx.target(), cx.access()).is_none() {
+        candidates.extend(behind_a_volume(cx).await.unwrap_or_default());
+    }
+    let nodes = cx.target().nodes().iter().map(|node| node.paths());
+    let of_tests: Vec<&Path> = nodes.flat_map(Paths::roots).collect();
+    candidates.retain(|dir| {
+        !of_tests.iter().any(|own| own.starts_with(dir) || dir.starts_with(own))
+            && inodes_below(dir).len() < ENTRIES_MAX
+    });
+    let mut seen: Vec<Candidate> = candidates.into_iter().map(Candidate::new).collect();
+    if seen.is_empty() {
+        return Ok(None);
+    }
+    // What comes without a volume comes from somebody else.
+    cx.call(v1::GetPluginInfoRequest {}).once().await.any_answer()?.ok();
+    seen.retain_mut(|candidate| candidate.new_files() == 0);
+    for _ in 0..VOLUMES {
+        let scope = cx.scope();
+        scope.new_volume().await?;
+        seen.retain_mut(|candidate| candidate.new_files() > 0);
+        scope.undo().await?;
+        for candidate in &mut seen {
+            candidate.new_files();
+        }
+    }
+    // The directory above several of the driver's own has the files of all of them.
+    let most = seen.into_iter().max_by_key(|one| (one.gained, one.directory.as_os_str().len()));
+    Ok(most.map(|one| one.directory))
+}
+
+/// The directories that hold what is mounted where a volume is staged and published.
+async fn behind_a_volume(cx: &Cx) -> CheckResult<BTreeSet<PathBuf>> {
+    let scope = cx.scope();
+    let published = scope.published(scope.staged(scope.attached(scope.node_volume().await?).await?).await?);
+    let published = published.await?;
+    let places = [&published.target_path, &published.staged.staging_path];
+    let found = places.into_iter().flat_map(|place| behind(Path::new(place))).collect();
+    scope.undo().await?;
+    Ok(found)
+}
+
+/// A directory that may be the driver's.
+struct Candidate {
+    directory: PathBuf,
+    files: BTreeSet<(PathBuf, u64)>,
+    /// How many files came or were replaced in all.
+    gained: usize,
+}
+
+impl Candidate {
+    fn new(directory: PathBuf) -> Candidate {
+        Candidate { files: inodes_below(&directory), directory, gained: 0 }
+    }
+
+    /// How many files came or were replaced since the last look. One that is written to may be a log.
+    fn new_files(&mut self) -> usize {
+        let now = inodes_below(&self.directory);
+        let new = now.difference(&self.files).count();
+        self.files = now;
+        self.gained += new;
+        new
+    }
+}

@@ -1,0 +1,187 @@
+//! Where a driver keeps its files, as far as its process and what it mounts show: candidates, which the look at new files in
+//! [`crate::lifecycle::driver_directory`] confirms.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::resources::mounts::{self, Mount};
+
+/// Directories that programs share, so that none of them belongs to one driver.
+const SHARED: [&str; 20] = [
+    "/",
+    "/dev",
+    "/dev/mapper",
+    "/dev/shm",
+    "/etc",
+    "/home",
+    "/mnt",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/srv",
+    "/sys",
+    "/tmp",
+    "/usr",
+    "/var",
+    "/var/lib",
+    "/var/log",
+    "/var/run",
+    "/var/tmp",
+];
+/// Directories that are in memory.
+const IN_MEMORY: [&str; 2] = ["/run", "/dev/shm"];
+/// Entries that are looked at there, and bytes of a file.
+const RECORDS_MAX: usize = 20_000;
+const RECORD_BYTES_MAX: u64 = 1 << 20;
+/// What comes before the path of a socket in an endpoint.
+const SCHEME: &str = "unix://";
+
+/// The directory of a file, unless programs share it.
+pub fn own_parent(file: &Path) -> Option<PathBuf> {
+    file.parent().filter(|parent| file.is_absolute() && is_own(parent)).map(Path::to_owned)
+}
+
+fn is_own(directory: &Path) -> bool {
+    let is_shared = SHARED.iter().any(|shared| Path::new(shared) == directory);
+    let is_system = ["/dev", "/proc", "/sys", "/usr"].iter().any(|above| directory.starts_with(above));
+    !is_shared && (!is_system || directory.starts_with("/dev/shm"))
+}
+
+/// The loop device that is mounted, or that a mount shows as a file.
+pub fn loop_device(mount: &Mount) -> Option<String> {
+    let shown = Path::new("/dev").join(mount.root.strip_prefix("/").ok()?);
+    let names = [mount.source.clone(), shown.to_string_lossy().into_owned()];
+    names.into_iter().find(|name| name.starts_with("/dev/loop"))
+}
+
+/// Directories that the command line of a process names, and those of files that it names or has open.
+pub(crate) fn of_process(process: u32) -> BTreeSet<PathBuf> {
+    let proc = PathBuf::from(format!("/proc/{process}"));
+    let mut found = BTreeSet::new();
+    let line = fs::read(proc.join("cmdline")).unwrap_or_default();
+    let line = String::from_utf8_lossy(&line).into_owned();
+    let here = fs::read_link(proc.join("cwd")).unwrap_or_default();
+    for argument in line.split('\0') {
+        let value = argument.split_once('=').map_or(argument, |(_, value)| value);
+        let value = value.strip_prefix(SCHEME).unwrap_or(value);
+        if value.contains('/') {
+            found.extend(directory_of(&here.join(value)));
+        }
+    }
+    let open = fs::read_dir(proc.join("fd")).into_iter().flatten().flatten();
+    let files = open.filter_map(|file| fs::read_link(file.path()).ok()).filter(|file| file.is_file());
+    found.extend(files.filter_map(|file| own_parent(&file)));
+    found
+}
+
+/// Directories that hold what is mounted at a path: the file of its loop device, or the directory that a bind mount shows.
+pub(crate) fn behind(path: &Path) -> BTreeSet<PathBuf> {
+    let Some(mount) = mounts::at(path).pop() else { return BTreeSet::new() };
+    if let Some(device) = loop_device(&mount) {
+        let file = mounts::loops().remove(&device);
+        return file.and_then(|file| own_parent(Path::new(&file))).into_iter().collect();
+    }
+    let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    let shown = identity(path);
+    let is_of = |other: &Mount| other.source == mount.source && other.fs_type == mount.fs_type;
+    let elsewhere = mounts::table().into_iter().filter(is_of).filter_map(|other| {
+        let place = other.point.join(mount.root.strip_prefix(&other.root).ok()?);
+        (identity(&place) == shown).then(|| own_parent(&place))?
+    });
+    elsewhere.collect()
+}
+
+/// Whether a file in memory names this, or is named so: a driver may keep there what a true reboot makes it forget.
+pub fn is_recorded_in_memory(id: &str) -> bool {
+    let mut open: Vec<PathBuf> = IN_MEMORY.map(PathBuf::from).into();
+    let mut entries = 0;
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            entries += 1;
+            let Ok(found) = entry.metadata() else { continue };
+            let names_it = || {
+                let text = fs::read(entry.path()).unwrap_or_default();
+                text.windows(id.len().max(1)).any(|part| part == id.as_bytes())
+            };
+            let is_small = found.is_file() && found.len() <= RECORD_BYTES_MAX;
+            // Where there is too much to look at, it may be among that.
+            if entries > RECORDS_MAX
+                || entry.file_name().to_string_lossy().contains(id)
+                || (is_small && names_it())
+            {
+                return true;
+            }
+            if found.is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    false
+}
+
+/// The directory itself, or that of a file.
+fn directory_of(path: &Path) -> Option<PathBuf> {
+    let path = fs::canonicalize(path).ok()?;
+    if path.is_dir() { Some(path).filter(|path| is_own(path)) } else { own_parent(&path) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_programs_share_is_nobodys() {
+        for path in ["/dev/mapper/x", "/tmp/x", "relative/x", "/", "/proc/1/mounts", "/x", "/usr/bin/x"] {
+            assert_eq!(own_parent(Path::new(path)), None, "{path}");
+        }
+        assert_eq!(own_parent(Path::new("/state/volumes/a")), Some(PathBuf::from("/state/volumes")));
+    }
+
+    #[test]
+    fn a_process_shows_the_directories_of_its_command_line_and_of_its_open_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let [state, sockets, open] = ["state", "sockets", "open"].map(|name| root.join(name));
+        for path in [&state, &sockets, &open] {
+            fs::create_dir(path).unwrap();
+        }
+        fs::write(sockets.join("csi.sock"), "").unwrap();
+        let log = fs::File::create(open.join("log")).unwrap();
+        let mut child = Command::new("sh")
+            .args(["-c", "read line", "driver", "--state-dir=state"])
+            .arg(format!("--state-dir={}", state.display()))
+            .arg(format!("--endpoint=unix://{}", sockets.join("csi.sock").display()))
+            .args(["--size", "1/2", "--log=/tmp"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let found = of_process(child.id());
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(found, BTreeSet::from([open, sockets, state]));
+    }
+
+    #[test]
+    fn as_root_the_directory_behind_a_bind_mount_is_seen() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root to mount");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let [volume, target] = ["volumes/one", "target"].map(|name| root.join(name));
+        fs::create_dir_all(&volume).unwrap();
+        fs::create_dir(&target).unwrap();
+        rustix::mount::mount_bind(&volume, &target).unwrap();
+        let found = behind(&target);
+        mounts::unmount_below(&target).unwrap();
+        assert!(found.contains(&root.join("volumes")), "{found:?}");
+    }
+}

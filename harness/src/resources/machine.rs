@@ -1,0 +1,151 @@
+//! What this machine denies every driver: a right that processes lack here, and devices that stay read-only when nobody uses them any more.
+//! Neither is a fault of the driver that fails because of it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+/// The number of CAP_SYS_RESOURCE among the capabilities of a process.
+const SYS_RESOURCE: u32 = 24;
+/// What a driver says that may not grow a file system: words for the growing, and words for the denial. resize2fs says "Permission denied
+/// to resize filesystem".
+const GROWS: [&str; 3] = ["resiz", "grow", "expand"];
+const DENIED: [&str; 3] = ["permission denied", "operation not permitted", "eperm"];
+
+/// The effective capabilities of this process, which those that it starts have as well; all of them where that cannot be read.
+static CAPABILITIES: LazyLock<u64> = LazyLock::new(|| {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    bits.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(u64::MAX)
+});
+
+/// The right that is missing here, if the answer of a driver shows that a call failed for want of it.
+pub(crate) fn lacks_right(answer: &str) -> Option<&'static str> {
+    lacks_right_of(answer, *CAPABILITIES)
+}
+
+fn lacks_right_of(answer: &str, capabilities: u64) -> Option<&'static str> {
+    let answer = answer.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| answer.contains(word));
+    let is_meant = answer.contains("cap_sys_resource") || has(&GROWS) && has(&DENIED);
+    (is_meant && capabilities & (1 << SYS_RESOURCE) == 0).then_some(
+        "this machine gives processes no CAP_SYS_RESOURCE, without which the kernel grows no mounted ext4, so this shows nothing of the driver",
+    )
+}
+
+/// The loop devices that nobody uses and that refuse writes all the same: BLKROSET outlives the use that it was meant for, and mkfs on the
+/// next volume that gets the device fails with EPERM.
+pub(crate) fn read_only_loops() -> BTreeSet<String> {
+    read_only_loops_in(Path::new("/sys/block"))
+}
+
+fn read_only_loops_in(devices: &Path) -> BTreeSet<String> {
+    let devices = fs::read_dir(devices).into_iter().flatten().flatten();
+    let left = devices.filter(|device| {
+        let is_loop = device.file_name().as_encoded_bytes().starts_with(b"loop");
+        let reads_one = |flag: String| flag.trim() == "1";
+        is_loop
+            && !device.path().join("loop/backing_file").exists()
+            && fs::read_to_string(device.path().join("ro")).is_ok_and(reads_one)
+    });
+    left.map(|device| format!("/dev/{}", device.file_name().to_string_lossy())).collect()
+}
+
+/// States which free loop devices were read-only before the run, which does not change them: it does not know whose they are.
+pub(crate) fn warn_of_read_only_loops() -> Option<String> {
+    let left: Vec<String> = read_only_loops().into_iter().collect();
+    (!left.is_empty()).then(|| {
+        format!(
+            "read-only although nobody uses them: {0}. An earlier run or driver has set that (BLKROSET), and a driver that gets one of them \
+             cannot format it (\"Operation not permitted\"). To clear it: blockdev --setrw {0}",
+            left.join(" ")
+        )
+    })
+}
+
+/// Makes free loop devices writable again that were not read-only before. Says which ones those are.
+pub(crate) fn clear_read_only_loops(before: &BTreeSet<String>) -> Option<String> {
+    let is_cleared = |device: &String| {
+        let mut command = Command::new("blockdev");
+        command.args(["--setrw", device]).stdin(Stdio::null());
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    let cleared: Vec<String> =
+        read_only_loops().difference(before).filter(|one| is_cleared(one)).cloned().collect();
+    (!cleared.is_empty()).then(|| {
+        format!(
+            "left read-only after the driver had detached them (BLKROSET), and made writable again for the volumes that get them next: {}",
+            cleared.join(" ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_for_want_of_a_right_is_known_only_where_the_right_is_missing() {
+        let (without, with) = (!(1 << SYS_RESOURCE), u64::MAX);
+        for answer in [
+            "INTERNAL \"resize2fs: Permission denied to resize filesystem\"",
+            "INTERNAL \"failed to grow /dev/loop3: Operation not permitted (os error 1)\"",
+            "FAILED_PRECONDITION \"growing it while mounted needs CAP_SYS_RESOURCE\"",
+        ] {
+            assert!(lacks_right_of(answer, without).is_some(), "{answer}");
+            assert_eq!(lacks_right_of(answer, with), None, "{answer}");
+        }
+        for answer in
+            ["INTERNAL \"mkfs: Operation not permitted\"", "OUT_OF_RANGE \"cannot expand so far\"", "OK"]
+        {
+            assert_eq!(lacks_right_of(answer, without), None, "{answer}");
+        }
+    }
+
+    #[test]
+    fn only_a_free_loop_device_is_left_read_only() {
+        let devices = tempfile::tempdir().expect("a directory");
+        for (name, flag, is_used) in
+            [("loop0", "1", false), ("loop1", "1", true), ("loop2", "0", false), ("sr0", "1", false)]
+        {
+            let device = devices.path().join(name);
+            fs::create_dir_all(device.join("loop")).expect("a directory");
+            fs::write(device.join("ro"), format!("{flag}\n")).expect("a file");
+            if is_used {
+                fs::write(device.join("loop/backing_file"), "/image\n").expect("a file");
+            }
+        }
+        assert_eq!(read_only_loops_in(devices.path()), BTreeSet::from(["/dev/loop0".to_owned()]));
+    }
+
+    #[test]
+    fn a_device_that_the_driver_has_left_read_only_is_made_writable_as_root() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root for loop devices");
+            return;
+        }
+        let run = |name: &str, arguments: &[&str]| {
+            let output = Command::new(name).args(arguments).output().expect("the command is there");
+            assert!(
+                output.status.success(),
+                "{name} {arguments:?}: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+            String::from_utf8(output.stdout).expect("text").trim().to_owned()
+        };
+        let image = tempfile::NamedTempFile::new().expect("a file");
+        image.as_file().set_len(1 << 20).expect("room");
+        let before = read_only_loops();
+        let device = run("losetup", &["--find", "--show", &image.path().to_string_lossy()]);
+        run("blockdev", &["--setro", &device]);
+        run("losetup", &["--detach", &device]);
+        let cleared = clear_read_only_loops(&before);
+        // Another program may have taken the device meanwhile, or the kernel has cleared the flag with the last user.
+        if let Some(cleared) = cleared {
+            assert!(cleared.contains(&device), "{cleared}");
+        }
+        assert!(!read_only_loops().contains(&device) || before.contains(&device));
+    }
+}

@@ -1,0 +1,207 @@
+//! Failures that do not come again when their check is repeated.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use csi_harness::checks::known::KnownFailing;
+use csi_harness::config::Config;
+use csi_harness::config::profile::{FlakyResult, Profile};
+use csi_harness::prelude::*;
+use csi_harness::results::outcome::{Halt, Outcome, OutcomeKind, Verdict};
+use csi_harness::spec::verdict::{CutShort, Plays};
+use tokio::sync::watch;
+
+use crate::bench::{Bench, Ran, config};
+
+/// Declares a check that fails in its first plays, as one does whose driver refuses a call now and then.
+macro_rules! fails_first {
+    ($name:ident, $id:literal, $plays:ident, $failing:literal, $($damage:ident)?) => {
+        static $plays: AtomicU32 = AtomicU32::new(0);
+
+        check! {
+            /// Depends on how often it was run.
+            $name {
+                id: $id,
+                title: "the call is answered each time",
+                spec: [req::CTRL_CREATEVOL_010],
+                refuted_by: ["none"],
+                varies: true,
+            }
+            async |cx| {
+                cx.call(v1::ProbeRequest {}).await.must("be answered")?;
+                let play = i64::from($plays.fetch_add(1, Ordering::Relaxed));
+                if play < $failing {
+                    let violation = Violation::new(format!("play {play} went wrong"));
+                    $(let violation = violation.damage(Damage::$damage);)?
+                    return Err(violation.into());
+                }
+                Ok(())
+            }
+        }
+    };
+}
+
+fails_first!(ONCE, "flaky/once", ONCE_PLAYS, 1,);
+fails_first!(TWICE, "flaky/twice", TWICE_PLAYS, 2,);
+fails_first!(ALWAYS, "flaky/always", ALWAYS_PLAYS, 1000,);
+fails_first!(LOSES_ONCE, "flaky/loses-once", LOSES_ONCE_PLAYS, 1, DataLoss);
+fails_first!(ONCE_BEFORE_ANOTHER, "flaky/once-before-another", ONCE_BEFORE_ANOTHER_PLAYS, 1,);
+fails_first!(ONCE_UNDER_STRICT, "flaky/once-under-strict", ONCE_UNDER_STRICT_PLAYS, 1,);
+fails_first!(LOSES_ONCE_AND_WARNS, "flaky/loses-once-and-warns", LOSES_ONCE_AND_WARNS_PLAYS, 1, DataLoss);
+fails_first!(ONCE_AS_LISTED, "flaky/once-as-listed", ONCE_AS_LISTED_PLAYS, 1,);
+fails_first!(NEVER_AS_LISTED, "flaky/never-as-listed", NEVER_AS_LISTED_PLAYS, 0,);
+fails_first!(EXPIRED, "flaky/expired", EXPIRED_PLAYS, 1000,);
+
+check! {
+    /// Has replayed its failing case itself.
+    STATED {
+        id: "flaky/stated",
+        title: "a case fails each time",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+        varies: true,
+    }
+    async |_cx| {
+        STATED_PLAYS.fetch_add(1, Ordering::Relaxed);
+        Err(Violation::new("a case failed").replayed(1, 3).into())
+    }
+}
+
+static STATED_PLAYS: AtomicU32 = AtomicU32::new(0);
+
+check! {
+    /// Fails while the user stops the run.
+    STOPPED {
+        id: "flaky/stopped",
+        title: "nothing goes wrong until the run is stopped",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+        varies: true,
+    }
+    async |_cx| {
+        STOPPED_PLAYS.fetch_add(1, Ordering::Relaxed);
+        STOP.get().expect("the test has set it").send_replace(Halt::Interrupted);
+        Err(Violation::new("it failed").into())
+    }
+}
+
+static STOPPED_PLAYS: AtomicU32 = AtomicU32::new(0);
+static STOP: OnceLock<watch::Sender<Halt>> = OnceLock::new();
+
+check! {
+    /// Meets its time limit.
+    CUT_SHORT {
+        id: "flaky/cut-short",
+        title: "nothing goes wrong in many sequences",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        cx.cut_short(12, 256, "sequences");
+        Ok(())
+    }
+}
+
+check! {
+    /// Shows each time what a flaky check shows once.
+    FOLLOWS {
+        id: "flaky/follows",
+        title: "the call is answered here, too",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+        duplicate_of: "*",
+    }
+    async |_cx| {
+        Err(Violation::new("it went wrong here, too").into())
+    }
+}
+
+async fn ran(config: Config, known: &str, checks: &[&'static Check]) -> Ran {
+    let mut bench = Bench::start(Default::default(), config).await;
+    if !known.is_empty() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), known).expect("it is written");
+        bench.options.known = KnownFailing::load(file.path()).expect("it is a list");
+    }
+    bench.run(checks).await
+}
+
+fn plays(ran: &Ran, check: &Check) -> Option<Plays> {
+    ran.outcome(check).violation().and_then(|violation| violation.plays)
+}
+
+#[tokio::test]
+async fn a_failure_that_does_not_come_again_is_flaky_and_warns() {
+    let ran = ran(config(), "", &[&ONCE, &TWICE, &ALWAYS]).await;
+    assert_eq!(ran.outcome(&ONCE).kind(), OutcomeKind::Flaky);
+    assert_eq!(plays(&ran, &ONCE), Some(Plays { failed: 1, of: 4 }));
+    assert_eq!(ran.outcome(&ONCE).counts_as(), OutcomeKind::Warned);
+    assert!(ran.stories.contains("failed 1 of 4 times"), "{}", ran.stories);
+    for check in [&TWICE, &ALWAYS] {
+        assert_eq!(ran.outcome(check).kind(), OutcomeKind::Failed);
+        assert_eq!(plays(&ran, check), Some(Plays { failed: 2, of: 2 }), "the first repetition confirms it");
+    }
+    assert_eq!(ALWAYS_PLAYS.load(Ordering::Relaxed), 2);
+    assert_eq!((ran.summary.failed, ran.summary.flaky, ran.summary.flaky_failures), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn a_flaky_failure_counts_where_it_proves_damage_or_the_user_says_so() {
+    let lost = ran(config(), "", &[&LOSES_ONCE]).await;
+    assert_eq!(lost.outcome(&LOSES_ONCE).kind(), OutcomeKind::Flaky);
+    assert_eq!(lost.summary.verdict(), Verdict::Deviates);
+    let strict = Config { profile: Profile::Strict, ..config() };
+    let strict = ran(strict, "", &[&ONCE_UNDER_STRICT]).await;
+    assert_eq!(strict.summary.verdict(), Verdict::Deviates);
+    let warns = Config { flaky_result: Some(FlakyResult::Warn), ..config() };
+    let warns = ran(warns, "", &[&LOSES_ONCE_AND_WARNS, &CUT_SHORT]).await;
+    assert_eq!(warns.outcome(&LOSES_ONCE_AND_WARNS).kind(), OutcomeKind::Flaky);
+    assert_eq!(warns.summary.verdict(), Verdict::Conforms);
+}
+
+#[tokio::test]
+async fn a_flaky_failure_hides_none_that_comes_each_time() {
+    let ran = ran(config(), "", &[&ONCE_BEFORE_ANOTHER, &FOLLOWS]).await;
+    assert_eq!(ran.outcome(&ONCE_BEFORE_ANOTHER).kind(), OutcomeKind::Flaky);
+    assert_eq!(ran.outcome(&FOLLOWS).kind(), OutcomeKind::Failed);
+}
+
+#[tokio::test]
+async fn what_a_check_has_replayed_itself_is_not_repeated() {
+    let ran = ran(config(), "", &[&STATED]).await;
+    assert_eq!(ran.outcome(&STATED).kind(), OutcomeKind::Flaky);
+    assert_eq!(
+        (plays(&ran, &STATED), STATED_PLAYS.load(Ordering::Relaxed)),
+        (Some(Plays { failed: 1, of: 3 }), 1)
+    );
+}
+
+#[tokio::test]
+async fn an_entry_that_is_listed_as_flaky_may_fail_and_need_not() {
+    let known =
+        "flaky: flaky/*-as-listed  # our issue 7\nflaky/expired until 2020-01-01 # was to be fixed by then\n";
+    let ran = ran(config(), known, &[&ONCE_AS_LISTED, &NEVER_AS_LISTED, &EXPIRED]).await;
+    assert_eq!(ran.outcome(&ONCE_AS_LISTED).kind(), OutcomeKind::KnownFailure);
+    assert_eq!(ONCE_AS_LISTED_PLAYS.load(Ordering::Relaxed), 1, "a listed failure needs no confirmation");
+    assert_eq!(ran.outcome(&NEVER_AS_LISTED), &Outcome::Passed);
+    assert_eq!(ran.outcome(&EXPIRED).kind(), OutcomeKind::Failed, "an expired entry excuses nothing");
+    let expired = |remark: &String| remark.contains(":2: flaky/expired expired after 2020-01-01");
+    assert!(ran.remarks.iter().any(expired), "{:?}", ran.remarks);
+}
+
+#[tokio::test]
+async fn a_failure_that_cannot_be_repeated_counts() {
+    let bench = Bench::start(Default::default(), config()).await;
+    STOP.set(bench.stop.clone()).expect("only this test sets it");
+    let ran = bench.run(&[&STOPPED]).await;
+    assert_eq!(ran.outcome(&STOPPED).kind(), OutcomeKind::Failed);
+    assert_eq!((plays(&ran, &STOPPED), STOPPED_PLAYS.load(Ordering::Relaxed)), (None, 1));
+}
+
+#[tokio::test]
+async fn work_that_was_cut_short_is_stated_once_for_the_run() {
+    let ran = ran(config(), "", &[&CUT_SHORT]).await;
+    let work = CutShort { done: 12, planned: 256, what: "sequences".to_owned() };
+    assert_eq!(ran.summary.cut_short, [(CUT_SHORT.id.to_string(), work)]);
+    assert_eq!(ran.outcome(&CUT_SHORT), &Outcome::Passed);
+}

@@ -1,0 +1,576 @@
+//! Which faults a check tries, in which order, and what it makes of what goes wrong.
+//!
+//! The plain faults come first, in the same order in every run; the seed chooses those that are added to them. Most lives of a volume show
+//! nothing, so one life has a fault in each of its steps. A life that goes wrong is led again, divided, until one fault alone leads to it; what
+//! a fault alone has led to is confirmed by the same fault before it counts.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use csi_harness::lifecycle::memory::needs_memory;
+use csi_harness::prelude::*;
+
+use crate::case::{self, Case};
+use crate::fault::Fault;
+use crate::left::Places;
+use crate::lever::{Lever, come_back};
+use crate::life::{Plan, Step};
+use crate::neighbour::Neighbour;
+use crate::rules::{FAULT_LEFT_001, FAULT_MOUNT_001};
+use crate::trial::{Bench, Finding, Key, Lived, Told, without_fault};
+
+/// About what the suites take by default on an idle machine. `--budget` is measured against it.
+const USUAL_MS: u64 = 60_000;
+/// Part of the time limit of a check that is left for undoing.
+const SPARE: f64 = 0.2;
+/// How often what a single fault has led to is tried again before it counts as flaky.
+const REPLAYS_MAX: u32 = 3;
+/// How often a driver is killed to be sure that mounts end with it.
+const KILLS_TO_BE_SURE: u32 = 2;
+/// Lives in which several faults led to something that none of them led to alone, and that are led again for that.
+const UNRESOLVED_MAX: usize = 4;
+
+/// Why nothing more can be tried.
+const NO_LONGER_STARTS: &str = "the driver no longer starts";
+
+/// A fault that is to be tried.
+#[derive(Clone)]
+pub(crate) struct Try {
+    fault: Fault,
+    /// Where an earlier run has stored it.
+    stored_in: Option<PathBuf>,
+}
+
+impl From<(PathBuf, Case)> for Try {
+    fn from((path, case): (PathBuf, Case)) -> Try {
+        Try { fault: case.fault, stored_in: Some(path) }
+    }
+}
+
+impl From<Fault> for Try {
+    fn from(fault: Fault) -> Try {
+        Try { fault, stored_in: None }
+    }
+}
+
+/// What a check tries of a driver, by one lever or by several, one after another.
+pub(crate) struct Search<'a> {
+    pub(crate) cx: &'a Cx,
+    /// The faults that --fault names, of this check; `None` if it names none.
+    wanted: Option<Vec<Fault>>,
+    stored: Vec<(PathBuf, Case)>,
+    /// When no new life begins any more, however many are left.
+    ceiling: Duration,
+    begun: Instant,
+    /// What the first lever has learnt.
+    pub(crate) learnt: Option<(Plan, Places)>,
+    told: Told,
+}
+
+impl<'a> Search<'a> {
+    /// # Errors
+    /// Skip if others are wanted; broken if what is wanted cannot be read.
+    pub(crate) async fn new(cx: &'a Cx, name: &str) -> CheckResult<Search<'a>> {
+        let texts = &cx.config().effort.only_faults;
+        let wanted: Vec<Fault> =
+            texts.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(Stop::broken)?;
+        let is_named = !wanted.is_empty();
+        let wanted: Vec<Fault> = wanted.into_iter().filter(|fault| fault.lever == name).collect();
+        if is_named && wanted.is_empty() {
+            return Err(Stop::skip("--fault names others"));
+        }
+        let (stored, wanted) = (case::of_check(cx)?, is_named.then_some(wanted));
+        let (ceiling, begun, told) = (ceiling(cx), Instant::now(), Told::default());
+        Ok(Search { cx, wanted, stored, ceiling, begun, learnt: None, told })
+    }
+
+    /// Whether --fault, or the case that is replayed, says what is tried.
+    pub(crate) fn is_named(&self) -> bool {
+        self.wanted.is_some() || self.cx.config().effort.replay.is_some()
+    }
+
+    /// Whether there may be something to try for a lever that knows such faults.
+    pub(crate) fn is_for(&self, knows: impl Fn(&Fault) -> bool) -> bool {
+        let stored = self.stored.iter().map(|(_, case)| &case.fault);
+        !self.is_named() || self.wanted.iter().flatten().chain(stored).any(knows)
+    }
+
+    /// Tries what a lever can break of a driver whose life without faults is known: `more` faults beside the plain ones, by default.
+    ///
+    /// # Errors
+    /// It cannot be judged, or there is nothing to break.
+    pub(crate) async fn try_all(
+        &mut self,
+        lever: &dyn Lever,
+        more: usize,
+        nothing: fn() -> Stop,
+    ) -> CheckResult {
+        let cx = self.cx;
+        let Some((plan, places)) = self.learnt.clone() else {
+            return Err(Stop::broken("the life without faults was not led"));
+        };
+        let stored = self.stored.iter().filter(|(_, case)| lever.knows(&case.fault)).cloned();
+        let mut first: Vec<Try> = stored.map(Try::from).collect();
+        let (mut plain, mut random) = (Vec::new(), Vec::new());
+        match &self.wanted {
+            _ if cx.config().effort.replay.is_some() => {}
+            Some(wanted) => {
+                let wanted = wanted.iter().filter(|fault| lever.knows(fault)).cloned();
+                first.extend(wanted.map(Try::from));
+            }
+            None => (plain, random) = lever.faults().into_iter().partition(|fault| lever.is_plain(fault)),
+        }
+        let is_stored = |fault: &Fault| first.iter().any(|known| known.fault == *fault);
+        plain.retain(|fault| !is_stored(fault));
+        random.retain(|fault| !is_stored(fault));
+        // A caller waits longest for what hangs.
+        plain.sort_by_key(|fault| lever.traits(fault).hangs);
+        in_random_order(cx, lever, &mut random);
+        let all = first.len() + plain.len() + random.len();
+        random.truncate(amount(cx, more));
+        let (first, left_out): (Vec<Try>, _) =
+            first.into_iter().partition(|one| plan.steps.contains(&one.fault.step));
+        note_untried(cx, &left_out, "the driver cannot do this step even without a fault");
+        let planned = first.len() + plain.len() + random.len();
+        if planned == 0 {
+            return Err(match left_out.is_empty() {
+                true => nothing(),
+                false => Stop::skip("the driver does not do the step of the fault"),
+            });
+        }
+        let scope = cx.scope();
+        let mounts_end = mounts_end(cx, plan.sees).await?;
+        let may_kill = remembers(cx) && mounts_end.0.is_none();
+        if let (true, Some(actual)) = (lever.kills(), &mounts_end.0) {
+            return Err(without_mounts(actual).into());
+        }
+        let neighbour = Neighbour::begin(&scope, plan.sees).await?;
+        let mut bench = Bench { cx: &scope, neighbour, may_kill, plan, places, ruined_more: 0 };
+        let deadline = Instant::now() + cx.remaining().mul_f64(1.0 - SPARE);
+        let until = if self.is_named() { deadline } else { deadline.min(self.begun + self.ceiling) };
+        let mut tries = Tries {
+            bench: &mut bench,
+            lever,
+            told: &mut self.told,
+            until,
+            deadline,
+            planned,
+            all,
+            unresolved: Vec::new(),
+            tried: 0,
+            met: 0,
+            longest: Duration::ZERO,
+            ended: None,
+        };
+        let ended = tries.run(first, plain, random).await;
+        let met = tries.met;
+        self.ceiling = tries.until.saturating_duration_since(self.begun);
+        bench.end();
+        // What cannot be undone now is tried once more at the end of the check.
+        let _ = scope.undo().await;
+        ended?;
+        match self.wanted.is_some() && met == 0 {
+            true => {
+                Err(Stop::broken("no fault of --fault was met: the driver did not reach any of these places"))
+            }
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn end(self) {
+        self.told.end(self.cx);
+    }
+}
+
+/// What a workload finds in place of its volume once the driver was killed and started again, if it is not there any more.
+struct MountsEnd(Option<String>);
+
+/// Finds out once for all checks whether what is mounted ends with the driver's process: then nobody kills a driver to see something else.
+async fn mounts_end(cx: &Cx, sees: bool) -> CheckResult<Arc<MountsEnd>> {
+    cx.learn(async {
+        let mut found = None;
+        for _ in 0..KILLS_TO_BE_SURE {
+            if !sees || !remembers(cx) || cx.target().driver().is_none() {
+                break;
+            }
+            let scope = cx.scope();
+            let neighbour = Neighbour::begin(&scope, sees).await?;
+            without_fault(come_back(cx).await)?;
+            found = neighbour.is_taken_away().await?;
+            // What stays is reported with the rest.
+            let _ = scope.undo_or_leave().await;
+            if found.is_none() {
+                break;
+            }
+        }
+        Ok(MountsEnd(found))
+    })
+    .await
+}
+
+/// Whether killing the driver shows something new: no other check has reported that it forgets everything.
+fn remembers(cx: &Cx) -> bool {
+    cx.target().driver().is_none_or(|driver| needs_memory(driver).is_ok())
+}
+
+fn without_mounts(actual: &str) -> Violation {
+    let message =
+        "volumes that are in use are not mounted any more after the driver was killed and started again";
+    Violation::new(message)
+        .of(&FAULT_MOUNT_001)
+        .expected(
+            "the mounts of workloads outlive the driver: pods go on running when it crashes or is updated",
+        )
+        .actual(format!("{actual}; no fault that kills the driver was tried"))
+        .replayed(KILLS_TO_BE_SURE, KILLS_TO_BE_SURE)
+}
+
+/// The faults that the seed adds to the plain ones: so many by default, and more or fewer with `--budget`.
+fn amount(cx: &Cx, more: usize) -> usize {
+    let accesses = cx.config().access_types.len().max(1);
+    let budget_ms = cx.config().effort.budget_ms.unwrap_or(USUAL_MS);
+    let scaled = u64::try_from(more).unwrap_or(u64::MAX).saturating_mul(budget_ms) / USUAL_MS;
+    usize::try_from(scaled).unwrap_or(usize::MAX) / accesses
+}
+
+/// After which time a check begins nothing new: five times what it is meant to take, on a machine that does nothing else.
+fn ceiling(cx: &Cx) -> Duration {
+    let effort = &cx.config().effort;
+    Duration::from_millis(effort.budget_ms.unwrap_or_default().max(effort.check_budget_ms))
+}
+
+/// How many different things are reported before no random faults are tried any more. Who gives it time wants all of them.
+fn most_told(cx: &Cx) -> usize {
+    let effort = &cx.config().effort;
+    if effort.budget_ms.is_some() { usize::MAX } else { effort.faults as usize * 2 }
+}
+
+/// An order by the seed, in which no call and no place comes again before all others have come, and what takes long comes last.
+fn in_random_order(cx: &Cx, lever: &dyn Lever, faults: &mut [Fault]) {
+    cx.rng().shuffle(faults);
+    let mut times = BTreeMap::<(&str, String), u32>::new();
+    faults.sort_by_cached_key(|fault| {
+        let place = fault.counted_place().map_or(fault.place.as_str(), |(name, _)| name);
+        let turn = times.entry((fault.step.rpc(), place.to_owned())).or_default();
+        *turn += 1;
+        (lever.traits(fault).hangs, *turn)
+    });
+}
+
+/// Divides faults among lives, each with at most one in a step: the first life has the first one of each step.
+fn lives(faults: Vec<Fault>) -> VecDeque<Vec<Try>> {
+    let mut of_steps = BTreeMap::<Step, VecDeque<Fault>>::new();
+    for fault in faults {
+        of_steps.entry(fault.step).or_default().push_back(fault);
+    }
+    let mut lives = VecDeque::new();
+    loop {
+        let life: Vec<Try> = of_steps.values_mut().filter_map(VecDeque::pop_front).map(Try::from).collect();
+        if life.is_empty() {
+            return lives;
+        }
+        lives.push_back(life);
+    }
+}
+
+/// Something that several faults in one life have led to, and none of them alone by now.
+struct Unresolved {
+    finding: Finding,
+    faults: Vec<Fault>,
+}
+
+/// What one lever tries.
+struct Tries<'a, 'b> {
+    bench: &'a mut Bench<'b>,
+    lever: &'a dyn Lever,
+    told: &'a mut Told,
+    /// When no new life begins. What goes wrong has its own time, up to the deadline.
+    until: Instant,
+    deadline: Instant,
+    /// How many faults are to be tried, and how many there are.
+    planned: usize,
+    all: usize,
+    unresolved: Vec<Unresolved>,
+    tried: usize,
+    met: usize,
+    longest: Duration,
+    /// Why it ended before all was tried.
+    ended: Option<&'static str>,
+}
+
+impl Tries<'_, '_> {
+    async fn run(&mut self, first: Vec<Try>, plain: Vec<Fault>, random: Vec<Fault>) -> CheckResult {
+        let first: VecDeque<Vec<Try>> = first.into_iter().map(|one| vec![one]).collect();
+        let mut rest = Vec::new();
+        let mut ended = Ok(());
+        for (mut queue, is_random) in [(first, false), (lives(plain), false), (lives(random), true)] {
+            while let Some(life) = queue.pop_front() {
+                if ended.is_err() || self.is_over(is_random) {
+                    rest.extend(life);
+                    continue;
+                }
+                let begun = Instant::now();
+                match self.try_life(life, &mut queue).await {
+                    Ok(true) => self.until = self.deadline.min(self.until + begun.elapsed()),
+                    Ok(false) => {}
+                    Err(stop) => {
+                        self.ended.get_or_insert("a fault could not be judged");
+                        ended = Err(stop);
+                    }
+                }
+            }
+        }
+        let resolved = self.resolve().await;
+        self.say(&rest);
+        ended.and(resolved)
+    }
+
+    fn is_over(&mut self, is_random: bool) -> bool {
+        let cx = self.bench.cx;
+        if self.ended.is_none() && Instant::now() >= self.until {
+            self.ended = Some("the time limit was met");
+            cx.cut_short(self.tried as u64, self.planned as u64, "faults");
+        } else if self.ended.is_none() && is_random && self.told.len() >= most_told(cx) {
+            self.ended = Some("enough failures are reported; --budget DURATION continues the search");
+        }
+        self.ended.is_some()
+    }
+
+    /// Says how far it came.
+    fn say(&self, rest: &[Try]) {
+        let (cx, tried, all) = (self.bench.cx, self.tried, self.all);
+        note_untried(cx, rest, self.ended.unwrap_or_default());
+        let why = match self.ended {
+            Some(why) if tried < self.planned => format!(", since {why}"),
+            _ if tried < all => "; --budget DURATION tries more of them".to_owned(),
+            _ => String::new(),
+        };
+        cx.note(format!(
+            "{tried} of {all} faults tried{why}; once healed, the same call succeeded within {} ms",
+            self.longest.as_millis()
+        ));
+        if self.met < tried {
+            let unmet = tried - self.met;
+            cx.note(format!("{unmet} of these not met: the driver did not reach that place again"));
+        }
+    }
+
+    /// Leads a life, and says whether something went wrong in it. What it leaves open is put into the queue.
+    async fn try_life(&mut self, life: Vec<Try>, queue: &mut VecDeque<Vec<Try>>) -> CheckResult<bool> {
+        // What is known to leave something would hide what the others leave.
+        let leaves = |one: &Try| self.told.has(one.fault.step, &FAULT_LEFT_001);
+        let (leaving, others): (Vec<Try>, Vec<Try>) = life.into_iter().partition(leaves);
+        let life = match (leaving.is_empty(), others.is_empty()) {
+            (false, false) => {
+                queue.push_front(others);
+                leaving
+            }
+            (true, _) => others,
+            (_, true) => leaving,
+        };
+        let cx = self.bench.cx;
+        if let Some(one) = life.first() {
+            cx.stage(one.fault.step.told(), self.tried as u64 + 1, Some(self.planned as u64));
+        }
+        let faults: Vec<Fault> = life.iter().map(|one| one.fault.clone()).collect();
+        let lived = match self.lead(&faults).await {
+            // Something else than a fault came in between; it is not to take the place of them all.
+            Err(Stop::Broken(_)) if life.len() > 1 && self.can_replay() => {
+                let (one, other) = halves(life);
+                queue.push_front(other);
+                queue.push_front(one);
+                return Ok(true);
+            }
+            lived => lived?,
+        };
+        self.longest = self.longest.max(lived.took);
+        match &life[..] {
+            [one] => self.judge_one(one, lived).await,
+            _ => Ok(self.judge_several(life, lived, queue)),
+        }
+    }
+
+    /// Judges a life with one fault.
+    async fn judge_one(&mut self, one: &Try, lived: Lived) -> CheckResult<bool> {
+        self.tried += 1;
+        self.met += usize::from(lived.unmet.is_empty());
+        let is_wrong = !lived.findings.is_empty();
+        if let Some(path) = &one.stored_in {
+            let came = match (lived.unmet.is_empty(), is_wrong) {
+                (false, _) => "not met: the driver did not reach that place again",
+                (true, true) => "still failing",
+                (true, false) => "fixed",
+            };
+            self.bench.cx.note(format!("{}: {came}", path.display()));
+        }
+        for finding in lived.findings {
+            if !self.told.knows(&finding.key()) {
+                let violation = self.confirmed(&finding).await?;
+                self.bench.cx.blame(violation);
+            }
+            self.settle(&finding);
+            self.told.count(finding.key());
+        }
+        Ok(is_wrong)
+    }
+
+    /// What several faults have led to is explained by what one of them leads to alone.
+    fn settle(&mut self, finding: &Finding) {
+        let explains = |open: &Unresolved| {
+            open.finding.key() == finding.key()
+                || open.finding.ends && finding.ends && open.faults.contains(&finding.fault)
+        };
+        self.unresolved.retain(|open| !explains(open));
+    }
+
+    /// Plays the fault again until the same comes of it, as far as no life with others has shown it before.
+    async fn confirmed(&mut self, finding: &Finding) -> CheckResult<Violation> {
+        let (mut failed, mut plays) = (1, 1);
+        if self.unresolved.iter().any(|open| open.finding.key() == finding.key()) {
+            (failed, plays) = (2, 2);
+        }
+        while failed < 2 && plays <= REPLAYS_MAX && self.can_replay() {
+            plays += 1;
+            failed += u32::from(self.leads_to(&[finding.fault.clone()], &finding.key()).await?.is_some());
+        }
+        let violation = finding.clone().full(self.bench.cx, self.lever);
+        Ok(if plays > 1 { violation.replayed(failed, plays) } else { violation })
+    }
+
+    fn can_replay(&self) -> bool {
+        self.ended != Some(NO_LONGER_STARTS) && Instant::now() < self.deadline
+    }
+
+    /// What faults lead to, if it is that.
+    async fn leads_to(&mut self, faults: &[Fault], key: &Key) -> CheckResult<Option<Finding>> {
+        let lived = match self.lead(faults).await {
+            // That it could not be judged this time is no sign of either.
+            Err(Stop::Broken(_)) => return Ok(None),
+            lived => lived?,
+        };
+        Ok(lived.findings.into_iter().find(|found| found.key() == *key))
+    }
+
+    /// Judges a life with several faults, and puts into the queue what has to be tried in another one.
+    fn judge_several(&mut self, life: Vec<Try>, lived: Lived, queue: &mut VecDeque<Vec<Try>>) -> bool {
+        let faults: Vec<Fault> = life.iter().map(|one| one.fault.clone()).collect();
+        let (mut alone, mut end) = (Vec::new(), None);
+        let is_wrong = !lived.findings.is_empty();
+        for finding in lived.findings {
+            let is_known = self.told.knows(&finding.key());
+            if finding.ends {
+                end = Some((finding.fault.clone(), finding.is_left(), is_known));
+            } else if !is_known {
+                alone.push(finding.fault.clone());
+            }
+            match is_known {
+                true => self.told.count(finding.key()),
+                false => self.unresolved.push(Unresolved { finding, faults: faults.clone() }),
+            }
+        }
+        if let Some((last, is_left, false)) = end {
+            let (one, other) = match is_left {
+                true => halves(life),
+                false => life.into_iter().partition(|one| one.fault == last),
+            };
+            queue.push_front(other);
+            queue.push_front(one);
+            return is_wrong;
+        }
+        // Up to where it ended, each fault was tried; what a fault may not have met because of another one is tried alone.
+        let reached = end.map(|(last, ..)| last.step);
+        let (mut again, mut later) = (VecDeque::new(), Vec::new());
+        for one in life {
+            if reached.is_some_and(|reached| one.fault.step > reached) {
+                later.push(one);
+            } else if alone.contains(&one.fault) || lived.unmet.contains(&one.fault) {
+                again.push_back(vec![one]);
+            } else {
+                (self.tried, self.met) = (self.tried + 1, self.met + 1);
+            }
+        }
+        if !later.is_empty() {
+            queue.push_front(later);
+        }
+        queue.append(&mut again);
+        is_wrong
+    }
+
+    /// Leads lives again whose faults have led to something together, and none of them alone: either it takes several of them, or it does not
+    /// come again. If nothing can be tried any more, the last fault is held responsible, unconfirmed.
+    async fn resolve(&mut self) -> CheckResult {
+        let (cx, lever) = (self.bench.cx, self.lever);
+        for Unresolved { finding, faults } in
+            std::mem::take(&mut self.unresolved).into_iter().take(UNRESOLVED_MAX)
+        {
+            if self.told.knows(&finding.key()) {
+                continue;
+            }
+            let mut plays = 1;
+            let mut again = None;
+            while again.is_none() && plays <= REPLAYS_MAX && self.can_replay() {
+                plays += 1;
+                again = self.leads_to(&faults, &finding.key()).await?;
+            }
+            match again {
+                Some(again) => cx.warn(again.of_several(lever, &faults)),
+                None if plays == 1 => cx.blame(finding.full(cx, lever)),
+                None => cx.blame(finding.full(cx, lever).replayed(1, plays)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Leads a life, once more where it could not be judged, and has the driver run afterwards.
+    async fn lead(&mut self, faults: &[Fault]) -> CheckResult<Lived> {
+        let mut lived = self.bench.lead(self.lever, faults, self.told).await;
+        self.is_up_again(faults).await?;
+        if matches!(lived, Err(Stop::Broken(_))) && faults.len() == 1 && self.can_replay() {
+            lived = self.bench.lead(self.lever, faults, self.told).await;
+            self.is_up_again(faults).await?;
+        }
+        lived
+    }
+
+    async fn is_up_again(&mut self, faults: &[Fault]) -> CheckResult {
+        if !self.bench.is_up_again(self.lever, faults).await? {
+            self.ended = Some(NO_LONGER_STARTS);
+        }
+        Ok(())
+    }
+}
+
+fn halves(mut life: Vec<Try>) -> (Vec<Try>, Vec<Try>) {
+    let other = life.split_off(life.len() / 2);
+    (life, other)
+}
+
+/// Says of which stored cases nothing is known now.
+fn note_untried(cx: &Cx, tries: &[Try], why: &str) {
+    for path in tries.iter().filter_map(|one| one.stored_in.as_ref()) {
+        cx.note(format!("{}: not tried: {why}", path.display()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_life_has_one_fault_in_a_step_and_each_fault_is_in_one_life() {
+        let fault = |step, place: &str| Fault::new("commands", step, place, "late");
+        let faults = vec![
+            fault(Step::Stage, "mount:1"),
+            fault(Step::Create, "truncate:1"),
+            fault(Step::Stage, "mkfs:1"),
+            fault(Step::Stage, "losetup:1"),
+            fault(Step::Delete, "rm:1"),
+        ];
+        let lives = lives(faults);
+        let places: Vec<Vec<&str>> =
+            lives.iter().map(|life| life.iter().map(|one| one.fault.place.as_str()).collect()).collect();
+        assert_eq!(places, [vec!["truncate:1", "mount:1", "rm:1"], vec!["mkfs:1"], vec!["losetup:1"]]);
+    }
+}

@@ -1,0 +1,149 @@
+//! What a run without any choice of faults comes to: the same with every seed, and nothing that is due to chance, to the machine or to a
+//! wrong request is held against the driver.
+
+use std::collections::BTreeMap;
+
+use csi_harness::config::AccessType;
+use csi_harness::results::outcome::Outcome;
+use csi_harness::spec::verdict::Plays;
+use csi_test_support::run::{Run, outcomes};
+use libtest_mimic::{Failed, Trial};
+
+use crate::bench::{self, Played, Tries};
+
+/// So little that the seed adds no fault to the plain ones.
+const PLAIN_ONLY_MS: u64 = 1;
+/// How long what was healed may take: these drivers need no time at all, but the machine may.
+const SETTLES_MS: u64 = 10_000;
+/// The plain driver answers UNKNOWN once in a directory with this file.
+const UNKNOWN_ONCE: &str = "unknown-once";
+/// The plain driver cannot stage a restored volume in a directory with this file.
+const NO_COPIES: &str = "no-copies";
+
+/// Mistakes, the check that has to find each with every seed, and the rule.
+const FOUND_BY_EVERY_SEED: &[(&str, &str, &str)] = &[
+    ("plain/formats-what-it-cannot-read", "faults/commands", "FAULT-DATA-001"),
+    ("plain/believes-umount", "faults/commands", "NODE-UNPUBLISH-002"),
+    ("plain/writes-in-place", "faults/crash-points", "FAULT-DONE-001"),
+];
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let trial = |name: String, run: Box<dyn FnOnce() -> Result<(), Failed> + Send>| {
+        Trial::test(format!("default-run/{name}"), run)
+    };
+    let found = FOUND_BY_EVERY_SEED.iter().map(|(mistake, check, rule)| {
+        trial(format!("every-seed-finds/{mistake}"), Box::new(|| every_seed_finds(mistake, check, rule)))
+    });
+    found
+        .chain([
+            trial(
+                "what-does-not-come-again-is-flaky".to_owned(),
+                Box::new(what_does_not_come_again_is_flaky),
+            ),
+            trial("what-comes-again-is-confirmed".to_owned(), Box::new(what_comes_again_is_confirmed)),
+            trial("copies-that-never-can-be-staged".to_owned(), Box::new(copies_that_never_can_be_staged)),
+            trial("a-wrong-request-is-made-once".to_owned(), Box::new(a_wrong_request_is_made_once)),
+        ])
+        .collect()
+}
+
+fn tries(only: &[&str]) -> Tries {
+    Tries {
+        only: only.iter().map(|fault| (*fault).to_owned()).collect(),
+        budget_ms: PLAIN_ONLY_MS,
+        settle_ms: SETTLES_MS,
+        seed: 1,
+        access: vec![AccessType::Mount],
+        ..Tries::default()
+    }
+}
+
+fn every_seed_finds(id: &str, check: &'static str, rule: &str) -> Result<(), Failed> {
+    let played = Played::Plain(Some(bench::mistake(id)?));
+    let mut before: Option<Vec<String>> = None;
+    for seed in [1, 2] {
+        let tries = Tries { seed, check: Some(check), ..tries(&[]) };
+        let Some(run) = bench::play(played, &tries)? else { return Ok(()) };
+        let found = confirmed(&run);
+        let is_found = found.iter().any(|known| known == rule);
+        if !is_found || before.as_ref().is_some_and(|before| *before != found) {
+            let story = run.stories_of(check).join("\n");
+            return Err(Failed::from(format!("seed {seed}: {found:?}, before {before:?}\n{story}")));
+        }
+        before = Some(found);
+    }
+    Ok(())
+}
+
+/// The rules by which something is said that came again.
+fn confirmed(run: &Run) -> Vec<String> {
+    let violations = run.reports.iter().flat_map(outcomes).filter_map(Outcome::violation);
+    let again = violations.filter(|one| one.plays.is_none_or(|plays| !plays.is_flaky()));
+    let mut rules: Vec<String> =
+        again.filter_map(|one| one.requirement).map(|rule| rule.id.to_owned()).collect();
+    rules.sort_unstable();
+    rules.dedup();
+    rules
+}
+
+/// How often what is wrong was seen, of how many times.
+fn plays(run: &Run) -> Vec<Option<Plays>> {
+    run.reports.iter().flat_map(outcomes).filter_map(Outcome::violation).map(|one| one.plays).collect()
+}
+
+const MOUNT_FAILS: &str = "commands/node-publish/mount:1/code-32";
+
+fn what_does_not_come_again_is_flaky() -> Result<(), Failed> {
+    let tries = Tries { files: vec![UNKNOWN_ONCE], ..tries(&[MOUNT_FAILS]) };
+    let Some(run) = bench::play(Played::Plain(None), &tries)? else { return Ok(()) };
+    match plays(&run)[..] {
+        [Some(Plays { failed: 1, of: 4 })] => Ok(()),
+        _ => {
+            Err(Failed::from(format!("{:?}\n{}", plays(&run), run.stories_of("faults/commands").join("\n"))))
+        }
+    }
+}
+
+fn what_comes_again_is_confirmed() -> Result<(), Failed> {
+    let played = Played::Plain(Some(bench::mistake("plain/says-unknown")?));
+    let Some(run) = bench::play(played, &tries(&[MOUNT_FAILS]))? else { return Ok(()) };
+    match plays(&run)[..] {
+        [Some(Plays { failed: 2, of: 2 })] => Ok(()),
+        _ => {
+            Err(Failed::from(format!("{:?}\n{}", plays(&run), run.stories_of("faults/commands").join("\n"))))
+        }
+    }
+}
+
+/// A machine on which no restored volume can be staged says nothing of CreateVolume.
+fn copies_that_never_can_be_staged() -> Result<(), Failed> {
+    let check = "faults/crash-points";
+    let only = ["crash-points/create-volume-from-snapshot/answer/killed"];
+    let tries = Tries { files: vec![NO_COPIES], check: Some(check), ..tries(&only) };
+    let Some(run) = bench::play(Played::Plain(None), &tries)? else { return Ok(()) };
+    let said = run.reports.iter().flat_map(|report| report.notes.iter());
+    let is_said = said.into_iter().any(|note| note.contains("that fails even without a fault"));
+    match run.outcomes_of(check)[..] {
+        [Outcome::Passed] if is_said => Ok(()),
+        _ => Err(Failed::from(format!("{:?}\n{}", run.outcomes_of(check), run.stories_of(check).join("\n")))),
+    }
+}
+
+/// A driver that rejects the request as wrong does not put it off: nobody waits for it.
+fn a_wrong_request_is_made_once() -> Result<(), Failed> {
+    let check = "faults/commands";
+    let parameters = BTreeMap::from([("backend".to_owned(), "none-of-these".to_owned())]);
+    let tries = Tries { check: Some(check), parameters, ..tries(&[]) };
+    let Some(run) = bench::play(Played::Reference("directory"), &tries)? else { return Ok(()) };
+    let calls: Vec<&str> = run
+        .reports
+        .iter()
+        .flat_map(|report| report.calls.iter())
+        .filter(|call| !call.cleanup)
+        .map(|call| call.rpc.method)
+        .collect();
+    match (&run.outcomes_of(check)[..], &calls[..]) {
+        ([Outcome::Broken(why)], ["CreateVolume"]) if why.contains("INVALID_ARGUMENT") => Ok(()),
+        (outcomes, calls) => Err(Failed::from(format!("{outcomes:?} after {calls:?}"))),
+    }
+}
