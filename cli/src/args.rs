@@ -30,7 +30,7 @@ const USAGE: &str = "csi-sanity [run] [OPTIONS]\n       csi-sanity <COMMAND>";
 /// Without a command it runs the checks: against --endpoint, or, where none is given, against a correct driver that
 /// is built in. The flags of the Go csi-sanity (-csi.* and -ginkgo.*) work as well.
 #[derive(Debug, Parser)]
-#[command(name = "csi-sanity", version, override_usage = USAGE, after_help = after_help(), max_term_width = 110)]
+#[command(name = "csi-sanity", version = env!("CSI_SANITY_VERSION"), override_usage = USAGE, after_help = after_help(), max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -81,7 +81,7 @@ pub(crate) enum Command {
     Badge(BadgeArgs),
     /// Write the list of known failures from a run's JSON report
     Baseline(BaselineArgs),
-    /// Print the calls of a failed check from a JSON report, for use without csi-sanity
+    /// Print a program that shows a failure from a JSON report again, without csi-sanity
     Export(ExportArgs),
     /// Print a shell completion script
     Completions {
@@ -164,7 +164,8 @@ pub(crate) struct BaselineArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// The calls take ids from the answers, so that they work with whatever ids the driver returns.
+/// The program makes the shortest sequence of calls that the report has, with the ids that its own calls return. It fails as long as
+/// the driver is wrong, undoes what it made, and marks what calls cannot do, such as a kill of the driver.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// The report, which --report json=FILE wrote

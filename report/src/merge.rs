@@ -369,6 +369,7 @@ fn leave_untold(check: &mut CheckEntry, same: &SameFault) {
     }
     (check.calls, check.calls_left_out) = (Vec::new(), 0);
     check.also.clear();
+    (check.reproduction, check.injected) = (Vec::new(), None);
     (check.explanation, check.timeline, check.driver_printed) = (Vec::new(), Vec::new(), Vec::new());
 }
 

@@ -11,6 +11,7 @@ mod driver_command;
 mod e2e_kube;
 mod exit_codes;
 mod exported;
+mod exported_go;
 mod faults;
 mod fuzz;
 mod gate;

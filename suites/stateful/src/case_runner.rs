@@ -13,7 +13,7 @@ use crate::model::expectation::Breach;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::orchestrator::{Orchestrator, Tries};
 use crate::reported::Reported;
-use crate::sequence::{Item, Pace, Sequence, case, play};
+use crate::sequence::{Item, Pace, Sequence, case, play, reproduction};
 
 /// A sequence is made up to so many times to get to its end. Each time, one more fault that has broken it off is known.
 const TURNS_MAX: u32 = 8;
@@ -147,14 +147,36 @@ impl<'a> CaseRunner<'a> {
         }
     }
 
+    /// Makes the calls of a sequence on new names, and undoes what they made.
     pub(crate) fn attempt<'b>(
         &'b self,
         pace: Pace,
         items: &'b [Item],
     ) -> BoxFuture<'b, CheckResult<Sequence>> {
+        let scope = self.cx.scope();
+        let orchestrator = Orchestrator::new(scope.clone(), self.probed, Tries::Some);
+        self.played(scope, orchestrator, pace, items)
+    }
+
+    /// Makes them again for a report, which has the messages of each call.
+    pub(crate) fn attempt_to_report<'b>(
+        &'b self,
+        pace: Pace,
+        items: &'b [Item],
+    ) -> BoxFuture<'b, CheckResult<Sequence>> {
+        let scope = self.cx.scope();
+        let orchestrator = Orchestrator::new(scope.clone(), self.probed, Tries::Some).keeping_wire();
+        self.played(scope, orchestrator, pace, items)
+    }
+
+    fn played<'b>(
+        &'b self,
+        scope: Cx,
+        orchestrator: Orchestrator,
+        pace: Pace,
+        items: &'b [Item],
+    ) -> BoxFuture<'b, CheckResult<Sequence>> {
         Box::pin(async move {
-            let scope = self.cx.scope();
-            let orchestrator = Orchestrator::new(scope.clone(), self.probed, Tries::Some);
             let sequence = play(&orchestrator, &self.profile, pace, items).await?;
             let left = scope.undo_or_leave().await;
             // Where a rule is broken, that what it left cannot be undone comes second.
@@ -170,6 +192,6 @@ impl<'a> CaseRunner<'a> {
             let case = case(self.cx, self.seed, BreachText::from(breach));
             told.push(Case { steps: sequence.steps.clone(), ..case }.store_in(folder));
         }
-        Violation::from(breach.clone()).transcript(told)
+        Violation::from(breach.clone()).transcript(told).reproduction(reproduction(&sequence.steps))
     }
 }

@@ -86,7 +86,7 @@ impl CaseRunner<'_> {
         let pace = Pace { until: Instant::now() + self.cx.remaining(), insists: whole, settles };
         let tries = if smallest.is_broken_off() { BROKEN_OFF_TRIES_MAX } else { 1 };
         for _ in 0..tries {
-            let again = self.attempt(pace, &items(smallest.doings())).await?;
+            let again = self.attempt_to_report(pace, &items(smallest.doings())).await?;
             if is_the_same(&again, breach) {
                 return Ok(Smallest::Shows(again, Played::Again));
             }
@@ -123,7 +123,7 @@ impl CaseRunner<'_> {
             if Instant::now() >= budget.until() {
                 return Ok(Smallest::Shows(sequence, Played::NotAgain));
             }
-            let again = self.attempt(pace, &items(sequence.doings())).await;
+            let again = self.attempt_to_report(pace, &items(sequence.doings())).await;
             match again {
                 Ok(again) if is_the_same(&again, breach) => {
                     return Ok(Smallest::Shows(again, Played::Again));
