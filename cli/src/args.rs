@@ -698,7 +698,7 @@ pub(crate) struct CourseArgs {
     /// and remarks [default: csi]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<Profile>,
-    /// What a failure counts as that did not come again when its check was repeated: fail or warn [default: data loss, crashes and
+    /// The result of a failure that did not come again when its check was repeated: fail or warn [default: data loss, crashes and
     /// leaks fail, other flaky failures warn, and under --profile strict all fail]
     #[arg(long, value_name = "RESULT")]
     pub(crate) flaky_result: Option<FlakyResult>,
@@ -821,7 +821,7 @@ pub(crate) struct OutputArgs {
 #[command(next_help_heading = "Output")]
 pub(crate) struct WordsArgs {
     /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step), html (one page, to be shown),
-    /// github (annotations, for its Actions), ndjson (a line of JSON for each event, while the run goes on) or verdict (two
+    /// github (annotations, for its Actions), ndjson (a line of JSON for each event, as it happens) or verdict (two
     /// lines: a word for scripts, and a sentence), to a file or - for standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,

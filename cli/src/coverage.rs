@@ -289,7 +289,10 @@ fn text(mut out: impl Write, coverage: &Coverage) -> io::Result<()> {
         totals.untestable
     )?;
     writeln!(out, "{} of them bind under the profile kubernetes, and not under csi", totals.kubernetes)?;
-    writeln!(out, "of those that are no permission and that could show from outside:")?;
+    writeln!(
+        out,
+        "of those that are no permission and that could show from outside, in CSI 1.12 and 1.13 together:"
+    )?;
     share(&mut out, "MUST", &totals.testable_must)?;
     share(&mut out, "SHOULD", &totals.testable_should)
 }

@@ -111,7 +111,7 @@ pub struct Config {
     pub allow_harm: bool,
     /// What makes a run fail.
     pub profile: Profile,
-    /// What a failure counts as that did not come again when its check was repeated. Without it, data loss, crashes and leaks fail,
+    /// The result of a failure that did not come again when its check was repeated. Without this setting, data loss, crashes and leaks fail,
     /// other flaky failures warn, and under the profile strict all of them fail.
     pub flaky_result: Option<FlakyResult>,
     /// Commands that make volumes and the back end ill, and well again.

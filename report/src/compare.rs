@@ -159,14 +159,14 @@ fn judges(kind: OutcomeKind) -> bool {
     fails(kind) || passes(kind)
 }
 
-/// Whether the later run was asked for all checks that the earlier one was asked for, as far as the terms show that.
+/// Says if the later run was asked for all checks that the earlier one was asked for, as far as the terms show that.
 fn asks_for_as_much(old: &Stored, new: &Stored) -> bool {
     let has_suite = |suite| new.selection.suites.contains(suite);
     let is_whole = new.selection.terms.is_empty() && new.shard.is_none();
     is_whole && old.selection.suites.iter().all(has_suite) || asked(old) == asked(new)
 }
 
-/// Which checks a run was asked for.
+/// The checks that a run was asked for.
 fn asked(run: &Stored) -> (&[String], &[String], Option<(u32, u32)>) {
     let place = run.shard.as_ref().map(|shard| (shard.index, shard.of));
     (&run.selection.suites, &run.selection.terms, place)

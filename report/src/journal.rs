@@ -94,7 +94,7 @@ pub struct Run {
     pub conclusion: Conclusion,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
-    /// How many checks ended how, and by how many faults.
+    /// Numbers of checks and of faults by outcome.
     pub summary: SummaryEntry,
     /// Every check, by id.
     pub checks: Vec<CheckEntry>,
@@ -269,7 +269,7 @@ pub struct TargetEntry {
     pub capabilities: Vec<String>,
 }
 
-/// How many checks ended how, in `checks`. All other numbers count faults: of checks that show the same fault, the first one counts, and
+/// Numbers by outcome: of checks in `checks`, and of faults in all other fields. Of checks that show the same fault, the first one counts, and
 /// the others are in `same_fault`.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SummaryEntry {
@@ -280,7 +280,7 @@ pub struct SummaryEntry {
     /// It broke a rule that binds, and did not when the same was done again.
     #[serde(default)]
     pub flaky: usize,
-    /// Those of them that make the run fail.
+    /// The flaky faults that make the run fail.
     #[serde(default)]
     pub flaky_failures: usize,
     /// It broke a recommendation.
@@ -296,7 +296,7 @@ pub struct SummaryEntry {
     /// Checks that show a fault which is counted already.
     #[serde(default)]
     pub same_fault: Again,
-    /// How many checks ended how. Together they are all checks. Reports before v3 have none of these numbers.
+    /// Numbers of checks by outcome. Together they are all checks. Reports before v3 have none of these numbers.
     #[serde(default)]
     pub checks: Tally,
 }
@@ -314,10 +314,10 @@ pub struct CheckEntry {
     /// The mildest profile under which it makes a run fail, where the driver broke something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binds_from: Option<Profile>,
-    /// Of a check that is `flaky`: whether it counts as `failed` or as `warned`.
+    /// The outcome that a `flaky` check counts as, `failed` or `warned`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts_as: Option<OutcomeKind>,
-    /// How often the failing case was played and how often it failed, where it was played more than once.
+    /// The number of plays of the failing case, where there was more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plays: Option<Plays>,
     /// The damage that the failure proves.
@@ -915,7 +915,7 @@ impl CheckEntry {
         self.fault = fault::shape(&self.message);
     }
 
-    /// How often the failing case failed, and what a flaky failure counts as; nothing where it was played once.
+    /// The number of plays as a sentence, with what a flaky failure counts as; nothing where the case was played once.
     pub(crate) fn repeated(&self) -> String {
         let counts_as = match self.outcome() {
             OutcomeKind::Flaky => format!(", which counts as {}", self.counts_as().name()),

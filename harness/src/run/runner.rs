@@ -134,7 +134,7 @@ pub struct Runner<'a> {
     /// What it met its last end in.
     ended_in: Vec<String>,
     in_turn: bool,
-    /// How long failures have been confirmed so far.
+    /// Time spent on confirming failures so far.
     confirming: Duration,
 }
 

@@ -113,7 +113,7 @@ pub struct Violation {
     pub met_again: bool,
     /// Whether it is what the check did to those after it, and not what the check is about.
     pub harms: bool,
-    /// How often the failing case was played and failed, where it was played more than once.
+    /// The number of plays of the failing case, where there was more than one.
     pub plays: Option<Plays>,
     /// The damage that it proves, if any.
     pub damage: Option<Damage>,
@@ -121,7 +121,7 @@ pub struct Violation {
     pub binds_from: Profile,
 }
 
-/// How often a failing case was played with the same inputs, and how often it failed. The first failure is one of the plays.
+/// Plays of a failing case with the same inputs. The first failure is one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plays {
     /// Plays that failed.
@@ -131,7 +131,7 @@ pub struct Plays {
 }
 
 impl Plays {
-    /// Whether the failure never came again.
+    /// Says if the failure never came again.
     pub fn is_flaky(self) -> bool {
         self.failed <= 1 && self.of > 1
     }
@@ -143,7 +143,7 @@ impl fmt::Display for Plays {
     }
 }
 
-/// Damage that a failure proves by itself. Such a failure counts even where it does not come again.
+/// Damage that a failure proves. Such a failure counts even where it does not come again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Damage {
@@ -158,9 +158,9 @@ pub enum Damage {
 /// Work that a check left undone when it met its time limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CutShort {
-    /// How much it did.
+    /// Work that it did.
     pub done: u64,
-    /// How much it was to do.
+    /// Work that it was to do.
     pub planned: u64,
     /// The unit, in the plural: `sequences`, `rounds`, `faults`.
     pub what: String,
