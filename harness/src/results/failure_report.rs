@@ -143,7 +143,9 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
         return Ok(());
     }
     let runs = runs(&calls, &report.incidents);
-    let Shown { runs: shown, .. } = shown(report, &runs);
+    let Shown { accused, runs: shown } = shown(report, &runs);
+    // A single call needs no mark.
+    let marked = (report.outcome.violation().is_some() && shown.len() > 1).then_some(accused);
     writeln!(f, "  calls")?;
     let mut left_out = LeftOut { hidden: report.calls_dropped, before: 0, incidents: Vec::new() };
     let mut follows_a_call = false;
@@ -157,7 +159,7 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
         }
         if shown.contains(&at) {
             left_out.write(f)?;
-            write_run(f, run)?;
+            write_run(f, run, marked == Some(at))?;
             follows_a_call = true;
         } else {
             left_out.hidden += run.1;
@@ -250,8 +252,9 @@ fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
     Shown { accused, runs }
 }
 
-fn write_run(f: &mut String, (call, times): &(&CallRecord, usize)) -> fmt::Result {
-    writeln!(f, "    {}", call_line(call))?;
+fn write_run(f: &mut String, (call, times): &(&CallRecord, usize), is_accused: bool) -> fmt::Result {
+    let mark = if is_accused { "  ← breaks the rule" } else { "" };
+    writeln!(f, "    {}{mark}", call_line(call))?;
     match times {
         1 => Ok(()),
         more => writeln!(f, "      … and the same {}", times_text(more - 1)),
