@@ -41,8 +41,10 @@ pub struct Comparison {
     pub newly_not_judged: Vec<Entry>,
     /// Checks that judged and are skipped.
     pub newly_skipped: Vec<Entry>,
-    /// Checks that judged and are not there.
+    /// Checks that judged and are not there, although the later run was asked for them.
     pub gone: Vec<Entry>,
+    /// How many checks judged that the later run was not asked for, so that they are not compared.
+    pub not_asked: usize,
     /// Checks that warn and did not.
     pub newly_warned: Vec<Entry>,
     /// Times that the driver died, and things it left behind, that are more than before.
@@ -106,6 +108,7 @@ pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparis
         newly_not_judged: Vec::new(),
         newly_skipped: Vec::new(),
         gone: Vec::new(),
+        not_asked: 0,
         newly_warned: Vec::new(),
         new_trouble: new_trouble(old, new),
         slower: slower(old, new, slower_than.unwrap_or(SLOWER_FACTOR)),
@@ -117,7 +120,14 @@ pub fn compare(old: &Stored, new: &Stored, slower_than: Option<f64>) -> Comparis
         let was = left.remove(check.id.as_str());
         comparison.add(was, Some(check));
     }
-    left.into_values().for_each(|check| comparison.add(Some(check), None));
+    match asks_for_as_much(old, new) {
+        true => left.into_values().for_each(|check| comparison.add(Some(check), None)),
+        false => {
+            let judged = |check: &&&Check| fails(check.counts_as()) || passes(check.counts_as());
+            comparison.not_asked = left.values().filter(judged).count();
+            comparison.cautions.extend(not_compared(comparison.not_asked));
+        }
+    }
     comparison.is_worse = !(comparison.new_failures.is_empty()
         && comparison.newly_not_judged.is_empty()
         && comparison.newly_skipped.is_empty()
@@ -147,7 +157,8 @@ fn passes(kind: OutcomeKind) -> bool {
 
 impl Entry {
     fn tried_less(old: &Check, new: &Check) -> Entry {
-        let message = format!("{} tries, formerly {}; with as many it may fail still", new.tried, old.tried);
+        let message =
+            format!("{} tries, formerly {}; with as many as before it may still fail", new.tried, old.tried);
         Entry { id: new.id.clone(), was: Some(old.outcome()), is: Some(new.outcome()), message }
     }
 }
@@ -191,10 +202,6 @@ fn cautions(old: &Stored, new: &Stored) -> Vec<String> {
         cautions
             .push(format!("csi-sanity {old} made one report and {new} the other: checks may have changed"));
     }
-    let asked = |run: &Stored| {
-        let place = run.shard.as_ref().map(|shard| (shard.index, shard.of));
-        (run.selection.suites.clone(), run.selection.terms.clone(), place)
-    };
     if asked(old) != asked(new) {
         cautions.push("the two runs were asked for different checks".to_owned());
     }
@@ -204,6 +211,30 @@ fn cautions(old: &Stored, new: &Stored) -> Vec<String> {
         }
     }
     cautions
+}
+
+/// The choice of checks: suites, terms, and the shard of a run.
+fn asked(run: &Stored) -> (&[String], &[String], Option<(u32, u32)>) {
+    let place = run.shard.as_ref().map(|shard| (shard.index, shard.of));
+    (&run.selection.suites, &run.selection.terms, place)
+}
+
+/// Whether the later run was asked for every check of the earlier one. Where both have terms, such as `--filter`, that is not known.
+fn asks_for_as_much(old: &Stored, new: &Stored) -> bool {
+    let (was, is) = (asked(old), asked(new));
+    let (suites, terms, place) = is;
+    let has_all = was.0.iter().all(|suite| suites.contains(suite));
+    was == is || has_all && terms.is_empty() && place.is_none()
+}
+
+fn not_compared(checks: usize) -> Option<String> {
+    let s = if checks == 1 { "was" } else { "were" };
+    (checks > 0).then(|| {
+        format!(
+            "{} of the old run {s} not asked for in the new one, and {s} not compared",
+            count(checks, "check")
+        )
+    })
 }
 
 fn new_trouble(old: &Stored, new: &Stored) -> Vec<String> {
@@ -478,6 +509,21 @@ mod tests {
         assert_eq!((ids(&found.new_failures), ids(&found.newly_warned)), (vec![], vec!["x"]), "{found:?}");
         assert!(!found.is_worse);
         assert!(compare(&shows, &passed, None).fixed.is_empty());
+    }
+
+    #[test]
+    fn what_the_later_run_was_not_asked_for_is_not_gone() {
+        let old = report("a", &[("fixed", "failed"), ("other", "passed"), ("skipped", "skipped")], 1);
+        let mut new = report("a", &[("fixed", "passed")], 1);
+        new.selection.terms = vec!["--only-failed r.json".to_owned()];
+        let found = compare(&old, &new, None);
+        assert_eq!((ids(&found.fixed), found.gone.len(), found.not_asked), (vec!["fixed"], 0, 1));
+        assert!(!found.is_worse);
+        let note = "note: 1 check of the old run was not asked for in the new one, and was not compared";
+        assert!(found.text().contains(note), "{}", found.text());
+        let mut whole = report("a", &[("fixed", "passed")], 1);
+        whole.selection.suites.push("data".to_owned());
+        assert_eq!(ids(&compare(&old, &whole, None).gone), ["other"], "it asks for more, not for less");
     }
 
     #[test]
