@@ -32,14 +32,14 @@ fn of_ids(ids: &[&str], effort: &Effort) -> Option<String> {
         return None;
     }
     let most = match effort.budget_ms {
-        Some(budget_ms) => format!("{} all together (--budget)", seconds(budget_ms)),
+        Some(budget_ms) => format!("{} all together, see --budget", seconds(budget_ms)),
         None => format!("{} each", seconds(effort.check_budget_ms)),
     };
     let hostile = told(HOSTILE)
-        .map(|told| format!("{told} up to {} each", seconds(HOSTILE_MS_MAX.min(effort.check_budget_ms))));
-    let many = (!many.is_empty()).then(|| format!("{} up to {most}", many.join(", ")));
+        .map(|told| format!("{told} (up to {} each)", seconds(HOSTILE_MS_MAX.min(effort.check_budget_ms))));
+    let many = (!many.is_empty()).then(|| format!("{} (up to {most})", many.join(", ")));
     let parts: Vec<String> = many.into_iter().chain(hostile).collect();
-    (!parts.is_empty()).then(|| format!("longest: {}", parts.join("; ")))
+    (!parts.is_empty()).then(|| format!("checks that may take long: {}", parts.join("; ")))
 }
 
 fn seconds(ms: u64) -> String {
@@ -56,10 +56,10 @@ mod tests {
         let effort = Effort::default();
         assert_eq!(
             of_ids(&ids, &effort).unwrap(),
-            "longest: 2 of property, 1 of restart up to 30 s each; 1 of hostile up to 10 s each"
+            "checks that may take long: 2 of property, 1 of restart (up to 30 s each); 1 of hostile (up to 10 s each)"
         );
         let hour = Effort { budget_ms: Some(3_600_000), ..Effort::default() };
-        assert!(of_ids(&ids, &hour).unwrap().contains("up to 3600 s all together (--budget); "));
+        assert!(of_ids(&ids, &hour).unwrap().contains("(up to 3600 s all together, see --budget); "));
         assert_eq!(of_ids(&["node/x"], &effort), None);
         assert_eq!(of_ids(&["property/nodes"], &effort), None, "nothing is longer than the rest");
     }
