@@ -153,6 +153,8 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
     }
     let runs = runs(&calls, &report.incidents);
     let Shown { accused, runs: shown } = shown(report, &runs);
+    // A single call needs no mark.
+    let marked = accused.filter(|_| shown.len() > 1);
     writeln!(f, "  calls")?;
     let mut left_out = LeftOut { hidden: report.calls_dropped, before: 0, incidents: Vec::new() };
     let mut follows_a_call = false;
@@ -166,7 +168,7 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
         }
         if shown.contains(&at) {
             left_out.write(f)?;
-            write_run(f, run, accused == Some(at))?;
+            write_run(f, run, marked == Some(at))?;
             follows_a_call = true;
         } else {
             left_out.hidden += run.1;
@@ -266,8 +268,8 @@ fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
 }
 
 fn write_run(f: &mut String, (call, times): &(&CallRecord, usize), is_accused: bool) -> fmt::Result {
-    let mark = if is_accused { ">" } else { " " };
-    writeln!(f, "  {mark} {}", call_line(call))?;
+    let mark = if is_accused { "  ← breaks the rule" } else { "" };
+    writeln!(f, "    {}{mark}", call_line(call))?;
     match times {
         1 => Ok(()),
         more => writeln!(f, "      … and the same {}", times_text(more - 1)),
