@@ -244,20 +244,6 @@ fn cautions(old: &Stored, new: &Stored) -> Vec<String> {
     cautions
 }
 
-/// The choice of checks: suites, terms, and the shard of a run.
-fn asked(run: &Stored) -> (&[String], &[String], Option<(u32, u32)>) {
-    let place = run.shard.as_ref().map(|shard| (shard.index, shard.of));
-    (&run.selection.suites, &run.selection.terms, place)
-}
-
-/// Whether the later run was asked for every check of the earlier one. Where both have terms, such as `--filter`, that is not known.
-fn asks_for_as_much(old: &Stored, new: &Stored) -> bool {
-    let (was, is) = (asked(old), asked(new));
-    let (suites, terms, place) = is;
-    let has_all = was.0.iter().all(|suite| suites.contains(suite));
-    was == is || has_all && terms.is_empty() && place.is_none()
-}
-
 fn new_trouble(old: &Stored, new: &Stored) -> Vec<String> {
     let ours = |run: &Stored| run.leaks.iter().filter(|leak| leak.ours).count();
     let counts = [
