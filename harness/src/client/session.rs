@@ -24,7 +24,7 @@ use crate::spec::verdict::{CheckResult, CutShort, Stop, Violation};
 
 /// Messages read of a stream that is to be read to its end.
 const STREAM_MESSAGES_MAX: usize = 100_000;
-/// How often the driver is asked at least before it counts as one that does not settle.
+/// Questions that a driver is asked at least before it counts as one that does not settle.
 const LOOKS_MIN: u32 = 6;
 /// Pauses longer than this are told to whoever watches the run.
 const WORTH_A_WORD: Duration = Duration::from_millis(100);
