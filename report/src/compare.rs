@@ -43,7 +43,7 @@ pub struct Comparison {
     pub newly_skipped: Vec<Entry>,
     /// Checks that judged and are not there, although the later run was asked for them.
     pub gone: Vec<Entry>,
-    /// How many checks judged that the later run was not asked for, so that they are not compared.
+    /// Number of checks that judged, but were not asked for in the later run, so that they are not compared.
     pub not_asked: usize,
     /// Checks that warn and did not.
     pub newly_warned: Vec<Entry>,
@@ -219,7 +219,7 @@ fn asked(run: &Stored) -> (&[String], &[String], Option<(u32, u32)>) {
     (&run.selection.suites, &run.selection.terms, place)
 }
 
-/// Whether the later run was asked for every check of the earlier one. Where both have terms, such as `--filter`, that is not known.
+/// Returns true if the later run was asked for every check of the earlier one. Where both have terms, such as `--filter`, that is not known.
 fn asks_for_as_much(old: &Stored, new: &Stored) -> bool {
     let (was, is) = (asked(old), asked(new));
     let (suites, terms, place) = is;

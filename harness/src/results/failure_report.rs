@@ -145,7 +145,7 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
     let runs = runs(&calls, &report.incidents);
     let Shown { accused, runs: shown } = shown(report, &runs);
     // A single call needs no mark.
-    let marked = (report.outcome.violation().is_some() && shown.len() > 1).then_some(accused);
+    let marked = accused.filter(|_| shown.len() > 1);
     writeln!(f, "  calls")?;
     let mut left_out = LeftOut { hidden: report.calls_dropped, before: 0, incidents: Vec::new() };
     let mut follows_a_call = false;
@@ -220,7 +220,7 @@ pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
     let mut told = Vec::new();
     for (at, (_, times)) in runs.iter().enumerate() {
         if let Some(place) = places.get(before).filter(|_| shown.contains(&at)) {
-            let is_accused = violation.is_some() && at == accused;
+            let is_accused = accused == Some(at);
             told.push(ToldCall { place: *place, times: *times, is_accused });
         }
         before += times;
@@ -230,7 +230,9 @@ pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
 
 /// Which of the calls are shown, by their places, those that repeat one another taken for one.
 struct Shown {
-    accused: usize,
+    /// The call that breaks the rule, where the rule is about its RPC, or its rejection is what is wrong. Which one it is otherwise,
+    /// as with what a workload finds, is not known.
+    accused: Option<usize>,
     runs: BTreeSet<usize>,
 }
 
@@ -239,8 +241,15 @@ struct Shown {
 fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
     let calls: Vec<&CallRecord> = runs.iter().map(|(call, _)| *call).collect();
     let violation = report.outcome.violation();
-    let rpc = violation.and_then(|violation| rule(report, violation)).map_or("", |rule| rule.rpc);
-    let Relevant { accused, places } = relevant(&calls, rpc, violation);
+    let rule = violation.and_then(|violation| rule(report, violation));
+    let Relevant { accused, places } = relevant(&calls, rule.map_or("", |rule| rule.rpc), violation);
+    let refused = violation.and_then(|violation| violation.refused.as_deref());
+    let is_accused = |call: &CallRecord| {
+        let method = call.rpc.method;
+        let is_of_rule =
+            |rule: &Requirement| rule.rpc == method || rule.section.split(' ').next() == Some(method);
+        rule.is_some_and(is_of_rule) || refused.is_some_and(|(rpc, _)| *rpc == call.rpc)
+    };
     let (early, last) = places.split_at(places.len().saturating_sub(LAST_SHOWN_MAX));
     let making = early.iter().filter(|at| makes_something(calls[**at])).take(MAKING_SHOWN_MAX);
     let shown: BTreeSet<usize> = making.chain(last).copied().chain([accused]).collect();
@@ -249,6 +258,7 @@ fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
         at.checked_sub(1).is_none_or(|before| shown.contains(&before)) && shown.contains(&(at + 1))
     };
     let runs = (0..calls.len()).filter(|at| shown.contains(at) || is_alone(at)).collect();
+    let accused = calls.get(accused).is_some_and(|call| is_accused(call)).then_some(accused);
     Shown { accused, runs }
 }
 
