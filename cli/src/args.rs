@@ -533,12 +533,12 @@ pub(crate) struct RunArgs {
 }
 
 impl TargetArgs {
-    /// Whether a configuration in the working directory may name the driver.
+    /// Returns true if a configuration in the working directory may name the driver.
     pub(crate) fn names_no_driver(&self) -> bool {
         self.endpoint.is_none() && self.config.is_none() && !self.no_config && self.mock_defect.is_empty()
     }
 
-    /// Whether no flag names a driver, so that the built-in one is meant.
+    /// Returns true if no flag names a driver, so that the built-in one is meant.
     pub(crate) fn is_embedded(&self) -> bool {
         self.endpoint.is_none()
             && self.controller_endpoint.is_none()

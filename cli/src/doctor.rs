@@ -26,11 +26,11 @@ struct Finding {
     seen: String,
     /// The checks that cannot judge without it.
     costs: Option<String>,
-    /// How the user can get it.
+    /// Advice to the user.
     mend: Option<String>,
 }
 
-/// How long a driver may take to answer that nothing here starts: it is there, or it is not.
+/// Time for an answer of a driver that this program does not start: it is there, or it is not.
 const THERE_MS_MAX: u64 = 5_000;
 
 impl Finding {

@@ -176,7 +176,7 @@ struct Planned<'a> {
     reason: Option<String>,
 }
 
-/// What is known of a test before the driver is asked.
+/// The fate of a test, as far as it is known before the driver is asked.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
@@ -191,11 +191,11 @@ enum Verdict {
 struct PlanReport<'a> {
     /// Tests that there are for this definition.
     all: usize,
-    /// How many of the tests below have which plan.
+    /// Numbers of tests by plan.
     run: usize,
     may_run: usize,
     skip: usize,
-    /// Those that the terms choose, of the shard or of all.
+    /// The tests that the terms choose, of the shard or of all.
     tests: &'a [Planned<'a>],
 }
 

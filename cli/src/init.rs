@@ -32,7 +32,7 @@ const DEFINITION: &str = "driver-definition.yaml";
 struct Draft {
     name: &'static str,
     text: String,
-    /// Whether only its owner may read it.
+    /// True if only its owner may read it.
     is_secret: bool,
 }
 

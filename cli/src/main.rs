@@ -79,7 +79,7 @@ fn read_arguments() -> Result<(Cli, repeat::Repeat), Exit> {
     }
     let mut arguments = translated.arguments;
     let parsed = parse(&arguments).and_then(|(cli, repeat)| match cli.command.discovers_config() {
-        // As if the user had named it, so that the commands in reports work elsewhere, too.
+        // The flag is added, so that the commands in reports name the file.
         true => {
             arguments.splice(1..1, ["--config", settings::CONFIG_FILE].map(OsString::from));
             parse(&arguments)
@@ -137,6 +137,6 @@ fn warn(text: impl std::fmt::Display) {
 }
 
 fn complain(problem: &str) {
-    // Where it cannot be written, the exit code says it.
+    // The exit code says it as well.
     let _ = writeln!(anstream::stderr(), "error: {problem}");
 }

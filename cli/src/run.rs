@@ -74,7 +74,7 @@ pub(crate) fn count(suite: &Suite, terms: &Terms, shard: Option<Shard>) -> Resul
     Ok(shard.map_or(checks.len(), |shard| shard.part(checks, &registry).len()) as u64)
 }
 
-/// What a DriverDefinition says beside the checks that it selects.
+/// The demands of a DriverDefinition beside the checks that it selects.
 #[derive(Debug, Default)]
 pub(crate) struct Defined {
     /// Ids of checks that would be skipped, whatever the driver answers.
@@ -350,7 +350,7 @@ async fn execute(
     ended
 }
 
-/// Starts the built-in mock driver. [`announce`] has said so, so that nobody takes it for another driver.
+/// Starts the built-in mock driver. The user knows from [`announce`] that no other driver is tested.
 fn embed(args: &RunArgs, config: &mut Config) -> Result<Driver, Error> {
     if !args.target.mock_defect.is_empty() {
         embedded::crash_quietly();

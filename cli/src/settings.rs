@@ -15,13 +15,13 @@ use crate::error::Error;
 /// The configuration that `init` writes, and that is used where no flag names a driver or another file.
 pub(crate) const CONFIG_FILE: &str = "csi-sanity.yaml";
 
-/// Whether the working directory has such a configuration.
+/// Returns true if the working directory has such a configuration.
 pub(crate) fn config_file_is_here() -> bool {
     Path::new(CONFIG_FILE).is_file()
 }
 
 impl Command {
-    /// Whether the arguments leave open which driver is meant, and the working directory has a configuration that says it.
+    /// Returns true if the arguments do not name a driver, and the working directory has a configuration that does.
     pub(crate) fn discovers_config(&self) -> bool {
         let target = match self {
             Command::Run(args) => &args.target,

@@ -68,7 +68,7 @@ pub enum MergeError {
     },
     /// Two reports are of different runs.
     #[error(
-        "{file} and {other} do not belong together: {what} is {one} in the first and {another} in the second"
+        "{file} and {other} are not of one run: {what} is {one} in the first and {another} in the second"
     )]
     Differ {
         /// One of the files.

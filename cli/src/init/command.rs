@@ -8,7 +8,7 @@ use csi_proto::redact::STRIPPED;
 
 use crate::repeat::{speaks_of_secrets, without_secrets};
 
-/// Bytes of a command line that is proposed; nobody would read a longer one.
+/// Bytes of a command line that is proposed; a longer one is no help.
 const COMMAND_BYTES_MAX: usize = 4096;
 
 /// The command line of a process, without the values that are probably secrets.

@@ -31,10 +31,10 @@ pub(super) struct Survey {
     /// What the user has set.
     pub(super) config: Config,
     target: Arc<Target>,
-    /// What came of each access type; of mount volumes with the file system that the driver chooses, or else the first one that it
-    /// accepts by name.
+    /// The results for each access type; for mount volumes, with the file system that the driver chooses, or else the first one that
+    /// it accepts by name.
     tried: Vec<(AccessType, Tried)>,
-    /// Whether the driver accepts mount volumes only with the `fs_type` that the configuration has now.
+    /// True if the driver accepts mount volumes only with the `fs_type` that the configuration has now.
     pub(super) needs_fs_type: bool,
     /// The command that the process behind the socket was started with.
     pub(super) command: Option<SeenCommand>,
@@ -176,12 +176,12 @@ impl Survey {
         self.of(access).works()
     }
 
-    /// Whether a volume could be made, whatever came of publishing it.
+    /// Returns true if a volume could be made, published or not.
     pub(super) fn makes_volumes(&self) -> bool {
         self.tried.iter().any(|(_, tried)| matches!(tried.made, Some(Ok(()))))
     }
 
-    /// Whether the driver may have rejected a volume because of its name.
+    /// Returns true if the driver may have rejected a volume because of its name.
     pub(super) fn may_dislike_names(&self) -> bool {
         let speaks_of_name = |why: &str| why.to_ascii_lowercase().contains("name");
         self.tried.iter().any(|(_, tried)| matches!(&tried.made, Some(Err(why)) if speaks_of_name(why)))
@@ -257,7 +257,7 @@ impl Survey {
 }
 
 impl Tried {
-    /// Whether a volume could be made, and published where there is a node.
+    /// Returns true if a volume could be made, and published where there is a node.
     fn works(&self) -> bool {
         matches!(self.made, Some(Ok(()))) && !matches!(self.published, Some(Err(_)))
     }

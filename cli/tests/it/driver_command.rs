@@ -149,7 +149,8 @@ fn a_driver_that_does_not_start_is_told() {
 #[test]
 fn a_driver_that_listens_already_is_not_started_beside() {
     let driver = Driver::start(Config::default());
-    let told = ["--driver-command: a driver listens at ", &driver.endpoint, "leave --driver-command out"];
+    let told =
+        ["--driver-command: a driver already listens at ", &driver.endpoint, "leave out --driver-command"];
     let flags = ["--endpoint", &driver.endpoint, "--driver-command", "exit 1"];
     check(&flags, 2, &told);
     let directory = tempfile::tempdir().unwrap();

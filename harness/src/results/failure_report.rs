@@ -237,7 +237,8 @@ pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
 
 /// The calls to show, by their places. Calls in a row that repeat one another count as one.
 struct Shown {
-    /// The call that breaks the rule; `None` if no rule is broken.
+    /// The call that breaks the rule, where the rule is about its RPC, or its rejection is what is wrong. Which one it is otherwise,
+    /// as with what a workload finds, is not known.
     accused: Option<usize>,
     runs: BTreeSet<usize>,
 }
@@ -247,13 +248,17 @@ struct Shown {
 fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
     let calls: Vec<&CallRecord> = runs.iter().map(|(call, _)| *call).collect();
     let violation = report.outcome.violation();
-    let rpc = violation.and_then(|violation| rule(report, violation)).map_or("", |rule| rule.rpc);
-    let Relevant { accused, mut places } = relevant(&calls, rpc, violation);
-    let mut end = calls.len();
-    if violation.is_some_and(|violation| violation.refused.is_some()) {
-        end = calls.len().min(accused + 1);
-        places.retain(|at| *at < end);
-    }
+    let rule = violation.and_then(|violation| rule(report, violation));
+    let Relevant { accused, mut places } = relevant(&calls, rule.map_or("", |rule| rule.rpc), violation);
+    let refused = violation.and_then(|violation| violation.refused.as_deref());
+    let is_accused = |call: &CallRecord| {
+        let method = call.rpc.method;
+        let is_of_rule =
+            |rule: &Requirement| rule.rpc == method || rule.section.split(' ').next() == Some(method);
+        rule.is_some_and(is_of_rule) || refused.is_some_and(|(rpc, _)| *rpc == call.rpc)
+    };
+    let end = if refused.is_some() { calls.len().min(accused + 1) } else { calls.len() };
+    places.retain(|at| *at < end);
     let making = places.iter().filter(|at| makes_something(calls[**at])).take(MAKING_SHOWN_MAX);
     let changes = |at: &&usize| Facts::of(calls[**at].rpc).is_some_and(Facts::changes);
     let changing = places.iter().rev().filter(changes).take(CHANGING_SHOWN_MAX);
@@ -264,7 +269,8 @@ fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
         at.checked_sub(1).is_none_or(|before| shown.contains(&before)) && shown.contains(&(at + 1))
     };
     let runs = (0..end).filter(|at| shown.contains(at) || is_alone(at)).collect();
-    Shown { accused: violation.map(|_| accused), runs }
+    let accused = calls.get(accused).is_some_and(|call| is_accused(call)).then_some(accused);
+    Shown { accused, runs }
 }
 
 fn write_run(f: &mut String, (call, times): &(&CallRecord, usize), is_accused: bool) -> fmt::Result {

@@ -27,7 +27,7 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     /// What the driver's manifests say, or what can be told without them.
     pub(super) csi_driver: CsiDriver,
-    /// Whether a manifest has it.
+    /// True if a manifest has it.
     pub(super) has_csi_driver: bool,
     pub(super) nodes: Vec<KubeNode>,
     /// The processes of pods, by the UIDs of those. They outlive kubelet.

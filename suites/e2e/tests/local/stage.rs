@@ -49,7 +49,7 @@ pub(crate) struct Played {
     label: String,
     outcome: Outcome,
     calls: Vec<CallRecord>,
-    /// What happened between the calls.
+    /// Incidents between the calls.
     pub(crate) incidents: Vec<String>,
     /// What is still there after it.
     left: Vec<String>,
