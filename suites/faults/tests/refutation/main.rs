@@ -1,4 +1,4 @@
-//! Shows that the checks can be trusted: the reference driver and a plain driver pass them, over several seeds, and each mistake of the
+//! Shows that the checks can be trusted: the reference driver and a plain driver pass them, and each mistake of the
 //! plain one is found by the check that names it. Needs root for mounts and loop devices; without it, nothing is tried, and that is
 //! said.
 //!
@@ -35,15 +35,8 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
-    let right = [
-        ("plain", 1),
-        ("plain", 2),
-        ("plain", 3),
-        ("directory", 1),
-        ("image", 1),
-        ("image", 2),
-        ("directory", 2),
-    ];
+    // The plain faults, which take nearly all of the time, are the same with every seed.
+    let right = [("plain", 1), ("directory", 2), ("image", 3)];
     let mut trials = matrix::trials();
     trials.extend(right.map(|(name, seed)| {
         let title = format!("a-right-driver-passes/{name}/{seed}");
