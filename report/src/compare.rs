@@ -174,7 +174,8 @@ fn asked(run: &Stored) -> (&[String], &[String], Option<(u32, u32)>) {
 
 impl Entry {
     fn tried_less(old: &Check, new: &Check) -> Entry {
-        let message = format!("{} tries, formerly {}; with as many it may fail still", new.tried, old.tried);
+        let message =
+            format!("{} tries, formerly {}; with as many as before it may still fail", new.tried, old.tried);
         Entry { id: new.id.clone(), was: Some(old.outcome()), is: Some(new.outcome()), message }
     }
 }

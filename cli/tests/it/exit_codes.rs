@@ -25,7 +25,7 @@ fn success_0_on_a_driver_that_conforms() {
 
 #[test]
 fn success_0_on_the_embedded_driver_which_is_named_as_such() {
-    check(&["--filter", INFO], 0, &["mock driver that is built in"]);
+    check(&["--filter", INFO], 0, &["built-in mock driver"]);
     check(&["run", "--filter", INFO, "--quiet"], 0, &[]);
 }
 

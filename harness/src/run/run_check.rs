@@ -24,6 +24,7 @@ use crate::results::outcome::{CheckReport, Flaky, Halt, Outcome, Strictness};
 use crate::run::precondition::Preconditions;
 use crate::run::runner::RepeatCommand;
 use crate::spec::faults::FaultKey;
+use crate::spec::requirements::Requirement;
 use crate::spec::verdict::{CheckResult, Damage, Stop, Violation};
 
 /// Calls that are told of those that the driver may have died of.
@@ -177,7 +178,7 @@ async fn run_and_undo(
     let is_reported = still_mounted.is_some();
     if let Some(violation) = still_mounted {
         match reported_by(&target, &label, &violation, ended.as_ref().err(), &blamed) {
-            Some(other) => notes.push(format!("{}, as {other} reports", violation.message)),
+            Some(other) => notes.push(format!("{}; {other} fails", violation.message)),
             None => blamed.push(violation),
         }
     }
@@ -255,7 +256,8 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     }
 }
 
-/// The check that reports the broken rule of a mount that stays, unless that is left to this one.
+/// The check that fails where a mount stays, unless that is left to this one: another check that reports it, or this one if it fails for
+/// something else, of which the mount may be a consequence.
 fn reported_by(
     target: &Target,
     label: &str,
@@ -263,9 +265,8 @@ fn reported_by(
     ended: Option<&Stop>,
     blamed: &[Violation],
 ) -> Option<String> {
-    let is_same = |other: &Violation| other.requirement == violation.requirement;
-    let is_own = matches!(ended, Some(Stop::Violation(own)) if is_same(own)) || blamed.iter().any(is_same);
-    if is_own {
+    let fails = |own: &Violation| own.requirement.is_none_or(Requirement::is_binding);
+    if matches!(ended, Some(Stop::Violation(own)) if fails(own)) || blamed.iter().any(fails) {
         return Some(label.to_owned());
     }
     let by_rule = violation.requirement.and_then(|rule| target.faults().reported_by(rule));

@@ -308,3 +308,86 @@ async fn mounts_at_paths_of_the_run_are_unmounted_and_others_left() {
     assert_eq!(told.count(), 2, "{:?}", ran.remarks);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left of the target path");
 }
+
+check! {
+    /// Plays a driver that forgets its mount: what it answers OK for is not undone.
+    FORGETS_ITS_MOUNT {
+        id: "undoing/forgets-its-mount",
+        title: "leaves the mount of a staged volume",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let staged = cx.staged(cx.attached(volume.into()).await?).await?;
+        let path = Path::new(&staged.staging_path);
+        rustix::mount::mount_bind(path, path).expect("root can mount");
+        Ok(())
+    }
+}
+
+check! {
+    /// Meets the same.
+    FORGETS_IT_AGAIN {
+        id: "undoing/forgets-it-again",
+        title: "leaves the mount of another staged volume, and asks for it to be unstaged",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let volume = cx.new_volume().await?;
+        let staged = cx.staged(cx.attached(volume.into()).await?).await?;
+        let path = Path::new(&staged.staging_path);
+        rustix::mount::mount_bind(path, path).expect("root can mount");
+        cx.node_unstage(&staged.attached.volume.id, &staged.staging_path).await.setup("an unstaged volume").map(drop)
+    }
+}
+
+/// Before, it was inconclusive where the harness had undone it, and passed where the check had.
+#[tokio::test]
+async fn as_root_a_mount_that_stays_though_its_undoing_was_ok_fails_the_first_check_that_meets_it() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root to mount");
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    for (first, second) in [(&FORGETS_ITS_MOUNT, &FORGETS_IT_AGAIN), (&FORGETS_IT_AGAIN, &FORGETS_ITS_MOUNT)]
+    {
+        let config = Config { staging_dir: Some(dir.path().to_owned()), ..config() };
+        let mut bench = Bench::start(Default::default(), config).await;
+        bench.options.jobs = 1;
+        let ran = bench.run(&[first, second]).await;
+        let Outcome::Failed(violation) = ran.outcome(first) else { panic!("{:?}", ran.outcomes) };
+        assert_eq!(violation.requirement.map(|rule| rule.id), Some("NODE-UNSTAGE-002"));
+        assert_eq!(ran.outcome(second), &Outcome::Passed);
+    }
+}
+
+check! {
+    /// Makes a call that is rejected.
+    IS_REJECTED {
+        id: "undoing/is-rejected",
+        title: "is not attached",
+        spec: [req::GEN_ERR_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let volume = NodeVolume::from(cx.new_volume().await?);
+        let request = cx.controller_publish_request(&volume, "../../..");
+        cx.controller_publish(request).once().await.any_answer()?.expect_err("it is rejected");
+        Ok(())
+    }
+}
+
+/// Before, the check was inconclusive, and the attachment to such a node was listed as left behind.
+#[tokio::test]
+async fn what_only_a_rejected_call_would_have_made_is_not_left_behind() {
+    let mut mock = csi_mock_driver::Config::default();
+    for rpc in ["ControllerPublishVolume", "ControllerUnpublishVolume"] {
+        mock.fail.insert(rpc.parse().unwrap(), "INTERNAL:100000".parse().unwrap());
+    }
+    let ran = Bench::start(mock, config()).await.run(&[&IS_REJECTED]).await;
+    assert_eq!(ran.outcome(&IS_REJECTED), &Outcome::Passed);
+    assert_eq!(ran.leftovers, Vec::<String>::new());
+    assert!(ran.summary.left_behind.is_empty(), "{:?}", ran.summary.left_behind);
+}

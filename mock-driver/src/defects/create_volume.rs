@@ -453,6 +453,17 @@ fn failed(
     if driver.has(Defect::CreateVolumeLeaksOnError) {
         leave_behind(&mut driver.state(), None, GIB);
     }
+    let needs_unknown_fs_type = || {
+        let usages = validate::usages(&asked.volume_capabilities).unwrap_or_default();
+        usages.iter().any(|usage| !validate::knows_fs_type(usage))
+    };
+    if driver.has(Defect::CreateVolumeFailsLate) && needs_unknown_fs_type() {
+        let mut state = driver.state();
+        if state.volumes.named(&asked.name).is_none() {
+            leave_behind(&mut state, Some(asked.name.clone()), GIB);
+        }
+        recode(answer, Code::InvalidArgument, Code::Internal);
+    }
     for (defect, from, to) in [
         (Defect::CreateVolumeConflictAsInternal, Code::AlreadyExists, Code::Internal),
         (Defect::CreateVolumeConflictAsInvalidArgument, Code::AlreadyExists, Code::InvalidArgument),

@@ -14,9 +14,9 @@ use crate::reported::told_elsewhere;
 use crate::sequence::{Doing, Item, Pace, Sequence};
 use crate::shrink::Shrinker;
 
-/// Calls made at the most to shorten a sequence. They are counted and not timed, so that a busy machine shows it as short as an idle one.
+/// Shortening a sequence ends after so many calls. They are counted, so that the result is as short on a busy machine as on an idle one.
 const SHRINK_CALLS_MAX: usize = 1_200;
-/// How often a sequence is made again at the most to see whether it shows the fault once more.
+/// A sequence is made up to so many times again to confirm that it shows the fault.
 const CONFIRMATIONS_MAX: u32 = 3;
 /// How often a sequence with a call that is broken off is made again to see a refusal twice: what the break meets, the machine decides.
 const BROKEN_OFF_TRIES_MAX: u32 = 8;
@@ -36,14 +36,14 @@ pub(crate) enum Smallest {
     ToldElsewhere,
 }
 
-/// How often a fault has come where everything was done again.
+/// The result of making the failing sequence again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Played {
-    /// It has come again.
+    /// The fault has come again.
     Again,
-    /// It has not come again in so many plays.
+    /// The fault has come once in so many plays.
     Once { of: u32 },
-    /// There was no time to see.
+    /// The sequence could not be made again.
     NotAgain,
 }
 
@@ -69,16 +69,16 @@ impl CaseRunner<'_> {
         breach: &Breach,
         budget: &Budget,
     ) -> CheckResult<Smallest> {
-        let (smallest, comes_again) = self.shrunk(found, breach, budget).await?;
+        let smallest = self.shrunk(found, breach, budget).await?;
         if told_elsewhere(self.cx, breach).is_some() {
             return Ok(Smallest::ToldElsewhere);
         }
         // Without deletions and lists there is nothing that time could change, and what was insisted on had its time.
         let takes_time = smallest.takes_time() && breach.rule != &AFTER_ERROR_005;
         // A code that says nothing of the request may be of other calls at the time.
-        let may_be_of_others = !comes_again && breach.code.is_some_and(leaves_open);
+        let may_be_of_others = breach.code.is_some_and(leaves_open);
         if !takes_time && !may_be_of_others {
-            return self.confirmed(smallest, breach, comes_again, budget).await;
+            return self.confirmed(smallest, breach, budget).await;
         }
         let _confirming = self.cx.begin(Part::Confirming);
         let whole = self.cx.settle_limit_of(&smallest.settles()).max(self.profile.settle);
@@ -86,7 +86,7 @@ impl CaseRunner<'_> {
         let pace = Pace { until: Instant::now() + self.cx.remaining(), insists: whole, settles };
         let tries = if smallest.is_broken_off() { BROKEN_OFF_TRIES_MAX } else { 1 };
         for _ in 0..tries {
-            let again = self.attempt(pace, &items(smallest.doings())).await?;
+            let again = self.attempt_to_report(pace, &items(smallest.doings())).await?;
             if is_the_same(&again, breach) {
                 return Ok(Smallest::Shows(again, Played::Again));
             }
@@ -114,24 +114,16 @@ impl CaseRunner<'_> {
         }
     }
 
-    /// The sequence, made again until it shows the same fault once more, unless a part of it has done so already.
-    async fn confirmed(
-        &self,
-        sequence: Sequence,
-        breach: &Breach,
-        comes_again: bool,
-        budget: &Budget,
-    ) -> CheckResult<Smallest> {
-        if comes_again {
-            return Ok(Smallest::Shows(sequence, Played::Again));
-        }
+    /// The sequence, made again until it shows the same fault once more. Parts of it that did so while it was shortened do not count: a
+    /// driver may have recovered in the meantime.
+    async fn confirmed(&self, sequence: Sequence, breach: &Breach, budget: &Budget) -> CheckResult<Smallest> {
         let _confirming = self.cx.begin(Part::Confirming);
         let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
         for _ in 0..CONFIRMATIONS_MAX {
             if Instant::now() >= budget.until() {
                 return Ok(Smallest::Shows(sequence, Played::NotAgain));
             }
-            let again = self.attempt(pace, &items(sequence.doings())).await;
+            let again = self.attempt_to_report(pace, &items(sequence.doings())).await;
             match again {
                 Ok(again) if is_the_same(&again, breach) => {
                     return Ok(Smallest::Shows(again, Played::Again));
@@ -152,17 +144,12 @@ impl CaseRunner<'_> {
         self.attempt(pace, &items).await
     }
 
-    /// The smallest sequence found with the calls that there are for it, and whether the fault was seen more than once.
-    async fn shrunk(
-        &self,
-        found: Sequence,
-        breach: &Breach,
-        budget: &Budget,
-    ) -> CheckResult<(Sequence, bool)> {
+    /// The smallest sequence found with the calls that there are for it.
+    async fn shrunk(&self, found: Sequence, breach: &Breach, budget: &Budget) -> CheckResult<Sequence> {
         let _shrinking = self.cx.begin(Part::Shrinking);
         let pace = Pace { until: budget.until(), insists: SHRINK_INSISTS, settles: Duration::ZERO };
         let mut shrinker = Shrinker::new(found.links.clone(), &self.profile);
-        let (mut smallest, mut comes_again, mut calls) = (found, false, 0);
+        let (mut smallest, mut calls) = (found, 0);
         while calls < SHRINK_CALLS_MAX
             && Instant::now() < budget.until()
             && told_elsewhere(self.cx, breach).is_none()
@@ -176,13 +163,12 @@ impl CaseRunner<'_> {
             // Even one that makes none costs something.
             calls += 1 + sequence.steps.len();
             let fails = is_the_same(&sequence, breach);
-            comes_again |= fails;
             shrinker.tell(fails.then(|| sequence.links.clone()));
             if fails && sequence.steps.len() <= smallest.steps.len() {
                 smallest = sequence;
             }
         }
-        Ok((smallest, comes_again))
+        Ok(smallest)
     }
 }
 

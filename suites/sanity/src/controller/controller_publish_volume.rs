@@ -225,8 +225,8 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let reply = publish(cx, &volume, &cx.unknown_node_id()).await;
-        // A controller without a register of nodes cannot know better.
-        reply.should_be_refused("to an unknown node", unknown_id())
+        reply.must_be_refused("to an unknown node", unknown_id())?;
+        Ok(())
     }
 }
 

@@ -60,7 +60,8 @@ check! {
             let violation = Violation::new(format!("something stays in the back end after {}", cycle.told()))
                 .of(cycle.rule())
                 .expected("the same lists, the same capacity and no new files in the driver's directory")
-                .actual(left);
+                .actual(left)
+                .damage(Damage::Leak);
             if is_alone {
                 return Err(violation.into());
             }
