@@ -55,7 +55,7 @@ check! {
 }
 
 check! {
-    /// Tells the directory in which the driver was seen to keep its files.
+    /// Reports the directory in which the driver was seen to keep its files.
     FINDS {
         id: "leaves/finds",
         title: "finds the directory of the driver",
@@ -69,7 +69,7 @@ check! {
     }
 }
 
-/// What earlier checks have left in a back end that was empty belongs to the run, so that the leak still fails it.
+/// Leftovers of earlier checks in a back end that was empty belong to the run, so that a leak still fails it.
 fn a_leak_excuses_no_other() -> Result<(), Failed> {
     let defects = vec![Defect::CreateVolumeLeavesSnapshotOfSource];
     let mock = csi_mock_driver::Config { defects, ..Default::default() };
