@@ -692,8 +692,9 @@ pub(crate) struct CourseArgs {
     /// skipping the checks that need it; repeatable, or separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) expect_capability: Vec<Capability>,
-    /// What makes the run fail: csi, every MUST in the text of the specification; kubernetes, also what kubelet and the sidecars rely
-    /// on; strict, also recommendations (SHOULD) and remarks [default: csi]
+    /// What makes the run fail: csi, every MUST of the specification, what it states as the meaning of a field or an RPC, and the
+    /// rules that csi-sanity adds; kubernetes, also what kubelet and the sidecars rely on; strict, also recommendations (SHOULD)
+    /// and remarks [default: csi]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<Profile>,
     /// What a failure counts as that did not come again when its check was repeated: fail or warn [default: data loss, crashes and
@@ -819,8 +820,8 @@ pub(crate) struct OutputArgs {
 #[command(next_help_heading = "Output")]
 pub(crate) struct WordsArgs {
     /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step), html (one page, to be shown),
-    /// github (annotations, for its Actions) or verdict (two lines: a word for scripts, and a sentence), to a file or
-    /// - for standard output; repeatable
+    /// github (annotations, for its Actions), ndjson (a line of JSON for each event, while the run goes on) or verdict (two
+    /// lines: a word for scripts, and a sentence), to a file or - for standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
     /// Names of the cases in JUnit reports: ours, or those of the Go csi-sanity where it has one, to keep the history of a

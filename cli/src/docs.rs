@@ -4,6 +4,7 @@ mod catalogue;
 mod defects;
 mod definitions;
 mod driver_definition;
+mod go_tests;
 mod mistakes;
 mod profiles;
 mod readme;
@@ -111,7 +112,7 @@ fn the_exit_codes() {
 }
 
 #[test]
-fn the_flags_of_the_go_program() {
+fn the_flags_and_tests_of_the_go_program() {
     let mut table = "| flag | here |\n|---|---|\n".to_owned();
     for flag in FLAGS.iter().chain(OTHERS) {
         let here = match flag.means {
@@ -122,7 +123,7 @@ fn the_flags_of_the_go_program() {
         };
         table.push_str(&format!("| `-{}` | {here} |\n", flag.name));
     }
-    check_section("go-csi-sanity.md", &table);
+    check_section("go-csi-sanity.md", &format!("{table}\n{}", go_tests::table()));
 }
 
 #[test]

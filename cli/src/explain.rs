@@ -8,7 +8,7 @@ use csi_harness::checks::registry::Registry;
 use csi_harness::checks::retired::Fate;
 use csi_harness::protocol::version::Version;
 use csi_harness::spec::need::Need;
-use csi_harness::spec::requirements::{Basis, Reliance, Requirement, req};
+use csi_harness::spec::requirements::{Reliance, Requirement, req};
 use csi_harness::text::pattern::Pattern;
 use csi_harness::text::suggest::did_you_mean;
 
@@ -199,8 +199,11 @@ fn write_rule(out: &mut impl Write, rule: &Requirement) -> io::Result<()> {
     if let Some(version) = rule.versions.only() {
         writeln!(out, "    only in CSI {version}")?;
     }
-    if rule.basis == Basis::Analogy {
-        writeln!(out, "    by analogy with another RPC, so that a breach only warns")?;
+    if let Some(sentence) = rule.meaning() {
+        writeln!(out, "    the specification says, without a keyword: \"{sentence}\"")?;
+    }
+    if let Some(why) = rule.why_not_binding() {
+        writeln!(out, "    only a warning under --profile csi: {why}")?;
     }
     if let Some(code) = rule.code.filter(|code| !rule.expect.contains(code)) {
         writeln!(out, "    code: {code}")?;

@@ -20,7 +20,8 @@ use csi_harness::run::runner::{RunOptions, Runner};
 use csi_harness::text::encoding::shell_word;
 use csi_harness::text::error::error_chain;
 use csi_report::{
-    Destination, DestinationError, Detail, Format, Journal, Order, Run, Selection, ShardEntry, Terminal,
+    Destination, DestinationError, Detail, Format, Journal, Order, Run, Selection, ShardEntry, Stream,
+    Terminal,
 };
 use csi_suite_stateful::case::Case;
 
@@ -419,6 +420,13 @@ async fn run_plan(
         machine: Some(provenance::machine()),
         untested: coverage::untested(),
     });
+    let (streamed, reports): (Vec<_>, Vec<_>) =
+        reports.into_iter().partition(|(format, _)| *format == Format::Ndjson);
+    let mut streams = Vec::new();
+    for (format, destination) in streamed {
+        let failed = |source| Error::Report { format: format.name(), source };
+        streams.push(Stream::new(destination.into_writer().map_err(failed)?));
+    }
     let next = next(args, &repeat);
     let options = run_options(args, seed, registry, known, repeat);
     let mut runner = Runner::new(target, options, stopper.watch());
@@ -429,6 +437,9 @@ async fn run_plan(
     if !reports.is_empty() {
         runner.report_to(&mut journal);
     }
+    for stream in &mut streams {
+        runner.report_to(stream);
+    }
     let summary = runner.run(checks).await;
     if let Some(log) = log.filter(|_| !summary.crashes.is_empty()) {
         log.keep();
@@ -436,7 +447,8 @@ async fn run_plan(
     if let Some(command) = next.line(&summary) {
         terminal.next(&command);
     }
-    let told = terminal.finish().map_err(Error::Output);
+    let told = terminal.finish().and_then(|()| streams.into_iter().try_for_each(Stream::finish));
+    let told = told.map_err(Error::Output);
     write_reports(reports, &journal.into_run())?;
     told?;
     Ok(match args.course.shard {

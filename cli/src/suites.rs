@@ -56,7 +56,7 @@ pub(crate) fn proven() -> BTreeSet<&'static str> {
 }
 
 /// What the refutation tests have seen.
-fn all_accused() -> impl Iterator<Item = Accused> {
+pub(crate) fn all_accused() -> impl Iterator<Item = Accused> {
     let matrices =
         [csi_suite_sanity::proven::MATRIX, csi_suite_data::proven::MATRIX, csi_suite_faults::proven::MATRIX];
     matrices.into_iter().flat_map(accused).chain(csi_suite_stateful::proven::accused())

@@ -17,6 +17,7 @@ named! {
     LockCoversAllObjects, "lock-covers-all-objects", "an operation on one object turns away those on all others";
     LockNeverReleasedAfterError, "lock-never-released-after-error", "after an error the object counts as busy for ever";
     NotFoundAsInternal, "not-found-as-internal", "what should be NOT_FOUND is INTERNAL";
+    NodeNotFoundAsInvalidArgument, "node-not-found-as-invalid-argument", "what should be NOT_FOUND from the Node service is INVALID_ARGUMENT";
     PrintsSecrets, "prints-secrets", "the secrets of each request are printed";
     MountFlagsInErrors, "mount-flags-in-errors", "errors quote the mount_flags of the request";
     EndsOfSecretsInErrors, "ends-of-secrets-in-errors", "error messages show the last 12 bytes of the secrets of the request";
@@ -159,6 +160,7 @@ named! {
     CreateVolumeContextHoldsSecrets, "create-volume-context-holds-secrets", "volume_context holds the secrets of the request";
     CreateVolumeContextTooLarge, "create-volume-context-too-large", "volume_context takes up more than 4 KiB";
     CreateVolumeFailsAfterQuotes, "create-volume-fails-after-quotes", "after a name with a quotation mark in it every request is UNKNOWN, until the driver is started anew";
+    CreateVolumeFailsLate, "create-volume-fails-late", "that a file system does not exist is noticed once the volume is made: INTERNAL, and the volume stays";
     CreateVolumeFailsAfterWork, "create-volume-fails-after-work", "the first answer is INTERNAL although the volume is made";
     CreateVolumeCrashesAfterWork, "create-volume-crashes-after-work", "the driver ends once the volume is made, before it answers";
     CreateVolumeCrashesOnLongNames, "create-volume-crashes-on-long-names", "a name of more than 128 bytes ends the driver";
@@ -347,6 +349,7 @@ named! {
     ListVolumesIgnoresToken, "list-volumes-ignores-token", "every page is the first";
     ListVolumesInvalidTokenAsInvalidArgument, "list-volumes-invalid-token-as-invalid-argument", "a token that is not valid is INVALID_ARGUMENT";
     ListVolumesKeepsFewListings, "list-volumes-keeps-few-listings", "a token is INTERNAL after a hundred other calls";
+    ListVolumesLacksNewest, "list-volumes-lacks-newest", "the volume that was made last is not listed until another one is made";
     ListVolumesNeverSetsNextToken, "list-volumes-never-sets-next-token", "next_token is never set";
     ListVolumesOmitsCondition, "list-volumes-omits-condition", "volume_condition is missing";
     ListVolumesOmitsCopies, "list-volumes-omits-copies", "volumes made from a source are not listed";
@@ -354,6 +357,7 @@ named! {
     ListVolumesOmitsStatus, "list-volumes-omits-status", "entries have no status";
     ListVolumesOneEntryTooMany, "list-volumes-one-entry-too-many", "pages have one entry more than max_entries";
     ListVolumesOpensTokens, "list-volumes-opens-tokens", "starting_token is taken for a path, wherever it leads";
+    ListVolumesPagesOverlap, "list-volumes-pages-overlap", "later pages begin with the last entry of the page before";
     ListVolumesPanicsOnNegativeMax, "list-volumes-panics-on-negative-max", "a negative max_entries panics";
     ListVolumesPanicsOnNumericToken, "list-volumes-panics-on-numeric-token", "a token that is a number panics";
     ListVolumesRepeatsFirstEntry, "list-volumes-repeats-first-entry", "later pages list their first entry twice";
@@ -457,11 +461,14 @@ named! {
     ListSnapshotsInternalOnOtherTokens, "list-snapshots-internal-on-other-tokens", "a token of ListVolumes is INTERNAL";
     ListSnapshotsInvalidTokenAsInvalidArgument, "list-snapshots-invalid-token-as-invalid-argument", "a token that is not valid is INVALID_ARGUMENT";
     ListSnapshotsJoinsFilters, "list-snapshots-joins-filters", "two filters return what matches either";
+    ListSnapshotsLacksNewest, "list-snapshots-lacks-newest", "the snapshot that was made last is not listed until another one is made";
     ListSnapshotsNeverSetsNextToken, "list-snapshots-never-sets-next-token", "next_token is never set";
     ListSnapshotsOmitsGroupMembers, "list-snapshots-omits-group-members", "members of group snapshots are not listed";
     ListSnapshotsOmitsTopology, "list-snapshots-omits-topology", "accessible_topology is missing";
     ListSnapshotsOnePerSource, "list-snapshots-one-per-source", "the filter by source_volume_id returns one snapshot at most";
-    ListSnapshotsPanicsOnNegativeMax, "list-snapshots-panics-on-negative-max", "a negative max_entries panics";
+    ListSnapshotsPagesOverlap, "list-snapshots-pages-overlap", "later pages begin with the last entry of the page before";
+    ListSnapshotsPanicsOnNegativeMax, "list-snapshots-panics-on-negative-max", "a negative max_entries panics where there is a snapshot to list";
+    ListSnapshotsPanicsOnNumericToken, "list-snapshots-panics-on-numeric-token", "a token that is a number panics where there is a snapshot to list";
     ListSnapshotsSkipsLastOfPage, "list-snapshots-skips-last-of-page", "the last entry of each page but the last is lost";
     ListSnapshotsStaleReady, "list-snapshots-stale-ready", "ready_to_use in the list is false for ever";
     ListSnapshotsTokenOnLastPage, "list-snapshots-token-on-last-page", "the last page has a next_token";
@@ -840,6 +847,7 @@ impl Defect {
             CreateSnapshotRefusalTakesName,
             CreateVolumeCountsOverlapsTwice,
             CreateVolumeDoublesAfterTimeout,
+            CreateVolumeFailsLate,
             CreateVolumeLeaksAfterTimeout,
             CreateVolumeLosesUpdates,
             CreateVolumeRefusalKeepsVolume,

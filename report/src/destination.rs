@@ -75,6 +75,21 @@ impl Destination {
         matches!(self.sink, Sink::Stdout)
     }
 
+    /// Makes a writer of it for a report that is written while the run goes on: a file appears at once.
+    ///
+    /// # Errors
+    /// The file cannot be put into place.
+    pub fn into_writer(self) -> Result<Box<dyn io::Write>, DestinationError> {
+        let path = self.path;
+        Ok(match self.sink {
+            Sink::Renamed { file, to } => Box::new(
+                file.persist(to).map_err(|error| DestinationError::Open { path, source: error.error })?,
+            ),
+            Sink::Direct(file) => Box::new(file),
+            Sink::Stdout => Box::new(io::stdout()),
+        })
+    }
+
     /// Writes the report and puts it into place.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use crate::conclusion::Conclusion;
 use crate::journal::Run;
-use crate::{github, html, json, junit, markdown};
+use crate::{github, html, json, junit, markdown, ndjson};
 
 /// A kind of written report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,17 +21,20 @@ pub enum Format {
     Html,
     /// Workflow commands of GitHub Actions, for its annotations.
     Github,
+    /// A line of JSON for each event, for programs that follow a run while it goes on.
+    Ndjson,
     /// What is said of the driver and no more, for scripts: a line for programs, and one for people.
     Verdict,
 }
 
 /// Those that a user can name, in the order in which help lists them.
-const NAMED: [(&str, Format); 6] = [
+const NAMED: [(&str, Format); 7] = [
     ("junit", Format::Junit),
     ("json", Format::Json),
     ("md", Format::Markdown),
     ("html", Format::Html),
     ("github", Format::Github),
+    ("ndjson", Format::Ndjson),
     ("verdict", Format::Verdict),
 ];
 
@@ -56,6 +59,7 @@ impl Format {
             Format::Markdown => markdown::render(run),
             Format::Html => html::render(run),
             Format::Github => github::render(run),
+            Format::Ndjson => ndjson::render(run),
             Format::Verdict => {
                 let Conclusion { name, words, .. } = run.conclude();
                 format!("{}\n{words}\n", name.name())

@@ -750,21 +750,8 @@ impl Reporter for Journal {
                 self.statement.add(&entry);
                 self.run.checks.push(entry);
             }
-            Event::Crashed(crash) => self.run.crashes.push(CrashEntry {
-                under_way: crash.under_way.clone(),
-                back: crash.aftermath == Aftermath::Back,
-                known: crash.known,
-                log: crash.log.clone(),
-            }),
-            Event::Leaked(leaks) => {
-                let entry = |leak: &csi_harness::results::outcome::Leak| LeakEntry {
-                    kind: leak.kind.clone(),
-                    id: leak.id.clone(),
-                    ours: leak.ours,
-                    check: leak.check.clone(),
-                };
-                self.run.leaks.extend(leaks.iter().map(entry));
-            }
+            Event::Crashed(crash) => self.run.crashes.push(crash_entry(crash)),
+            Event::Leaked(leaks) => self.run.leaks.extend(leaks.iter().map(leak_entry)),
             Event::Finished(summary) => {
                 self.run.summary = summary_entry(summary);
                 let left = |left| left_behind_entry(summary, left);
@@ -784,7 +771,20 @@ impl Reporter for Journal {
     }
 }
 
-fn target_entry(target: &Target) -> TargetEntry {
+pub(crate) fn crash_entry(crash: &Crash) -> CrashEntry {
+    CrashEntry {
+        under_way: crash.under_way.clone(),
+        back: crash.aftermath == Aftermath::Back,
+        known: crash.known,
+        log: crash.log.clone(),
+    }
+}
+
+pub(crate) fn leak_entry(leak: &Leak) -> LeakEntry {
+    LeakEntry { kind: leak.kind.clone(), id: leak.id.clone(), ours: leak.ours, check: leak.check.clone() }
+}
+
+pub(crate) fn target_entry(target: &Target) -> TargetEntry {
     let place_of = |endpoint| target.config().place_of(endpoint);
     TargetEntry {
         endpoint: target.place(),
@@ -914,7 +914,7 @@ fn utc(time: SystemTime) -> String {
     prost_types::Timestamp { seconds: i64::try_from(seconds).unwrap_or_default(), nanos: 0 }.to_string()
 }
 
-fn check_entry(report: &CheckReport) -> CheckEntry {
+pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
     let mut requirements: Vec<String> =
         report.planned.check.requirements.iter().map(|rule| rule.id.to_owned()).collect();
     let violation = report.outcome.violation();

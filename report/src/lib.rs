@@ -17,6 +17,7 @@ mod json;
 mod junit;
 mod markdown;
 mod merge;
+mod ndjson;
 mod rules;
 mod statement;
 mod stored;
@@ -36,6 +37,7 @@ pub use journal::{
     ShardEntry, SpanEntry, Status, StepEntry, SummaryEntry, TargetEntry, Tool, UntestedEntry,
 };
 pub use merge::{MergeError, Part, Whole, merge};
+pub use ndjson::{EVENTS_SCHEMA, Stream};
 pub use statement::{Line, Says, areas_of};
 pub use stored::{Check as StoredCheck, Stored, StoredError};
 pub use terminal::{Detail, Terminal};

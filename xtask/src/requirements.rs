@@ -30,6 +30,8 @@ struct Row {
     maturity: String,
     basis: String,
     #[serde(default)]
+    says: Option<String>,
+    #[serde(default)]
     since: Option<String>,
     #[serde(default)]
     until: Option<String>,
@@ -87,6 +89,7 @@ impl Row {
                 ("table", "Table"),
                 ("field", "Field"),
                 ("lowercase", "Lowercase"),
+                ("meaning", "Meaning"),
                 ("derived", "Derived"),
                 ("analogy", "Analogy"),
             ],
@@ -98,6 +101,12 @@ impl Row {
             id.replace('-', "_"),
             requires.join(", "),
         )?;
+        match (&self.says, basis) {
+            (Some(sentence), "Meaning") => write!(code, "({sentence:?})")?,
+            (None, "Meaning") => bail!("basis: meaning needs says: with the sentence of the specification"),
+            (Some(_), _) => bail!("says: belongs to basis: meaning"),
+            (None, _) => {}
+        }
         for (word, version) in [("since", &self.since), ("until", &self.until)] {
             if let Some(version) = version {
                 let variant = variant(version, &[("1.12", "V1_12"), ("1.13", "V1_13")])?;

@@ -74,6 +74,7 @@ fn requirement(rule: &Requirement) -> String {
     let inferred = match rule.binds_from() {
         Profile::Kubernetes => ", inferred or recommended: fails under the profile kubernetes",
         Profile::Strict if rule.level == Level::Must => ", inferred: warns",
+        Profile::Csi if rule.meaning().is_some() => ", the meaning of the text",
         Profile::Csi | Profile::Strict => "",
     };
     let mut text = format!("  - {} ({}{inferred}): {}", rule.id, rule.level, escaped(&rule.sentence()));

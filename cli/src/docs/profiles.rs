@@ -1,4 +1,4 @@
-//! docs/profiles.md: the rules that the profile kubernetes adds, with who relies on each.
+//! docs/profiles.md: the rules that the profile kubernetes adds, with who relies on each, and those that only warn.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use csi_harness::config::profile::Profile;
 use csi_harness::spec::requirements::{Reliance, Requirement, req};
 
 use super::{check_section, escaped};
-use crate::suites;
+use crate::{coverage, suites};
 
 #[test]
 fn the_rules_that_kubernetes_relies_on() {
@@ -17,7 +17,33 @@ fn the_rules_that_kubernetes_relies_on() {
         rules.len()
     );
     rules.iter().for_each(|rule| text.push_str(&rows(rule)));
+    text.push_str(&warnings());
     check_section("profiles.md", &text);
+}
+
+/// The rules of which checks only warn under the profile csi, with the reason.
+fn warnings() -> String {
+    let registry = suites::all();
+    let mut text = "\n## What only warns\n\n\
+        Breaking one of these rules is a warning under the profile csi. `strict` makes each of them fail.\n\n\
+        | rule | why it only warns |\n|---|---|\n"
+        .to_owned();
+    for rule in req::ALL.iter().copied().filter(|rule| coverage::checks_of(rule, &registry).next().is_some())
+    {
+        let why = rule.why_not_binding().or_else(|| coverage::only_warned_because(rule));
+        let Some(why) = why else { continue };
+        let caution = rule.caution.map_or(String::new(), |caution| format!(". {}", escaped(caution)));
+        writeln!(
+            text,
+            "| {} ({}): {} | {}{caution} |",
+            rule.id,
+            rule.level,
+            escaped(&rule.sentence()),
+            escaped(why)
+        )
+        .unwrap();
+    }
+    text
 }
 
 /// A line for each component.

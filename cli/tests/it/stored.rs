@@ -253,7 +253,7 @@ fn a_file_that_is_no_report_of_this_version_is_refused() {
     };
     let newer = file("newer.json", r#"{"schema": "csi-sanity/report/v9"}"#);
     let other = file("other.json", "[]");
-    check(&["compare", &newer, &other], 2, &["newer.json", "csi-sanity/report/v9", "csi-sanity/report/v2"]);
+    check(&["compare", &newer, &other], 2, &["newer.json", "csi-sanity/report/v9", "csi-sanity/report/v3"]);
     check(&["badge", &other], 2, &["other.json", "--report json=FILE"]);
     check(&["badge", "/nowhere/r.json"], 2, &["/nowhere/r.json"]);
     check(&["compare", &newer, &other, "--slower-than", "NaN"], 2, &["--slower-than"]);

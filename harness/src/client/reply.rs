@@ -199,7 +199,7 @@ impl<T> Reply<T> {
         let rpc = self.rpc;
         match self.done() {
             Ok(_) => Err(succeeded(rpc, what, &refusal)),
-            Err(failure) => failure.judged_by(what, &refusal),
+            Err(failure) => failure.judged_by(what, &refusal, refusal.to_string()),
         }
     }
 
@@ -210,7 +210,7 @@ impl<T> Reply<T> {
     pub fn may_be_refused(self, what: &str, refusal: Refusal) -> Result<Option<T>, Stop> {
         match self.done() {
             Ok(response) => Ok(Some(response)),
-            Err(failure) => failure.judged_by(what, &refusal).map(|_| None),
+            Err(failure) => failure.judged_by(what, &refusal, format!("OK, or {refusal}")).map(|_| None),
         }
     }
 
@@ -226,7 +226,7 @@ impl<T> Reply<T> {
                 log.warn(done.expected(&refusal).actual("OK"));
                 Ok(())
             }
-            Err(failure) => failure.judged_by(what, &refusal).map(drop),
+            Err(failure) => failure.judged_by(what, &refusal, refusal.to_string()).map(drop),
         }
     }
 
@@ -286,14 +286,14 @@ impl Failure {
         lacking(what, self.rpc, &how)
     }
 
-    fn judged_by(self, what: &str, refusal: &Refusal) -> Result<Refused, Stop> {
+    fn judged_by(self, what: &str, refusal: &Refusal, expected: String) -> Result<Refused, Stop> {
         let (rpc, log) = (self.rpc, self.log.clone());
         let refused = self.refused()?;
         if refusal.accepts(refused.code) {
             return Ok(refused);
         }
         let mut wrong = Violation::new(format!("{rpc} {what} is rejected with the wrong code"))
-            .expected(refusal)
+            .expected(expected)
             .actual(&refused)
             .refused(rpc, refused.code);
         wrong.requirement = refusal.named_by;

@@ -96,16 +96,16 @@ struct Inner {
     asked: BTreeMap<(usize, String), Asked>,
     /// Volumes that were attached for reading only.
     readonly: BTreeSet<String>,
-    /// Whether something was mounted at some target of a file system.
+    /// True once a mount was seen at the target of a file system.
     mounts_targets: bool,
-    /// Whether something was mounted in some staging directory when its volume was published.
+    /// True once a mount was seen in the staging directory of a volume that was being published.
     mounts_staging: bool,
-    /// Whether a file system was seen that ends with its process, and leaves a bare directory then.
+    /// True once a file system was seen that ends with its process and then leaves a bare directory.
     has_fuse: bool,
 }
 
 impl Inner {
-    /// Whether a finding proves anything of this driver, by what else the run has seen of it.
+    /// Tells a finding that proves a fault from one that is normal for a driver like this, by what else the run has seen of it.
     fn is_certain(&self, what: &str) -> bool {
         match what {
             BARE_TARGET => self.mounts_targets && !self.has_fuse,
@@ -181,17 +181,20 @@ impl ReadBack {
         }
         // That another call for the place is done, checks of repeated calls tell; what is there is what the first one asked for.
         let asked = (request.volume_capability.clone(), request.readonly);
-        let first =
-            inner.asked.entry((call.place.0, request.target_path.clone())).or_insert_with(|| asked.clone());
+        let target = (call.place.0, request.target_path.clone());
+        let is_repeated = inner.asked.contains_key(&target);
+        let first = inner.asked.entry(target).or_insert_with(|| asked.clone());
         if *first != asked {
             return;
         }
+        // Nothing says that a repeated call has to notice that somebody else has taken the mount away.
+        let bare = bare.filter(|(_, what, ..)| !(is_repeated && *what == BARE_TARGET));
         let attached_readonly = inner.readonly.contains(&request.volume_id);
         let mut found: Vec<Found> = other_kind.into_iter().chain(bare).collect();
         inner.forget_target(call.place.0, &request.target_path);
         let targets = inner.targets.entry(call.place.clone()).or_default();
         if let Some(shown) = shown {
-            // What the other targets show is looked up now: since they were published, the volume may have got another device.
+            // The other targets are looked at again: since they were published, the volume may have got another device.
             let others = targets.iter().filter_map(|other| Some((other, shown_now(Path::new(other))?)));
             let other = others.into_iter().find(|(_, other)| is_another(other, &shown));
             found.extend(other.map(|(path, other)| elsewhere(request, &shown, path, &other)));
@@ -417,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_protect_are_told_from_others() {
+    fn missing_flags_that_protect_are_a_finding_of_their_own() {
         let line = "30 22 7:0 / /t rw,relatime shared:1 - ext4 /dev/loop0 rw";
         let found = unlike(
             &request("", &["noatime", "noexec", "discard"], false),
@@ -465,6 +468,18 @@ mod tests {
         assert_eq!(found(&read_back), [""; 0], "it may fill the directory itself");
         publish(&read_back, "w", "", "/proc");
         assert_eq!(found(&read_back), [BARE_TARGET]);
+    }
+
+    #[test]
+    fn a_repeated_call_need_not_notice_that_a_mount_is_gone() {
+        let target = tempfile::tempdir().unwrap();
+        let target = target.path().to_str().unwrap();
+        let read_back = ReadBack::default();
+        publish(&read_back, "w", "", "/proc");
+        let asked = (request("", &[], true).volume_capability, true);
+        read_back.inner.lock().asked.insert((0, target.to_owned()), asked);
+        publish(&read_back, "v", "", target);
+        assert_eq!(found(&read_back), [""; 0]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::checks::check::SAME_RULE;
 use crate::checks::planned::Planned;
+use crate::config::profile::Profile;
 use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Outcome, OutcomeKind, SameFault};
 use crate::spec::faults::asks_for_several;
@@ -91,7 +92,9 @@ impl Dedup {
     pub(crate) fn take(&mut self, report: CheckReport) -> Vec<CheckReport> {
         if let Some(leader) = self.leaders.get_mut(&*report.planned.check.id) {
             leader.ahead = leader.ahead.saturating_sub(1);
-            if let Some(violation) = report.outcome.violation() {
+            // What did not come again does not stand for what others see each time.
+            let confirmed = Some(&report.outcome).filter(|outcome| outcome.kind() != OutcomeKind::Flaky);
+            if let Some(violation) = confirmed.and_then(Outcome::violation) {
                 leader.accuses.get_or_insert_with(|| Accused::of(&report, violation.message.clone()));
             }
         }
@@ -194,9 +197,11 @@ impl Dedup {
 
 fn accusation(report: &CheckReport, outcome: &Outcome) -> Option<Accusation> {
     let violation = outcome.violation()?;
+    // A flaky failure that only warns hides no failure that counts.
+    let binds_from = outcome.binds_from().unwrap_or(Profile::Strict);
     Some(Accusation {
         rule: failure_report::rule(report, violation).map_or("", |rule| rule.id),
-        violation: violation.clone(),
+        violation: Violation { binds_from, ..violation.clone() },
         counts_as: outcome.counts_as(),
         label: report.label(),
     })

@@ -8,7 +8,7 @@
 macro_rules! rows {
     ($($name:ident: $id:literal, $rpc:literal, $level:ident, $on:ident, [$($need:expr),*], $when:literal,
         $expect:literal, $code:expr, $section:literal, $lines:expr, $test:ident, $caution:expr, $maturity:ident,
-        $basis:ident $(since $since:ident)? $(until $until:ident)? $(, [$(($component:literal, $breaks:literal, $place:literal)),+])?;)+) => {
+        $basis:ident $(($says:literal))? $(since $since:ident)? $(until $until:ident)? $(, [$(($component:literal, $breaks:literal, $place:literal)),+])?;)+) => {
         use crate::protocol::capability::Capability::*;
         use crate::protocol::version::{Version, Versions};
         use crate::spec::need::Need::{AnyOf, Has, Lacks};
@@ -30,7 +30,7 @@ macro_rules! rows {
                 test: Testability::$test,
                 caution: $caution,
                 maturity: Maturity::$maturity,
-                basis: Basis::$basis,
+                basis: Basis::$basis $(($says))?,
                 versions: Versions::ALL$(.since(Version::$since))?$(.until(Version::$until))?,
                 relied_on_by: &[$($(Reliance { component: $component, breaks: $breaks, place: $place }),+)?],
             };
@@ -106,8 +106,8 @@ impl Requirement {
         req::ALL.iter().copied().find(|row| row.id == id)
     }
 
-    /// The mildest profile under which a breach makes a run fail. Statements without a keyword of their own are a talking point
-    /// before they are a failure, unless Kubernetes counts on them.
+    /// The mildest profile under which a breach makes a run fail. Statements with MUST bind, and so does the plain meaning of a field
+    /// or an RPC. What is only inferred from the text, or recommended, is a warning, unless Kubernetes counts on it.
     pub fn binds_from(&self) -> Profile {
         match (self.level, self.basis) {
             (Level::Must, basis) if !matches!(basis, Basis::Derived | Basis::Analogy) => Profile::Csi,
@@ -123,11 +123,31 @@ impl Requirement {
 
     /// Why a breach of it may be warned of and no more, although it says MUST.
     pub fn why_only_warned(&self) -> Option<&'static str> {
-        match (self.level, self.is_binding()) {
-            (Level::Must, false) => Some("it is implied by the specification, and not stated in it"),
-            (Level::Must, true) => Some(
+        match self.is_binding() {
+            true => Some(
                 self.caution.unwrap_or("a driver can have a reason for it that does not show from outside"),
             ),
+            false => self.why_not_binding().filter(|_| self.level == Level::Must),
+        }
+    }
+
+    /// Why a breach of it does not fail a run under the profile csi.
+    pub fn why_not_binding(&self) -> Option<&'static str> {
+        if self.is_binding() {
+            return None;
+        }
+        Some(match (self.level, self.basis) {
+            (_, Basis::Derived) => "the specification implies it, and does not state it",
+            (_, Basis::Analogy) => "the specification states it for another RPC, and not for this one",
+            (Level::May, _) => "the specification permits it, and does not demand it",
+            _ => "the specification recommends it, and does not demand it",
+        })
+    }
+
+    /// The sentence of the specification that it states in other words, where the text has no keyword there.
+    pub fn meaning(&self) -> Option<&'static str> {
+        match self.basis {
+            Basis::Meaning(sentence) => Some(sentence),
             _ => None,
         }
     }
@@ -213,7 +233,9 @@ pub enum Basis {
     Field,
     /// Lower-case must, should or required.
     Lowercase,
-    /// Inferred, or stated without a keyword.
+    /// The meaning of a field or an RPC, as this sentence of the specification states it without a keyword.
+    Meaning(&'static str),
+    /// Inferred from what the specification states.
     Derived,
     /// Inferred from the rule of another RPC, as the text of this one was not at hand.
     Analogy,

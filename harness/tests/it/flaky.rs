@@ -45,12 +45,12 @@ fails_first!(ONCE, "flaky/once", ONCE_PLAYS, 1,);
 fails_first!(TWICE, "flaky/twice", TWICE_PLAYS, 2,);
 fails_first!(ALWAYS, "flaky/always", ALWAYS_PLAYS, 1000,);
 fails_first!(LOSES_ONCE, "flaky/loses-once", LOSES_ONCE_PLAYS, 1, DataLoss);
+fails_first!(ONCE_BEFORE_ANOTHER, "flaky/once-before-another", ONCE_BEFORE_ANOTHER_PLAYS, 1,);
 fails_first!(ONCE_UNDER_STRICT, "flaky/once-under-strict", ONCE_UNDER_STRICT_PLAYS, 1,);
 fails_first!(LOSES_ONCE_AND_WARNS, "flaky/loses-once-and-warns", LOSES_ONCE_AND_WARNS_PLAYS, 1, DataLoss);
 fails_first!(ONCE_AS_LISTED, "flaky/once-as-listed", ONCE_AS_LISTED_PLAYS, 1,);
 fails_first!(NEVER_AS_LISTED, "flaky/never-as-listed", NEVER_AS_LISTED_PLAYS, 0,);
 fails_first!(EXPIRED, "flaky/expired", EXPIRED_PLAYS, 1000,);
-fails_first!(UNCONFIRMED, "flaky/unconfirmed", UNCONFIRMED_PLAYS, 1000,);
 
 check! {
     /// Has replayed its failing case itself.
@@ -102,6 +102,20 @@ check! {
     }
 }
 
+check! {
+    /// Shows each time what a flaky check shows once.
+    FOLLOWS {
+        id: "flaky/follows",
+        title: "the call is answered here, too",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+        duplicate_of: "*",
+    }
+    async |_cx| {
+        Err(Violation::new("it went wrong here, too").into())
+    }
+}
+
 async fn ran(config: Config, known: &str, checks: &[&'static Check]) -> Ran {
     let mut bench = Bench::start(Default::default(), config).await;
     if !known.is_empty() {
@@ -143,6 +157,13 @@ async fn a_flaky_failure_counts_where_it_proves_damage_or_the_user_says_so() {
     let warns = ran(warns, "", &[&LOSES_ONCE_AND_WARNS, &CUT_SHORT]).await;
     assert_eq!(warns.outcome(&LOSES_ONCE_AND_WARNS).kind(), OutcomeKind::Flaky);
     assert_eq!(warns.summary.verdict(), Verdict::Conforms);
+}
+
+#[tokio::test]
+async fn a_flaky_failure_hides_none_that_comes_each_time() {
+    let ran = ran(config(), "", &[&ONCE_BEFORE_ANOTHER, &FOLLOWS]).await;
+    assert_eq!(ran.outcome(&ONCE_BEFORE_ANOTHER).kind(), OutcomeKind::Flaky);
+    assert_eq!(ran.outcome(&FOLLOWS).kind(), OutcomeKind::Failed);
 }
 
 #[tokio::test]

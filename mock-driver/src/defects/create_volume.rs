@@ -453,6 +453,17 @@ fn failed(
     if driver.has(Defect::CreateVolumeLeaksOnError) {
         leave_behind(&mut driver.state(), None, GIB);
     }
+    let needs_unknown_fs_type = || {
+        let usages = validate::usages(&asked.volume_capabilities).unwrap_or_default();
+        usages.iter().any(|usage| !validate::knows_fs_type(usage))
+    };
+    if driver.has(Defect::CreateVolumeFailsLate) && needs_unknown_fs_type() {
+        let mut state = driver.state();
+        if state.volumes.named(&asked.name).is_none() {
+            leave_behind(&mut state, Some(asked.name.clone()), GIB);
+        }
+        recode(answer, Code::InvalidArgument, Code::Internal);
+    }
     for (defect, from, to) in [
         (Defect::CreateVolumeConflictAsInternal, Code::AlreadyExists, Code::Internal),
         (Defect::CreateVolumeConflictAsInvalidArgument, Code::AlreadyExists, Code::InvalidArgument),
@@ -473,7 +484,7 @@ fn failed(
     }
 }
 
-/// A volume that nobody was told of. Without a name, no request finds it.
+/// Adds a volume whose id the caller does not get. Without a name, no request finds it.
 pub(super) fn leave_behind(state: &mut State, name: Option<String>, capacity_bytes: i64) {
     let seed = state.fresh_seed();
     let (id, volume_context) = (state.fresh_id("vol"), Map::new());

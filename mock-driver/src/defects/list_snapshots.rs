@@ -58,8 +58,15 @@ pub(crate) async fn list_snapshots(
 fn misread(driver: &MockDriver, request: &mut ListSnapshotsRequest) {
     let has = |defect| driver.has(defect);
     let max_entries = request.max_entries;
-    if has(Defect::ListSnapshotsPanicsOnNegativeMax) && max_entries < 0 {
+    let is_empty = driver.state().snapshots.values().next().is_none();
+    if has(Defect::ListSnapshotsPanicsOnNegativeMax) && max_entries < 0 && !is_empty {
         panic!("attempt to allocate {max_entries} entries");
+    }
+    if has(Defect::ListSnapshotsPanicsOnNumericToken)
+        && request.starting_token.parse::<u64>().is_ok()
+        && !is_empty
+    {
+        panic!("index {} out of range", request.starting_token);
     }
     if has(Defect::ListSnapshotsCutsLettersOfTokens) && request.starting_token.len() > TOKEN_BYTES {
         // In the middle of a letter, this panics.
@@ -74,6 +81,12 @@ fn misread(driver: &MockDriver, request: &mut ListSnapshotsRequest) {
     let known = given.is_empty() || sequence(List::Snapshots, given).is_some();
     if has(Defect::ListSnapshotsIgnoresToken) || (has(Defect::ListSnapshotsAcceptsAnyToken) && !known) {
         request.starting_token.clear();
+    }
+    if has(Defect::ListSnapshotsPagesOverlap)
+        && max_entries != 1
+        && let Some(last) = sequence(List::Snapshots, &request.starting_token)
+    {
+        request.starting_token = token(List::Snapshots, last.saturating_sub(1));
     }
     if has(Defect::ListSnapshotsIgnoresIdFilter) {
         request.snapshot_id.clear();
@@ -93,6 +106,11 @@ fn spoil(driver: &MockDriver, asked: &ListSnapshotsRequest, response: &mut ListS
     let has = |defect| driver.has(defect);
     let ListSnapshotsResponse { entries, next_token } = response;
     entries.retain(|entry| !is_hidden(driver, asked, entry));
+    if has(Defect::ListSnapshotsLacksNewest)
+        && let Some((_, newest)) = driver.state().snapshots.after(0).last()
+    {
+        entries.retain(|entry| entry.snapshot.as_ref().is_none_or(|listed| listed.snapshot_id != newest.id));
+    }
     if has(Defect::ListSnapshotsOnePerSource) && !asked.source_volume_id.is_empty() {
         entries.truncate(1);
     }

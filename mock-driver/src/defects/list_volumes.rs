@@ -66,6 +66,12 @@ fn misread(driver: &MockDriver, request: &mut ListVolumesRequest) {
     if has(Defect::ListVolumesIgnoresToken) || (has(Defect::ListVolumesAcceptsAnyToken) && !known) {
         request.starting_token.clear();
     }
+    if has(Defect::ListVolumesPagesOverlap)
+        && max_entries != 1
+        && let Some(last) = sequence(List::Volumes, &request.starting_token)
+    {
+        request.starting_token = token(List::Volumes, last.saturating_sub(1));
+    }
     if has(Defect::ListVolumesAcceptsNegativeMax) && max_entries < 0 {
         request.max_entries = 0;
     }
@@ -108,6 +114,11 @@ fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
 fn spoil(driver: &MockDriver, asked: &ListVolumesRequest, response: &mut ListVolumesResponse) {
     let has = |defect| driver.has(defect);
     let ListVolumesResponse { entries, next_token } = response;
+    if has(Defect::ListVolumesLacksNewest)
+        && let Some((_, newest)) = driver.state().volumes.after(0).last()
+    {
+        entries.retain(|entry| entry.volume.as_ref().is_none_or(|listed| listed.volume_id != newest.id));
+    }
     if has(Defect::ListVolumesOmitsCopies) {
         entries.retain(|entry| entry.volume.as_ref().is_none_or(|volume| volume.content_source.is_none()));
     }

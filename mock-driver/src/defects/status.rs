@@ -7,6 +7,7 @@ use tonic::{Code, Status};
 use crate::call::Call;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
+use crate::validate::invalid;
 
 /// Bytes that are shown of a secret.
 const END_BYTES: usize = 12;
@@ -55,6 +56,9 @@ fn spoil_status<R: Call>(driver: &MockDriver, request: &R, status: Status) -> St
     }
     match code {
         Code::NotFound if has(Defect::NotFoundAsInternal) => Status::internal(status.message()),
+        Code::NotFound if has(Defect::NodeNotFoundAsInvalidArgument) && R::METHOD.starts_with("Node") => {
+            invalid(status.message())
+        }
         Code::InvalidArgument if has(Defect::InvalidArgumentAsInternal) => Status::internal(status.message()),
         Code::InvalidArgument if has(Defect::InvalidArgumentAsUnknown) => Status::unknown(status.message()),
         _ => status,

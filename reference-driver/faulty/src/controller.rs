@@ -341,7 +341,7 @@ impl Faults {
 }
 
 impl Seen {
-    /// How large the source of the snapshot is by now that a volume is made from, if it has grown.
+    /// The present size of the volume from whose snapshot this one is made, if that volume has grown.
     fn grown_source(&self, request: &CreateVolumeRequest) -> Option<i64> {
         let Some(Type::Snapshot(SnapshotSource { snapshot_id })) =
             request.volume_content_source.as_ref()?.r#type.as_ref()

@@ -6,4 +6,5 @@ mod html;
 mod plugin;
 mod scenarios;
 mod snapshots;
+mod stored;
 mod suite;

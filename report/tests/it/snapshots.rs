@@ -1,4 +1,5 @@
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 use csi_harness::checks::known::KnownFailing;
@@ -8,7 +9,7 @@ use csi_harness::config::{AccessType, Config};
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::outcome::{Aftermath, Crash, Leak, Summary};
 use csi_harness::run::runner::{RunOptions, Runner};
-use csi_report::{Detail, Format, Journal, MachineEntry, Order, Run, Selection, Terminal};
+use csi_report::{Detail, Format, Journal, MachineEntry, Order, Run, Selection, Stream, Terminal};
 use tokio::sync::watch;
 
 use crate::plugin;
@@ -17,6 +18,8 @@ use crate::suite::{KNOWN_FAILING, SECRET, SUITE};
 /// What one run was told as.
 pub(crate) struct Told {
     terminal: String,
+    /// The stream of events.
+    stream: Arc<Mutex<Vec<u8>>>,
     pub(crate) journal: Run,
     pub(crate) socket: String,
 }
@@ -33,12 +36,16 @@ pub(crate) async fn tell(detail: Detail) -> Told {
     let mut terminal = Terminal::new(&mut text, detail);
     let mut journal = Journal::new(order());
     let (_raise, stop) = watch::channel(Default::default());
-    let mut troubles = Troubles { terminal: &mut terminal, journal: &mut journal };
+    let written = Written::default();
+    let mut stream = Stream::new(Box::new(written.clone()));
+    let mut troubles = Troubles { listeners: vec![&mut terminal, &mut journal, &mut stream] };
     let mut runner = Runner::new(target, options(), stop);
     runner.report_to(&mut troubles);
     runner.run(plan).await;
     terminal.finish().unwrap();
+    stream.finish().unwrap();
     Told {
+        stream: written.0,
         terminal: String::from_utf8(text).unwrap(),
         journal: journal.into_run(),
         socket: running.endpoint.to_string(),
@@ -77,14 +84,26 @@ fn options() -> RunOptions {
 
 /// Passes events on, with a crash and leaks of its own before the end.
 struct Troubles<'a> {
-    terminal: &'a mut dyn Reporter,
-    journal: &'a mut dyn Reporter,
+    listeners: Vec<&'a mut dyn Reporter>,
+}
+
+/// What a stream writes, kept for the test.
+#[derive(Clone, Default)]
+struct Written(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Troubles<'_> {
     fn pass(&mut self, event: &Event<'_>) {
-        self.terminal.event(event);
-        self.journal.event(event);
+        self.listeners.iter_mut().for_each(|listener| listener.event(event));
     }
 }
 
@@ -133,6 +152,29 @@ pub(crate) fn settled(text: &str, socket: &str) -> String {
 /// The text with escape sequences made visible.
 fn visible(text: &str) -> String {
     text.replace('\u{1b}', "␛")
+}
+
+/// The stream that is written while a run goes on says of each check what the one says that is made of the whole run.
+#[tokio::test]
+async fn a_stream_has_an_event_for_each_check_and_an_end() {
+    let told = tell(Detail::Quiet).await;
+    let events = |text: &str| -> Vec<serde_json::Value> {
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let live = events(&String::from_utf8(told.stream.lock().unwrap().clone()).unwrap());
+    let later = events(&Format::Ndjson.render(&told.journal));
+    let of = |events: &[serde_json::Value], name: &str| -> Vec<serde_json::Value> {
+        events.iter().filter(|event| event["event"] == name).cloned().collect()
+    };
+    assert_eq!(live[0]["schema"], csi_report::EVENTS_SCHEMA);
+    assert_eq!(live.last().unwrap()["event"], "run_finished");
+    for name in ["run_started", "driver_died", "left_behind", "run_finished"] {
+        assert_eq!(of(&live, name), of(&later, name), "{name}");
+    }
+    let mut checks = of(&live, "check_finished");
+    checks.sort_by_key(|event| event["check"]["id"].as_str().map(str::to_owned));
+    assert_eq!(checks, of(&later, "check_finished"));
+    assert_eq!(of(&live, "check_started").len(), checks.len());
 }
 
 #[tokio::test]

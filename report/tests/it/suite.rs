@@ -138,6 +138,50 @@ check! {
     }
 }
 
+check! {
+    /// Fails once, and not when its case is replayed.
+    FLAKY {
+        id: "property/volumes",
+        title: "every answer fits the model",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+        varies: true,
+    }
+    async |cx| {
+        cx.cut_short(12, 256, "sequences");
+        Err(Violation::new("a volume is listed twice").replayed(1, 4).into())
+    }
+}
+
+check! {
+    /// Loses data once.
+    FLAKY_LOSS {
+        id: "data/sequences/copies",
+        title: "a copy holds what its source held",
+        spec: [req::CTRL_CREATEVOL_002],
+        refuted_by: ["none"],
+        varies: true,
+    }
+    async |_cx| {
+        let violation = Violation::new("a file is gone").damage(Damage::DataLoss).expected("hello").actual("nothing");
+        Err(violation.replayed(1, 4).into())
+    }
+}
+
+check! {
+    /// Fails each time its case is replayed.
+    CONFIRMED {
+        id: "property/snapshots",
+        title: "every answer of a snapshot fits the model",
+        spec: [req::CTRL_CREATESNAP_002],
+        refuted_by: ["none"],
+        varies: true,
+    }
+    async |_cx| {
+        Err(Violation::new("a snapshot has another size").replayed(2, 2).into())
+    }
+}
+
 /// What is known to fail.
 pub(crate) const KNOWN_FAILING: &str = "identity/probe/known  # the vendor mends it in v2\n\
                                         identity/get-plugin-info/listed  # was mended long ago\n";
@@ -154,6 +198,9 @@ pub(crate) const SUITE: Suite = Suite {
         &BROKEN_TOO,
         &KNOWN,
         &UNEXPECTED,
+        &FLAKY,
+        &FLAKY_LOSS,
+        &CONFIRMED,
     ]]),
     retired: &[],
 };

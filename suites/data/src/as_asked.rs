@@ -112,11 +112,11 @@ async fn publish_what_is_not_staged(cx: &Cx) -> CheckResult {
         let target_path = scope.target_path().await?;
         scope.node_publish(scope.publish_request(&staged, &target_path)).await.any_answer()?.ok();
         scope.node_unpublish(&staged.attached.volume.id, &target_path).await.any_answer()?.ok();
-        // As kubelet does; what is staged can be unstaged.
+        // Kubelet stages again, too, and a staged volume can be unstaged.
         let request = scope.stage_request(&staged.attached, &staged.staging_path);
         scope.node_stage(request).await.any_answer()?.ok();
     }
-    // Whether a driver can undo what others have taken away, other checks judge.
+    // Other checks judge whether a driver can undo a mount that somebody else has taken away.
     scope.undo_or_leave().await;
     Ok(())
 }

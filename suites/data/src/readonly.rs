@@ -5,7 +5,7 @@ use csi_harness::spec::requirements::Requirement;
 
 use crate::used::{Usage, Used};
 
-/// Tries to write to a volume in which something is. Returns the volume, which nobody uses any more.
+/// Tries to write to a volume in which something is. Returns the volume, which is not in use any more.
 async fn cannot_be_written(cx: &Cx, usage: Usage, rule: &'static Requirement) -> CheckResult<NodeVolume> {
     let volume = cx.node_volume().await?;
     // It has a file system now, which nobody could make any more.

@@ -161,15 +161,29 @@ pub(crate) fn incomplete(
     ]
 }
 
-/// For node plugins that cannot know whether a volume exists: any refusal will do, and OK is only worth a warning.
+/// For node plugins that cannot know whether a volume exists: OK is only worth a warning, and most errors will do. INVALID_ARGUMENT
+/// will not where the id is one that the driver has made itself: nothing is wrong with the request but that the volume is gone.
 pub(crate) fn refused_or_stateless<T>(cx: &Cx, reply: Reply<T>, what: &str) -> CheckResult {
-    if reply.any_answer()?.is_ok() {
-        cx.warn(
+    match reply.any_answer()? {
+        Ok(_) => cx.warn(
             Violation::new(format!("{what} was done"))
                 .expected("NOT_FOUND, unless the node plugin cannot know which volumes exist")
                 .actual("OK"),
-        );
+        ),
+        Err(refused) => not_malformed(cx, &refused, what)?,
     }
+    Ok(())
+}
+
+/// The refusal of a volume that is [`gone`] must not say that the request is malformed, unless the id is made up.
+pub(crate) fn not_malformed(cx: &Cx, refused: &Refused, what: &str) -> CheckResult {
+    let is_made_up = !cx.target().capabilities().has(Capability::CreateDeleteVolume);
+    ensure!(
+        is_made_up || refused.code != Code::InvalidArgument,
+        "{what} is rejected as malformed, although the driver has made the id itself";
+        expected: "NOT_FOUND",
+        actual: refused
+    );
     Ok(())
 }
 

@@ -191,7 +191,6 @@ pub static ONLY_WARNED: &[(&Requirement, &str)] = &[
         "who is not to be trusted is not defined, and whoever reads the error may have sent the flags",
     ),
     (&req::NODE_EXPAND_020, "the field is optional, and a driver may leave it unread"),
-    (&req::NODE_EXPAND_021, "a node plugin without state cannot know which volumes exist"),
     (&req::NODE_PUBLISH_039, "a node plugin without state cannot know which volumes exist"),
     (&req::NODE_STAGE_021, "a node plugin without state cannot know which volumes exist"),
     (&req::NODE_STAGE_023, "OK is wrong only if the volume cannot be used in that way, which no call shows"),

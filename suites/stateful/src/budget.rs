@@ -28,6 +28,11 @@ impl Budget {
         Budget { fixed, random, seed: cx.rng().u64(..), until }
     }
 
+    /// So many random tries for a user who asks for more with `--budget`, and none otherwise.
+    pub(crate) fn more(cx: &Cx, random: u32) -> u32 {
+        if cx.config().effort.budget_ms.is_some() { random } else { 0 }
+    }
+
     fn tries(&self) -> u32 {
         self.fixed.saturating_add(self.random)
     }

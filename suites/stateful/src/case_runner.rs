@@ -26,6 +26,8 @@ pub(crate) struct CaseRunner<'a> {
     pub(crate) profile: DriverProfile,
     seed: u64,
     told: Reported,
+    /// Why something of an earlier sequence could not be undone. Later sequences may tell why.
+    stays: Option<String>,
 }
 
 /// What a sequence showed.
@@ -50,7 +52,7 @@ fn refused_once(call: &str, breach: &Breach) -> Breach {
 
 impl<'a> CaseRunner<'a> {
     pub(crate) fn new(cx: &'a Cx, probed: &'a Arc<ProbedDriver>, seed: u64) -> CaseRunner<'a> {
-        CaseRunner { cx, probed, profile: probed.profile(cx), seed, told: Reported::new(cx) }
+        CaseRunner { cx, probed, profile: probed.profile(cx), seed, told: Reported::new(cx), stays: None }
     }
 
     /// What was told so far.
@@ -66,7 +68,7 @@ impl<'a> CaseRunner<'a> {
     /// Makes the sequence of the check that comes after so many.
     ///
     /// # Errors
-    /// Broken if something cannot be undone.
+    /// Broken if a path cannot be made; a violation if a driver that was ended does not come back.
     pub(crate) async fn next(&mut self, items: &[Item], budget: &Budget, done: u32) -> CheckResult {
         self.told.is_random(budget.is_random(done));
         let is_first = self.told.is_all_right();
@@ -80,7 +82,7 @@ impl<'a> CaseRunner<'a> {
     /// is told already. From then on it is tolerated, and the sequence is made again to see what lies behind it.
     ///
     /// # Errors
-    /// Broken if something cannot be undone.
+    /// As for [`CaseRunner::next`].
     pub(crate) async fn run(&mut self, items: &[Item], budget: &Budget) -> CheckResult<Came> {
         let mut came = Came::Right;
         for _ in 0..TURNS_MAX {
@@ -98,6 +100,7 @@ impl<'a> CaseRunner<'a> {
         self.profile = DriverProfile { known: self.told.known(), ..self.probed.profile(self.cx) };
         let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
         let sequence = self.attempt(pace, items).await?;
+        self.stays = self.stays.take().or_else(|| sequence.left.clone());
         let again = sequence.remarks.iter().any(|remark| self.profile.known.has(remark));
         sequence.remarks.iter().for_each(|remark| self.told.remark(remark, &self.profile.known));
         let Some(breach) = sequence.breach.clone() else {
@@ -135,9 +138,12 @@ impl<'a> CaseRunner<'a> {
     /// Says what was met again.
     ///
     /// # Errors
-    /// A fault that another check tells, if nothing else is to be said.
+    /// A fault that another check tells, if nothing else is to be said; broken if something could not be undone and no fault says why.
     pub(crate) fn end(self) -> CheckResult {
-        self.told.end()
+        match self.stays {
+            Some(why) if self.told.is_all_right() => Err(Stop::broken(why)),
+            _ => self.told.end(),
+        }
     }
 
     pub(crate) fn attempt<'b>(
@@ -149,12 +155,9 @@ impl<'a> CaseRunner<'a> {
             let scope = self.cx.scope();
             let orchestrator = Orchestrator::new(scope.clone(), self.probed, Tries::Some);
             let sequence = play(&orchestrator, &self.profile, pace, items).await?;
-            let undone = scope.undo().await;
+            let left = scope.undo_or_leave().await;
             // Where a rule is broken, that what it left cannot be undone comes second.
-            if sequence.breach.is_none() {
-                undone?;
-            }
-            Ok(sequence)
+            Ok(Sequence { left: left.filter(|_| sequence.breach.is_none()), ..sequence })
         })
     }
 

@@ -23,10 +23,8 @@ use path::Path;
 
 /// Longest time after which a caller gives up, or its connection breaks.
 const UNANSWERED_MAX: Duration = Duration::from_millis(50);
-/// Walks through the life of a volume for each of the times that calls are repeated: those that give up after the same times in every
-/// run, and random ones.
-const WALKS_FIXED: u32 = 1;
-const WALKS_RANDOM: u32 = 2;
+/// Walks through the life of a volume for each of the times that calls are repeated.
+const WALKS: u32 = 3;
 
 /// The idempotency suite.
 pub const SUITE: Suite = Suite { name: "idempotency", checks: Checks::Declared(&[CHECKS]), retired: &[] };
@@ -235,13 +233,12 @@ fn repeated(call: Call, times: usize) -> Vec<Item> {
     vec![Item::from(call); times]
 }
 
-/// The walks of calls that get no answer, of so many sequences each.
+/// The walks of calls that get no answer, of so many sequences each. They give up after the same times in every run, and after others
+/// with `--budget`.
 fn walks(cx: &Cx, sequences: usize) -> Budget {
-    let repeat = cx.config().effort.repeat;
-    let of = |walks: u32| {
-        usize::try_from(walks.saturating_mul(repeat)).unwrap_or(usize::MAX).saturating_mul(sequences)
-    };
-    Budget::new(cx, of(WALKS_FIXED), u32::try_from(of(WALKS_RANDOM)).unwrap_or(u32::MAX))
+    let walks = WALKS.saturating_mul(cx.config().effort.repeat);
+    let tries = walks.saturating_mul(u32::try_from(sequences).unwrap_or(u32::MAX));
+    Budget::new(cx, usize::try_from(tries).unwrap_or(usize::MAX), Budget::more(cx, tries))
 }
 
 /// Tries one sequence after another.

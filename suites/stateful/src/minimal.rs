@@ -69,16 +69,16 @@ impl CaseRunner<'_> {
         breach: &Breach,
         budget: &Budget,
     ) -> CheckResult<Smallest> {
-        let (smallest, comes_again) = self.shrunk(found, breach, budget).await?;
+        let smallest = self.shrunk(found, breach, budget).await?;
         if told_elsewhere(self.cx, breach).is_some() {
             return Ok(Smallest::ToldElsewhere);
         }
         // Without deletions and lists there is nothing that time could change, and what was insisted on had its time.
         let takes_time = smallest.takes_time() && breach.rule != &AFTER_ERROR_005;
         // A code that says nothing of the request may be of other calls at the time.
-        let may_be_of_others = !comes_again && breach.code.is_some_and(leaves_open);
+        let may_be_of_others = breach.code.is_some_and(leaves_open);
         if !takes_time && !may_be_of_others {
-            return self.confirmed(smallest, breach, comes_again, budget).await;
+            return self.confirmed(smallest, breach, budget).await;
         }
         let _confirming = self.cx.begin(Part::Confirming);
         let whole = self.cx.settle_limit_of(&smallest.settles()).max(self.profile.settle);
@@ -114,29 +114,23 @@ impl CaseRunner<'_> {
         }
     }
 
-    /// The sequence, made again until it shows the same fault once more, unless a part of it has done so already.
-    async fn confirmed(
-        &self,
-        sequence: Sequence,
-        breach: &Breach,
-        comes_again: bool,
-        budget: &Budget,
-    ) -> CheckResult<Smallest> {
-        if comes_again {
-            return Ok(Smallest::Shows(sequence, Played::Again));
-        }
+    /// The sequence, made again until it shows the same fault once more. Parts of it that did so while it was shortened do not count: a
+    /// driver may have recovered in the meantime.
+    async fn confirmed(&self, sequence: Sequence, breach: &Breach, budget: &Budget) -> CheckResult<Smallest> {
         let _confirming = self.cx.begin(Part::Confirming);
         let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
         for _ in 0..CONFIRMATIONS_MAX {
             if Instant::now() >= budget.until() {
                 return Ok(Smallest::Shows(sequence, Played::NotAgain));
             }
-            // What cannot be undone any more would only get worse.
-            let Ok(again) = self.attempt(pace, &items(sequence.doings())).await else {
-                return Ok(Smallest::Shows(sequence, Played::NotAgain));
-            };
-            if is_the_same(&again, breach) {
-                return Ok(Smallest::Shows(again, Played::Again));
+            let again = self.attempt(pace, &items(sequence.doings())).await;
+            match again {
+                Ok(again) if is_the_same(&again, breach) => {
+                    return Ok(Smallest::Shows(again, Played::Again));
+                }
+                Ok(again) if again.left.is_none() => {}
+                // What cannot be undone any more would only get worse.
+                Ok(_) | Err(_) => return Ok(Smallest::Shows(sequence, Played::NotAgain)),
             }
         }
         Ok(Smallest::Shows(sequence, Played::Once { of: 1 + CONFIRMATIONS_MAX }))
@@ -150,34 +144,31 @@ impl CaseRunner<'_> {
         self.attempt(pace, &items).await
     }
 
-    /// The smallest sequence found with the calls that there are for it, and whether the fault was seen more than once.
-    async fn shrunk(
-        &self,
-        found: Sequence,
-        breach: &Breach,
-        budget: &Budget,
-    ) -> CheckResult<(Sequence, bool)> {
+    /// The smallest sequence found with the calls that there are for it.
+    async fn shrunk(&self, found: Sequence, breach: &Breach, budget: &Budget) -> CheckResult<Sequence> {
         let _shrinking = self.cx.begin(Part::Shrinking);
         let pace = Pace { until: budget.until(), insists: SHRINK_INSISTS, settles: Duration::ZERO };
         let mut shrinker = Shrinker::new(found.links.clone(), &self.profile);
-        let (mut smallest, mut comes_again, mut calls) = (found, false, 0);
+        let (mut smallest, mut calls) = (found, 0);
         while calls < SHRINK_CALLS_MAX
             && Instant::now() < budget.until()
             && told_elsewhere(self.cx, breach).is_none()
             && let Some(doings) = shrinker.candidate()
         {
-            // What cannot be undone any more would only get worse.
             let Ok(sequence) = self.attempt(pace, &items(doings)).await else { break };
+            if sequence.left.is_some() {
+                // What cannot be undone any more would only get worse.
+                break;
+            }
             // Even one that makes none costs something.
             calls += 1 + sequence.steps.len();
             let fails = is_the_same(&sequence, breach);
-            comes_again |= fails;
             shrinker.tell(fails.then(|| sequence.links.clone()));
             if fails && sequence.steps.len() <= smallest.steps.len() {
                 smallest = sequence;
             }
         }
-        Ok((smallest, comes_again))
+        Ok(smallest)
     }
 }
 

@@ -35,6 +35,8 @@ pub struct Sequence {
     pub breach: Option<Breach>,
     /// Recommendations that were not kept, and answers that are only tolerated.
     pub remarks: Vec<Breach>,
+    /// Why something that it made cannot be undone, where it broke no rule.
+    pub(crate) left: Option<String>,
 }
 
 /// A call of a sequence that was made.

@@ -18,8 +18,8 @@ const ODD_FILE_SYSTEMS: &str = "hostile/mount-options/texts";
 /// Large enough for a file system.
 const VOLUME_BYTES: i64 = 16 << 20;
 
-/// What is mounted is compared with what was asked for over the whole run. Nobody can say what is right for a file system that does
-/// not exist: a driver that makes another one is not accused of that.
+/// A run compares mounts with the requests that asked for them. For a file system that does not exist, no mount is right or wrong: a
+/// driver that makes another one is not accused of that.
 pub(crate) fn trial() -> Trial {
     Trial::test("mounts-are-not-compared-with-hostile-requests", || {
         let played = hostpath::in_directory(play);

@@ -18,6 +18,17 @@ pub(crate) fn unknown_id() -> Refusal {
         .or(Code::InvalidArgument, "the id is made up, so it need not have the driver's format")
 }
 
+/// OK is due for what was never there. A made-up id may not have the driver's format, which makes it a malformed field.
+pub(crate) fn succeeds_or_malformed<T>(reply: Reply<T>, what: &str) -> CheckResult {
+    match reply.any_answer()? {
+        Ok(_) | Err(Refused { code: Code::InvalidArgument, .. }) => Ok(()),
+        Err(refused) => Err(Violation::new(format!("{what} is rejected"))
+            .expected("OK, or INVALID_ARGUMENT where ids have a format that the made-up one has not")
+            .actual(refused)
+            .into()),
+    }
+}
+
 /// The refusal of a size that the driver does not have. The general table asks for INVALID_ARGUMENT for an unsupported value
 /// ([`GEN_ERR_005`](req::GEN_ERR_005)) as those of the RPCs ask for OUT_OF_RANGE, and neither says which comes first.
 pub(super) fn unsupported_size() -> Refusal {
@@ -183,6 +194,13 @@ pub(super) async fn list_refusal(cx: &Cx, named: &Named) -> CheckResult<Option<R
         }
         Named::Volumes | Named::Snapshots => Ok(None),
     }
+}
+
+/// A list that shows a change later than the call that made it. Nothing in the specification forbids that.
+pub(super) fn list_lags(what: &str) -> Violation {
+    Violation::new(what)
+        .expected("each list as it is once the call was answered, as callers expect it")
+        .actual("the list was right only when it was read again")
 }
 
 /// The list could be had before, and has to be had with a thing of this name in it.

@@ -64,14 +64,14 @@ check! {
     EMPTY_RANGE {
         id: "controller/controller-expand-volume/empty-range",
         title: "ControllerExpandVolume with neither required_bytes nor limit_bytes is rejected",
-        spec: [req::MSG_CAPRANGE_004, req::GEN_ERR_005],
+        spec: [req::MSG_CAPRANGE_004],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-accepts-empty-range"],
     }
     async |cx| {
         let volume = expandable(cx).await?;
         let reply = cx.call(expand_to(cx, &volume.id, range(0, 0))).await;
-        reply.must_be_refused("with an empty capacity_range", invalid_value())?;
+        reply.must_be_refused("with an empty capacity_range", refused_with(Code::InvalidArgument))?;
         Ok(())
     }
 }
@@ -81,7 +81,7 @@ check! {
     NEGATIVE_SIZE {
         id: "controller/controller-expand-volume/negative-size",
         title: "ControllerExpandVolume to a negative size is rejected",
-        spec: [req::MSG_CAPRANGE_007, req::GEN_ERR_005],
+        spec: [req::MSG_CAPRANGE_007],
         needs: [EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-expand-accepts-negative-size"],
         runs: CrashProne,
@@ -93,8 +93,8 @@ check! {
             ("with negative required_bytes", range(-1, 0)),
             ("with negative limit_bytes", range(size, -1)),
         ] {
-            let refusal =
-                invalid_value().or(Code::OutOfRange, "a size below zero is also one that no volume has");
+            let refusal = refused_with(Code::InvalidArgument)
+                .or(Code::OutOfRange, "a size below zero is also one that no volume has");
             cx.call(expand_to(cx, &volume.id, range)).await.must_be_refused(what, refusal)?;
         }
         Ok(())

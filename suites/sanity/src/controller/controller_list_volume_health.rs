@@ -81,13 +81,13 @@ check! {
     NEGATIVE_MAX {
         id: "controller/controller-list-volume-health/negative-max-entries",
         title: "ControllerListVolumeHealth with negative max_entries is rejected",
-        spec: [req::CTRL_LISTHEALTH_011, req::GEN_ERR_005],
+        spec: [req::CTRL_LISTHEALTH_011],
         needs: [LIST_VOLUME_HEALTH],
         refuted_by: ["controller-list-volume-health-accepts-negative-max"],
         runs: CrashProne,
     }
     async |cx| {
-        page(cx, -1, "").await.must_be_refused("with negative max_entries", invalid_value())?;
+        page(cx, -1, "").await.must_be_refused("with negative max_entries", refused_with(Code::InvalidArgument))?;
         Ok(())
     }
 }

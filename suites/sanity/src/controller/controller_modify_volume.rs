@@ -45,7 +45,7 @@ async fn must_refuse_unknown_key(cx: &Cx, volume: &v1::Volume) -> CheckResult {
             done.is_none(),
             "ControllerModifyVolume {what} was done";
             of: &req::CTRL_MODIFYVOL_006,
-            expected: "INVALID_ARGUMENT, unless the driver ignores what it does not know",
+            expected: "INVALID_ARGUMENT, since the driver has to validate mutable_parameters",
             actual: "OK"
         );
     }
@@ -183,8 +183,7 @@ check! {
 }
 
 check! {
-    /// A mistyped key would otherwise look as if it had been applied. Which keys are invalid the driver says, so that OK is
-    /// only remarked on.
+    /// A mistyped key would otherwise look as if it had been applied.
     UNKNOWN_KEY_OF_PLAIN {
         id: "controller/controller-modify-volume/unknown-key",
         title: "ControllerModifyVolume with an unknown key is rejected",

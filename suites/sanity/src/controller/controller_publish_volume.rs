@@ -6,7 +6,7 @@ use super::common::{must_become_unknown, publishable, unknown_id, unknown_volume
 
 /// Largest string map of the protocol, counting keys and values only.
 const MAP_BYTES_MAX: usize = 4 << 10;
-/// Volumes that are attached to reach the limit of a node although nobody has asked for that.
+/// Volumes that are attached to reach the limit of a node without `--attach-limit`.
 const UNASKED_VOLUMES_MAX: i64 = 16;
 /// How often an idempotent call is sent.
 const REPEATS: usize = 3;
@@ -225,8 +225,8 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let reply = publish(cx, &volume, &cx.unknown_node_id()).await;
-        // A controller without a register of nodes cannot know better.
-        reply.should_be_refused("to an unknown node", unknown_id())
+        reply.must_be_refused("to an unknown node", unknown_id())?;
+        Ok(())
     }
 }
 

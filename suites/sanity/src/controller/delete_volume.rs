@@ -2,8 +2,9 @@
 
 use csi_harness::prelude::*;
 
-use super::common::validate_request;
+use super::common::{succeeds_or_malformed, validate_request};
 use super::create_volume::source;
+use crate::node::published;
 
 async fn validate(cx: &Cx, volume: &v1::Volume) -> Reply<v1::ValidateVolumeCapabilitiesResponse> {
     cx.call(validate_request(cx, &volume.clone().into())).await
@@ -81,11 +82,8 @@ check! {
         ],
     }
     async |cx| {
-        // A made-up id may not have the driver's format, which is a malformed field then.
-        let refusal = refused_with(Code::InvalidArgument);
         let reply = cx.delete_volume(&cx.unknown_volume_id()).await;
-        reply.may_be_refused("of a volume that never existed", refusal)?;
-        Ok(())
+        succeeds_or_malformed(reply, "DeleteVolume of a volume that never existed")
     }
 }
 
@@ -271,15 +269,27 @@ check! {
         let volume = cx.new_volume().await?;
         cx.attached(volume.clone().into()).await?;
         let reply = cx.delete_volume(&volume.volume_id).await;
-        let refusal = refused_with(Code::FailedPrecondition);
-        if reply.may_be_refused("of a volume that is attached", refusal)?.is_none() {
+        let refusal = || refused_with(Code::FailedPrecondition);
+        if reply.may_be_refused("of a volume that is attached", refusal())?.is_none() {
             return untouched(cx, &volume).await;
         }
-        // Nothing says that a driver that is able to delete it has to refuse.
+        // A driver may detach a volume that it is able to delete, as long as no node uses it.
         cx.warn(
             Violation::new("a volume was deleted while it was attached to a node")
                 .expected("FAILED_PRECONDITION")
                 .actual("OK"),
+        );
+        let volume = published(cx).await?.staged.attached.volume;
+        let reply = cx.delete_volume(&volume.id).await;
+        if reply.may_be_refused("of a volume that a node uses", refusal())?.is_none() {
+            return Ok(());
+        }
+        let gone = cx.call(validate_request(cx, &volume)).await.code()? == Code::NotFound;
+        ensure!(
+            !gone,
+            "a volume was deleted while it was published on a node, and what uses it there has lost its data";
+            expected: "FAILED_PRECONDITION",
+            actual: "OK, and ValidateVolumeCapabilities answers NOT_FOUND"
         );
         Ok(())
     }

@@ -26,7 +26,7 @@ async fn confirmed(
 ) -> CheckResult<Option<Confirmed>> {
     let request =
         v1::ValidateVolumeCapabilitiesRequest { volume_capabilities, ..validate_request(cx, volume) };
-    let refusal = refused_with(Code::InvalidArgument)
+    let refusal = invalid_value()
         .or(Code::Unimplemented, "the access type may not be implemented")
         .or(Code::FailedPrecondition, "the volume may not be in a state that allows it");
     let answer = cx.call(request).await.may_be_refused("with an unsupported capability", refusal)?;
@@ -177,7 +177,7 @@ check! {
     ALL_OR_NOTHING {
         id: "controller/validate-volume-capabilities/all-or-nothing",
         title: "a list with one unsupported capability is not confirmed",
-        spec: [req::CTRL_VALIDATE_002],
+        spec: [req::CTRL_VALIDATE_002, req::GEN_ERR_005],
         needs: [CONTROLLER, VOLUME],
         refuted_by: ["validate-checks-first-capability-only", "validate-unsupported-as-internal"],
     }
@@ -221,7 +221,13 @@ check! {
         let volume = cx.node_volume().await?;
         let access = cx.access().other();
         let other = cx.capability_for(access, Mode::SingleNodeWriter);
-        if confirmed(cx, &volume, vec![other.clone()]).await?.is_none() {
+        let request = v1::ValidateVolumeCapabilitiesRequest {
+            volume_capabilities: vec![other.clone()],
+            ..validate_request(cx, &volume)
+        };
+        // An error confirms nothing, whatever its code is: another check judges that.
+        let verdict = cx.call(request).await.any_answer()?;
+        if verdict.ok().and_then(|response| response.confirmed).is_none() {
             return Ok(());
         }
         publish_as_said(cx, &volume, &other, "ValidateVolumeCapabilities confirms").await
@@ -238,6 +244,7 @@ check! {
             req::MSG_VOLCAP_010,
             req::MSG_VOLCAP_012,
             req::MSG_VOLCAP_013,
+            req::GEN_ERR_005,
         ],
         needs: [CONTROLLER, VOLUME],
         refuted_by: ["validate-accepts-missing-access-type", "validate-accepts-unknown-access-mode"],

@@ -166,9 +166,11 @@ check! {
             req::MSG_TOPOLOGY_007,
             req::MSG_TOPOLOGY_008,
             req::MSG_TOPOLOGY_009,
+            req::NODE_INFO_014,
         ],
         needs: [NODE, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: [
+            "node-get-info-omits-topology",
             "node-get-info-topology-key-invalid",
             "node-get-info-topology-key-too-long",
             "node-get-info-topology-value-empty",
@@ -178,7 +180,16 @@ check! {
     async |cx| {
         match info(cx).await?.accessible_topology {
             Some(topology) => topology::well_formed(&topology.segments),
-            None => Err(Stop::skip("the node has no topological limits")),
+            None => {
+                // The field is optional: a node without it reaches every volume that has no topology either.
+                cx.warn(
+                    Violation::new("the node has no topology, although the driver has topologies")
+                        .of(&req::NODE_INFO_014)
+                        .expected("accessible_topology, since VOLUME_ACCESSIBILITY_CONSTRAINTS is advertised")
+                        .actual("none"),
+                );
+                Ok(())
+            }
         }
     }
 }

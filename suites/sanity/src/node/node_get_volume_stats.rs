@@ -33,6 +33,7 @@ check! {
         spec: [req::NODE_STATS_001],
         needs: [NODE, STATS, VOLUME],
         refuted_by: ["node-get-volume-stats-unimplemented"],
+        replaces: ["Node Service should work"],
         plain: ["NodeGetVolumeStats"],
         access: Each,
     }
@@ -61,6 +62,13 @@ check! {
             expected: "usage in bytes at least, since GET_VOLUME_STATS is advertised",
             actual: "an empty answer"
         );
+        if stats.usage.is_empty() {
+            cx.warn(
+                Violation::new("NodeGetVolumeStats reports a condition and no usage, which some callers take for an error")
+                    .expected("usage in bytes, since GET_VOLUME_STATS is advertised")
+                    .actual(wire(&stats)),
+            );
+        }
         Ok(())
     }
 }

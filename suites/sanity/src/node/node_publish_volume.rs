@@ -23,6 +23,7 @@ check! {
         spec: [req::NODE_PUBLISH_001, req::GEN_RPC_007],
         needs: [NODE, VOLUME],
         refuted_by: ["node-publish-volume-unimplemented", "node-stage-not-recorded"],
+        replaces: ["Node Service should work"],
         plain: ["NodePublishVolume"],
         access: Each,
     }

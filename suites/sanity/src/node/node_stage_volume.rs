@@ -36,6 +36,7 @@ check! {
         spec: [req::NODE_STAGE_006],
         needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
         refuted_by: ["node-stage-refuses-repeats"],
+        replaces: ["Node Service should be idempotent"],
         access: Each,
     }
     async |cx| {

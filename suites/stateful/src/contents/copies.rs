@@ -16,7 +16,7 @@ use crate::sequence::Item;
 const MOMENTS: u32 = 2;
 
 pub(super) fn all(ground: &Ground<'_>) -> Vec<Vec<Item>> {
-    let mut all = Vec::new();
+    let mut all = vec![asked_twice(ground)];
     if ground.has(Capability::CreateDeleteGetVolumeGroupSnapshot) {
         all.push(members(ground.script()));
     }
@@ -40,6 +40,23 @@ pub(super) fn all(ground: &Ground<'_>) -> Vec<Vec<Item>> {
         all.extend(moments.into_iter().map(|after| given_up_clone(ground.script(), after)));
     }
     all.into_iter().map(Script::done).collect()
+}
+
+/// Each kind of copy is asked for twice, by a caller that has not heard the first answer, and is the same copy.
+fn asked_twice<'a>(ground: &'a Ground<'a>) -> Script<'a> {
+    let mut script = ground.script().written(v(0)).unused(v(0));
+    if ground.has(Capability::CreateDeleteSnapshot) {
+        script = script
+            .snapshot(s(0), v(0))
+            .snapshot(s(0), v(0))
+            .copy(v(1), s(0))
+            .copy(v(1), s(0))
+            .looked_at(v(1));
+    }
+    if ground.has(Capability::CloneVolume) {
+        script = script.copy(v(2), v(0)).copy(v(2), v(0)).looked_at(v(2));
+    }
+    script
 }
 
 /// The source is in use, and is written to as soon as CreateSnapshot has answered; later it is deleted, and then the snapshot.

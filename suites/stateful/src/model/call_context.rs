@@ -83,7 +83,7 @@ pub struct CallContext {
     pub returned: Time,
     /// What it copies.
     pub source: Presence,
-    /// How large the driver has said that it is; 0 if that is not known.
+    /// The size that the driver has given for it; 0 if that is not known.
     pub source_bytes: i64,
     /// Whether the volume that it copies may be in use.
     pub source_in_use: bool,

@@ -52,7 +52,7 @@ pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
     /// Whether it exists.
     fn is_there(&self) -> bool;
 
-    /// Whether it exists and is known to have another id than this one.
+    /// True if it exists and is known to have another id than this one.
     fn has_another_id(&self, id: Id) -> bool;
 
     /// The id that an answer gives, of what it makes or finds.

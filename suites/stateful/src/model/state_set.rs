@@ -637,7 +637,7 @@ fn goes_first<O: Object>(one: &Operation<O>, other: &Operation<O>) -> bool {
         && one.around.returned <= other.around.returned
 }
 
-/// What is to be thought of how the call ended. A call that only looks leaves no doubt about what the driver keeps. An answer with
+/// Judges how the call ended. A call that only looks leaves no doubt about what the driver keeps. An answer with
 /// an id leaves none either, unless it is the id of a second object under a name that is taken: the model keeps one object for each
 /// name, and does not know what became of the first.
 fn judged<O: Object>(state: &O, Operation { call, answer, around }: &Operation<O>) -> Finding {

@@ -24,7 +24,7 @@ pub(super) struct Memory {
     pub(super) groups: BTreeMap<Id, v1::VolumeGroupSnapshot>,
     pub(super) staging_paths: BTreeMap<(Id, Node), String>,
     pub(super) target_paths: BTreeMap<(Id, Node, Target), String>,
-    /// How each volume was asked for when it was last published at a place.
+    /// The usage for which each volume was last published at a place.
     pub(super) usages: BTreeMap<(Id, Node, Target), Usage>,
 }
 

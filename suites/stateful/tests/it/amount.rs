@@ -2,6 +2,7 @@
 
 use csi_harness::checks::registry::Registry;
 use csi_harness::config::Effort;
+use csi_harness::protocol::capability::Capability;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Config, Defect};
@@ -64,7 +65,11 @@ fn a_sequence_that_shows_a_fault_goes_on_to_its_end() {
             expected: String::new(),
             actual: String::new(),
         },
-        driver: Driver { name: String::new(), version: String::new(), capabilities: Vec::new() },
+        driver: Driver {
+            name: String::new(),
+            version: String::new(),
+            capabilities: Capability::ALL.to_vec(),
+        },
         names: Default::default(),
         disruptions: Vec::new(),
         steps: calls.into_iter().map(step).collect(),
@@ -84,6 +89,7 @@ fn a_sequence_that_shows_a_fault_goes_on_to_its_end() {
         .filter_map(|violation| violation.requirement)
         .map(|rule| rule.id)
         .collect();
-    assert!(blamed.contains(&req::MSG_VOLUME_008.id), "{blamed:?}");
-    assert!(blamed.contains(&req::CTRL_PUBLISH_004.id), "{blamed:?}");
+    let notes: Vec<_> = run.reports.iter().map(|report| &report.notes).collect();
+    assert!(blamed.contains(&req::MSG_VOLUME_008.id), "{blamed:?}: {notes:?}");
+    assert!(blamed.contains(&req::CTRL_PUBLISH_004.id), "{blamed:?}: {notes:?}");
 }

@@ -14,7 +14,12 @@ const SEEDS: [u64; 2] = [1, 2];
 /// The defect, the check, and the calls that are told.
 const MINIMAL: [(&str, &str, &[&str]); 17] = [
     ("create-volume-forgets-names", "property/volumes", &["CreateVolume", "CreateVolume"]),
-    ("delete-volume-keeps-name", "property/volumes", &["CreateVolume", "DeleteVolume", "CreateVolume"]),
+    // The first sequence that shows it asks for a copy under the name.
+    (
+        "delete-volume-keeps-name",
+        "property/volumes",
+        &["CreateVolume", "CreateVolume", "DeleteVolume", "CreateVolume"],
+    ),
     ("create-volume-exceeds-limit", "property/volumes", &["CreateVolume"]),
     ("create-volume-rounds-down", "property/volumes", &["CreateVolume"]),
     ("create-volume-repeat-ignores-limit", "property/volumes", &["CreateVolume", "CreateVolume"]),

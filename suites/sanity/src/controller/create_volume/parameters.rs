@@ -55,8 +55,7 @@ check! {
 }
 
 check! {
-    /// A class of service that cannot be had must not be promised. Which keys are invalid the driver says, so that OK is only
-    /// remarked on.
+    /// A class of service that cannot be had must not be promised.
     UNKNOWN_MUTABLE_PARAMETER {
         id: "controller/create-volume/unknown-mutable-parameter",
         title: "CreateVolume with an unknown mutable parameter is rejected",
@@ -77,7 +76,7 @@ check! {
             made.is_none(),
             "a volume is made with a mutable parameter that no driver knows";
             of: &req::CTRL_CREATEVOL_030,
-            expected: "INVALID_ARGUMENT, unless the driver ignores what it does not know",
+            expected: "INVALID_ARGUMENT, since the driver has to validate mutable_parameters",
             actual: "OK"
         );
         Ok(())

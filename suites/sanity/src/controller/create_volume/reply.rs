@@ -36,6 +36,7 @@ check! {
         ],
         replaces: [
             "Controller Service [Controller Server] CreateVolume should return appropriate values SingleNodeWriter WithCapacity 1Gi",
+            "Controller Service [Controller Server] CreateVolume should return appropriate values SingleNodeWriter NoCapacity",
         ],
         plain: ["CreateVolume"],
         access: Each,

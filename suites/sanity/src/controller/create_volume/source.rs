@@ -42,10 +42,20 @@ async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, w
     ensure!(
         copy.content_source.as_ref().is_none_or(|named| *named == source),
         "the copy is said to be made from something else";
-        of: &req::MSG_VOLUME_013,
+        of: &req::MSG_VOLUME_017,
         expected: format!("content_source {}, or none", wire(&source)),
         actual: wires(&copy.content_source)
     );
+    if copy.content_source.is_none() {
+        cx.warn(
+            Violation::new(
+                "the reply for a copy does not name its source, without which some callers reject the volume",
+            )
+            .of(&req::MSG_VOLUME_013)
+            .expected(format!("content_source {}", wire(&source)))
+            .actual("none"),
+        );
+    }
     let again = cx.create_volume(request).await.must("answer with the volume made before");
     let again = again.map_err(|stop| stop.of(&req::CTRL_CREATEVOL_002))?;
     if again.volume_id == copy.volume_id && again.content_source != copy.content_source {
@@ -64,7 +74,13 @@ check! {
     FROM_SNAPSHOT {
         id: "controller/create-volume/from-snapshot",
         title: "CreateVolume makes a volume from a snapshot",
-        spec: [req::MSG_VOLSOURCE_004, req::MSG_VOLUME_013, req::MSG_VOLUME_003, req::CTRL_CREATEVOL_002],
+        spec: [
+            req::MSG_VOLSOURCE_004,
+            req::MSG_VOLUME_013,
+            req::MSG_VOLUME_017,
+            req::MSG_VOLUME_003,
+            req::CTRL_CREATEVOL_002,
+        ],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: [
             "create-volume-refuses-repeated-copies",
@@ -89,7 +105,13 @@ check! {
     FROM_VOLUME {
         id: "controller/create-volume/from-volume",
         title: "CreateVolume makes a volume from another",
-        spec: [req::MSG_VOLSOURCE_006, req::MSG_VOLUME_013, req::MSG_VOLUME_003, req::CTRL_CREATEVOL_002],
+        spec: [
+            req::MSG_VOLSOURCE_006,
+            req::MSG_VOLUME_013,
+            req::MSG_VOLUME_017,
+            req::MSG_VOLUME_003,
+            req::CTRL_CREATEVOL_002,
+        ],
         needs: [CREATE_DELETE_VOLUME, CLONE_VOLUME],
         refuted_by: [
             "create-volume-refuses-repeated-copies",

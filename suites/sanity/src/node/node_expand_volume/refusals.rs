@@ -3,26 +3,30 @@
 use csi_harness::prelude::*;
 
 use super::{attached, grown, published, request};
-use crate::node::{gone, refused_or_stateless, unsupported_access};
+use crate::node::{gone, not_malformed, unsupported_access};
 
 /// More than any device has.
 const HUGE_BYTES: i64 = 1 << 60;
 
 check! {
-    /// A node plugin without state cannot know better, so success is only remarked on.
+    /// Neither the volume nor its path exists, so even a node plugin without state can see that there is nothing to expand.
     UNKNOWN_VOLUME {
         id: "node/node-expand-volume/unknown-volume",
         title: "NodeExpandVolume of a volume that does not exist is rejected",
         spec: [req::NODE_EXPAND_021],
         needs: [NODE, NODE_EXPAND_VOLUME],
-        refuted_by: ["node-expand-unknown-ok"],
+        refuted_by: ["node-expand-unknown-ok", "node-not-found-as-invalid-argument"],
         replaces: ["Node Service NodeExpandVolume should fail when volume is not found"],
     }
     async |cx| {
         let staged = Staged { attached: gone(cx).await?, staging_path: String::new() };
         let path = cx.target_path().await?;
         let reply = cx.call(request(cx, &staged, &path, cx.expand_size_bytes())).await;
-        refused_or_stateless(cx, reply, "NodeExpandVolume of a volume that does not exist")
+        let what = "NodeExpandVolume of a volume that does not exist, at a path that does not exist,";
+        match reply.any_answer()? {
+            Ok(_) => Err(Violation::new(format!("{what} was done")).expected("NOT_FOUND").actual("OK").into()),
+            Err(refused) => not_malformed(cx, &refused, what),
+        }
     }
 }
 

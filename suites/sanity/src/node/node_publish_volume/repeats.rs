@@ -12,6 +12,7 @@ check! {
         spec: [req::NODE_PUBLISH_004],
         needs: [NODE, VOLUME],
         refuted_by: ["node-publish-refuses-repeats"],
+        replaces: ["Node Service should be idempotent"],
         access: Each,
     }
     async |cx| {

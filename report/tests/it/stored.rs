@@ -1,0 +1,36 @@
+//! A report of the schema before is read as one of this version is.
+
+use std::path::Path;
+
+use csi_harness::results::outcome::OutcomeKind;
+use csi_report::{Badge, Format, Run, Stored, compare};
+
+/// A run of four checks against the mock driver with a defect, written before flaky failures had an outcome of their own.
+fn before() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/report-v2.json"))
+}
+
+#[test]
+fn a_report_of_version_2_is_read() {
+    let stored = Stored::load(before()).unwrap();
+    let failed: Vec<&str> = stored
+        .checks
+        .iter()
+        .filter(|check| check.outcome() == OutcomeKind::Failed)
+        .map(|check| check.id.as_str())
+        .collect();
+    assert_eq!(failed, ["controller/create-volume/repeated-reply"]);
+    assert_eq!(stored.conclude().words, "does not conform");
+    assert!(Badge::of(&stored).svg().contains("deviates: 1"));
+    let again = compare(&stored, &Stored::load(before()).unwrap(), None);
+    assert!(!again.is_worse && again.still_failing.len() == 1, "{again:?}");
+}
+
+#[test]
+fn a_report_of_version_2_is_shown_with_the_numbers_of_its_checks() {
+    let run = Run::load(before()).unwrap();
+    let markdown = Format::Markdown.render(&run);
+    assert!(markdown.contains("3 passed, 1 failed, 0 skipped."), "{markdown}");
+    let page = Format::Html.render(&run);
+    assert!(page.contains("MUSTs of CSI 1.12"), "its sentence on requirements");
+}
