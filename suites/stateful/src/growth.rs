@@ -201,12 +201,13 @@ impl CaseRunner<'_> {
         let effort = &self.cx.config().effort;
         let usual = if self.cycle.makes_something() { ROUNDS_THAT_MAKE } else { ROUNDS_THAT_MAKE_NOTHING };
         let each = u64::from(effort.scaled(usual)) * times;
-        let longest = effort.ceiling() / SERIES;
-        let until = Instant::now() + longest.min(self.cx.remaining() / SERIES);
+        let longest = (effort.ceiling() / SERIES).min(self.cx.remaining() / SERIES);
+        // Each look has its part of the time: rounds that all come before the first one would show no growth after it.
+        let longest = longest / u32::try_from(looks).unwrap_or(u32::MAX);
         let mut samples = vec![self.sample().await?];
         for _ in 0..looks {
             self.planned += each;
-            let end = self.rounds + each;
+            let (end, until) = (self.rounds + each, Instant::now() + longest);
             while self.rounds < end && Instant::now() < until {
                 self.cycle.round(self.cx, &self.scene, &mut self.rng).await?;
                 self.rounds += 1;
