@@ -27,10 +27,11 @@ const USAGE: &str = "csi-sanity [run] [OPTIONS]\n       csi-sanity <COMMAND>";
 
 /// Checks a CSI driver's conformance to the Container Storage Interface, v1.12 or v1.13.
 ///
-/// Without a command it runs the checks: against --endpoint, or, where none is given, against a correct driver that
-/// is built in. The flags of the Go csi-sanity (-csi.* and -ginkgo.*) work as well.
+/// Without a command it runs the checks: against the driver at --endpoint, or the one that csi-sanity.yaml in the working
+/// directory names, or else against the built-in mock driver, which is correct. The flags of the Go csi-sanity (-csi.* and
+/// -ginkgo.*) work as well.
 #[derive(Debug, Parser)]
-#[command(name = "csi-sanity", version, override_usage = USAGE, after_help = after_help(), max_term_width = 110)]
+#[command(name = "csi-sanity", version = env!("CSI_SANITY_VERSION"), override_usage = USAGE, after_help = after_help(), max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -43,7 +44,7 @@ pub(crate) enum Command {
     Run(Box<RunArgs>),
     /// List the checks
     List(ListArgs),
-    /// Explain a check, a requirement or an RPC
+    /// Explain a check, a test of e2e, a requirement or an RPC
     Explain {
         /// Such as controller/create-volume/no-name, CTRL-CREATEVOL-010, CreateVolume, or a pattern over ids: 'CTRL-CREATEVOL-*'
         id: String,
@@ -81,7 +82,7 @@ pub(crate) enum Command {
     Badge(BadgeArgs),
     /// Write the list of known failures from a run's JSON report
     Baseline(BaselineArgs),
-    /// Print the calls of a failed check from a JSON report, for use without csi-sanity
+    /// Print a program that shows a failure from a JSON report again, without csi-sanity
     Export(ExportArgs),
     /// Print a shell completion script
     Completions {
@@ -164,7 +165,8 @@ pub(crate) struct BaselineArgs {
     pub(crate) output: Option<PathBuf>,
 }
 
-/// The calls take ids from the answers, so that they work with whatever ids the driver returns.
+/// The program makes the shortest sequence of calls that the report has, with the ids that its own calls return. It fails as long as
+/// the driver is wrong, undoes what it made, and marks what calls cannot do, such as a kill of the driver.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
     /// The report, which --report json=FILE wrote
@@ -313,6 +315,9 @@ pub(crate) struct E2eArgs {
     /// Do not run: print which tests would run, and why others would be skipped
     #[arg(long)]
     pub(crate) plan: bool,
+    /// With --plan: output for people or for programs
+    #[arg(long, value_enum, default_value_t, requires = "plan")]
+    pub(crate) format: OutputFormat,
     /// Do not run: check the cluster that the driver is deployed in, and the driver if --endpoint is given; report what is wrong
     /// and how to fix it
     #[arg(long, conflicts_with_all = ["plan", "cleanup", "dry_run", "shard"])]
@@ -380,7 +385,7 @@ pub(crate) struct FuzzArgs {
 /// Everything that was broken is repaired whenever the run ends, even if csi-sanity is killed.
 #[derive(Debug, Args)]
 pub(crate) struct FaultsArgs {
-    /// Total time for all checks [default: 10m]
+    /// About the time that the random faults are to take on an idle machine: their number is multiplied accordingly [default: 10m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) budget: Option<Duration>,
     /// Only this fault, as a failure names it; repeatable
@@ -528,7 +533,12 @@ pub(crate) struct RunArgs {
 }
 
 impl TargetArgs {
-    /// Whether nothing speaks of a driver, so that the one that is built in is meant.
+    /// Returns true if a configuration in the working directory may name the driver.
+    pub(crate) fn names_no_driver(&self) -> bool {
+        self.endpoint.is_none() && self.config.is_none() && !self.no_config && self.mock_defect.is_empty()
+    }
+
+    /// Returns true if no flag names a driver, so that the built-in one is meant.
     pub(crate) fn is_embedded(&self) -> bool {
         self.endpoint.is_none()
             && self.controller_endpoint.is_none()
@@ -553,9 +563,13 @@ pub(crate) struct TargetArgs {
     /// Where the Node service of another node listens; repeatable. --endpoint names the first node
     #[arg(long, value_name = "ENDPOINT")]
     pub(crate) node_endpoint: Vec<String>,
-    /// YAML file with everything about the driver; flags override it
+    /// YAML file with everything about the driver; flags override it [default: csi-sanity.yaml in the working directory, if
+    /// neither --endpoint nor --mock-defect is given]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) config: Option<PathBuf>,
+    /// Do not use csi-sanity.yaml of the working directory: without flags that name a driver, the built-in mock driver is tested
+    #[arg(long, conflicts_with = "config")]
+    pub(crate) no_config: bool,
     /// Shell command that starts the driver; it is run again when the driver dies or a check stops it
     #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString)]
     pub(crate) driver_command: Option<String>,
@@ -697,7 +711,7 @@ pub(crate) struct CourseArgs {
     /// and remarks [default: csi]
     #[arg(long, value_name = "PROFILE")]
     pub(crate) profile: Option<Profile>,
-    /// What a failure counts as that did not come again when its check was repeated: fail or warn [default: data loss, crashes and
+    /// The result of a failure that did not come again when its check was repeated: fail or warn [default: data loss, crashes and
     /// leaks fail, other flaky failures warn, and under --profile strict all fail]
     #[arg(long, value_name = "RESULT")]
     pub(crate) flaky_result: Option<FlakyResult>,
@@ -733,6 +747,10 @@ pub(crate) struct CourseArgs {
     /// Do not run: remove what earlier runs against this driver left behind, because they were killed or the driver failed to
     #[arg(long)]
     pub(crate) cleanup: bool,
+    /// With --cleanup: forget what earlier runs left behind, of this driver and all others, without calling a driver. For
+    /// drivers that are gone
+    #[arg(long, requires = "cleanup")]
+    pub(crate) forget: bool,
 }
 
 /// How much is tried by the suites idempotency, property, concurrency and restart.
@@ -742,7 +760,7 @@ pub(crate) struct EffortArgs {
     /// Times the idempotency suite repeats each call [default: 3]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) repeat: Option<u32>,
-    /// Sequences per check of the property suite, half of them on a driver that mounts [default: 128; 64 on the driver that is built in]
+    /// Random sequences per check of the property suite, half of them on a driver that mounts [default: 128; 64 on the built-in mock driver]
     #[arg(long, value_name = "NUMBER")]
     pub(crate) cases: Option<u32>,
     /// Maximum number of calls in a random sequence [default: 40]
@@ -820,7 +838,7 @@ pub(crate) struct OutputArgs {
 #[command(next_help_heading = "Output")]
 pub(crate) struct WordsArgs {
     /// Write a report: junit (for CI), json (for programs), md (for the summary of a CI step), html (one page, to be shown),
-    /// github (annotations, for its Actions), ndjson (a line of JSON for each event, while the run goes on) or verdict (two
+    /// github (annotations, for its Actions), ndjson (a line of JSON for each event, as it happens) or verdict (two
     /// lines: a word for scripts, and a sentence), to a file or - for standard output; repeatable
     #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath)]
     pub(crate) report: Vec<ReportArg>,
@@ -928,21 +946,21 @@ Options of a run (all of them: csi-sanity run --help):
       --filter <EXPR>        Checks by pattern, such as 'controller/create-volume/*'
 
 Examples:
-  csi-sanity                                        see a run, on a driver that is built in
-  csi-sanity init --endpoint /run/csi/csi.sock      try a driver of yours, and write its configuration
-  csi-sanity --config csi-sanity.yaml --report html=report.html";
+  csi-sanity                                        see a run, on the built-in mock driver
+  csi-sanity init --endpoint /run/csi/csi.sock      try your driver, and write csi-sanity.yaml
+  csi-sanity --report html=report.html              test the driver of csi-sanity.yaml";
 
 /// Lines of the manual page: a command, and what it is good for.
 pub(crate) const MANUAL_EXAMPLES: [(&str, &str); 6] = [
-    ("csi-sanity", "See a run, on a driver that is built in."),
-    ("csi-sanity init --endpoint /run/csi/csi.sock", "Try a driver, and write its configuration."),
-    ("csi-sanity --config csi-sanity.yaml --suite sanity", "Check it against the specification."),
+    ("csi-sanity", "See a run, on the built-in mock driver."),
+    ("csi-sanity init --endpoint /run/csi/csi.sock", "Try a driver, and write csi-sanity.yaml."),
     (
-        "csi-sanity --config csi-sanity.yaml --report html=report.html",
-        "Run everything, with a page to be shown.",
+        "csi-sanity --suite sanity",
+        "Check the driver that csi-sanity.yaml in this directory names against the specification.",
     ),
+    ("csi-sanity --report html=report.html", "Run everything, and write a page to show around."),
     ("csi-sanity explain CTRL-CREATEVOL-010", "Read the rule behind a check."),
-    ("csi-sanity --config csi-sanity.yaml --only-failed report.json", "Run again what failed."),
+    ("csi-sanity --only-failed report.json", "Run again what failed."),
 ];
 
 /// Variables of the environment that mean something, and what.

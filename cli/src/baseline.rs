@@ -20,7 +20,7 @@ const HEADING: &str = "# Checks that are known to fail: `pattern  # reason` on e
 pub(crate) fn baseline(args: &BaselineArgs) -> Result<Exit, Error> {
     let run = Stored::load(&args.report)?;
     if run.shard.is_some() {
-        let problem = "is of one shard, and a list has to fit all of them: put them together with `csi-sanity merge` first";
+        let problem = "is the report of one shard, but a list is for the whole run: merge the reports of all shards with `csi-sanity merge` first";
         return Err(Error::Settings(format!("{}: {problem}", args.report.display())));
     }
     let old = match &args.keep_reasons {
@@ -80,8 +80,9 @@ fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
                 (true, _) => notes.push(format!("{pattern} is left out: it passes")),
                 // The pattern is too wide by now.
                 (false, _) => {
-                    notes
-                        .push(format!("{pattern} is replaced by those of its checks that fail: others pass"));
+                    notes.push(format!(
+                        "{pattern} matches checks that pass, so it is replaced by the ids of those that fail"
+                    ));
                     let until = until.as_ref().map(|day| format!(" until {day}")).unwrap_or_default();
                     lines.extend(failing.iter().map(|id| entry(&format!("{id}{until}"), reason)));
                 }
@@ -107,13 +108,14 @@ fn list(run: &Stored, old: Option<(&KnownFailing, &str)>) -> List {
     lines.extend(new);
     if !run.crashes.is_empty() || run.leaks.iter().any(|leak| leak.ours) {
         notes.push(
-            "the driver died in this run, or left something behind, which no list covers but by the check it happened in"
+            "the driver died or left something behind in this run; the list covers that only through the check in which it happened"
                 .to_owned(),
         );
     }
     if run.interrupted {
-        notes
-            .push("the run was stopped early: checks that it did not come to are not in the list".to_owned());
+        notes.push(
+            "the run was stopped early, so checks that it did not reach are not in the list".to_owned(),
+        );
     }
     List { text: lines.iter().map(|line| format!("{line}\n")).collect(), notes }
 }
@@ -225,6 +227,6 @@ mod tests {
         );
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert!(notes[0].starts_with("a/mended is left out"), "{notes:?}");
-        assert!(notes[1].starts_with("c/* is replaced"), "{notes:?}");
+        assert!(notes[1].starts_with("c/* matches checks that pass, so it is replaced"), "{notes:?}");
     }
 }

@@ -1,5 +1,6 @@
-//! `--cleanup`: undoes what runs have left behind that were killed before they could.
+//! `--cleanup`: undoes what earlier runs left behind, because they were killed or the driver failed to.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use csi_harness::config::Config;
@@ -35,22 +36,71 @@ pub(crate) fn clean_up(config: Config, driver: Option<Driver>) -> Result<Exit, E
     ended
 }
 
-/// What is there to undo. Of what belongs to other drivers the user is told.
+/// Endpoints of other drivers that are named.
+const OTHERS_NAMED_MAX: usize = 3;
+
+/// Finds what there is to undo, and sums up what belongs to other drivers.
 fn find(config: &Config) -> Result<Vec<Remains>, Error> {
     let this = RunOf::new(config, false);
     let mut found = Vec::new();
+    let (mut runs, mut others) = (0, BTreeMap::<String, usize>::new());
     for remains in logbook::remains().map_err(Error::Remains)? {
         match remains {
             Ok(remains) if remains.run.driver_ends_too || remains.run == this => found.push(remains),
-            Ok(remains) => note(format!(
-                "left alone: {} things of a run against {}; name its endpoints to undo them",
-                remains.resources().len(),
-                remains.run.endpoints.join(", ")
-            )),
+            Ok(remains) => {
+                runs += 1;
+                *others.entry(remains.run.endpoints.join(", ")).or_default() += remains.resources().len();
+            }
             Err(unreadable) => note(unreadable),
         }
     }
+    if !others.is_empty() {
+        note(left_alone(runs, others));
+    }
     Ok(found)
+}
+
+/// One line about the runs against other drivers, those with the most leftovers first.
+fn left_alone(runs: usize, others: BTreeMap<String, usize>) -> String {
+    let all: usize = others.values().sum();
+    let mut others: Vec<_> = others.into_iter().collect();
+    others.sort_by_key(|(_, resources)| std::cmp::Reverse(*resources));
+    let named = others.iter().take(OTHERS_NAMED_MAX);
+    let mut named: Vec<String> = named.map(|(place, resources)| format!("{resources} at {place}")).collect();
+    if let Some(more @ 1..) = others.len().checked_sub(OTHERS_NAMED_MAX) {
+        named.push(format!("the rest at {more} more"));
+    }
+    format!(
+        "left alone: {all} leftovers of {runs} other {}: {}. --cleanup with the --endpoint of such a driver undoes them; \
+         --cleanup --forget forgets them all",
+        if runs == 1 { "run" } else { "runs" },
+        named.join(", ")
+    )
+}
+
+/// Removes the records of all runs that are over, with their empty directories; what they left in drivers stays there.
+pub(crate) fn forget() -> Result<Exit, Error> {
+    let mut out = anstream::stdout();
+    let (mut runs, mut resources, mut left) = (0, 0, Vec::new());
+    for remains in logbook::remains().map_err(Error::Remains)? {
+        match remains {
+            Ok(remains) => {
+                runs += 1;
+                resources += remains.resources().len();
+                left.extend(remains.clear_away());
+            }
+            Err(unreadable) => left.push(unreadable.to_string()),
+        }
+    }
+    match runs {
+        0 => writeln!(out, "nothing is left of earlier runs")?,
+        _ => writeln!(
+            out,
+            "forgotten: {resources} leftovers of {runs} earlier runs; nothing was removed from any driver"
+        )?,
+    }
+    left.iter().try_for_each(|thing| writeln!(out, "left: {thing}"))?;
+    Ok(if left.is_empty() { Exit::Success } else { Exit::Failed })
 }
 
 async fn undo(found: Vec<Remains>, config: Config, driver: Option<Driver>) -> Result<Exit, Error> {
@@ -59,7 +109,7 @@ async fn undo(found: Vec<Remains>, config: Config, driver: Option<Driver>) -> Re
     let mut left = Vec::new();
     let mut out = anstream::stdout();
     for remains in here {
-        writeln!(out, "a run against the driver that is built in: what it left is removed")?;
+        writeln!(out, "removed what a run against the built-in mock driver left")?;
         left.extend(remains.clear_away());
     }
     let mut standing = Standing::begin();

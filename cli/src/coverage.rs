@@ -235,18 +235,18 @@ pub(crate) fn untested_because(rule: &Requirement) -> Cow<'static, str> {
         return format!("{} {} for the same, and {} checked", ids.join(", "), verbs[0], verbs[1]).into();
     }
     if rule.level == Level::May {
-        return "it permits something, and cannot be broken; legal oddities of the mock driver have to pass"
+        return "it is a permission, which cannot be broken; unusual but legal behaviour of the mock driver has to pass"
             .into();
     }
     let why = match rule.test {
         Testability::Blackbox => "no check tests it yet",
-        Testability::Concurrent => "no check tests it yet; it takes calls in parallel or cut short",
-        Testability::Mount => "no check tests it yet; it takes a node plugin that really mounts",
-        Testability::Restart => "no check tests it yet; it takes a restart of the driver",
-        Testability::MultiNode => "no check tests it yet; it takes a second node or topology",
-        Testability::ModelOnly => "it says how to judge, and cannot be broken by itself",
+        Testability::Concurrent => "no check tests it yet; it needs parallel or interrupted calls",
+        Testability::Mount => "no check tests it yet; it needs a node plugin that really mounts",
+        Testability::Restart => "no check tests it yet; it needs a restart of the driver",
+        Testability::MultiNode => "no check tests it yet; it needs a second node or topology",
+        Testability::ModelOnly => "it says how to judge other rules, and cannot be broken by itself",
         Testability::Untestable => {
-            "it cannot be seen through gRPC, or takes faults, full storage or documents"
+            "it cannot be observed through gRPC, or needs faults, full storage or documents"
         }
     };
     why.into()
@@ -289,7 +289,10 @@ fn text(mut out: impl Write, coverage: &Coverage) -> io::Result<()> {
         totals.untestable
     )?;
     writeln!(out, "{} of them bind under the profile kubernetes, and not under csi", totals.kubernetes)?;
-    writeln!(out, "of those that are no permission and that could show from outside:")?;
+    writeln!(
+        out,
+        "of those that are no permission and that could show from outside, in CSI 1.12 and 1.13 together:"
+    )?;
     share(&mut out, "MUST", &totals.testable_must)?;
     share(&mut out, "SHOULD", &totals.testable_should)
 }

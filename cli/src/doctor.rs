@@ -1,4 +1,4 @@
-//! `csi-sanity doctor`: what this machine and a driver have of what checks need, and what each lack costs.
+//! `csi-sanity doctor`: tries what checks need of this machine and of a driver, and says what each gap costs.
 
 mod driver;
 mod machine;
@@ -17,18 +17,21 @@ use crate::list::json;
 use crate::run;
 use crate::stop::{Stopper, say};
 
-/// What was looked for.
+/// Something that was looked for.
 #[derive(Serialize)]
 struct Finding {
     what: &'static str,
     is_there: bool,
     /// What was seen, in a few words.
     seen: String,
-    /// What cannot be told without it.
+    /// The checks that cannot judge without it.
     costs: Option<String>,
-    /// What to do about it.
+    /// Advice to the user.
     mend: Option<String>,
 }
+
+/// Time for an answer of a driver that this program does not start: it is there, or it is not.
+const THERE_MS_MAX: u64 = 5_000;
 
 impl Finding {
     fn there(what: &'static str, seen: impl Into<String>) -> Finding {
@@ -52,14 +55,27 @@ impl Finding {
 struct Report {
     machine: Vec<Finding>,
     driver: Option<driver::Examined>,
+    /// Why the driver could not be asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreachable: Option<String>,
 }
 
-/// Looks, and says what was found. That something lacks is no error: where tests run, somebody else decides.
+/// Looks, and prints what was found. A gap is no error, since tests may run elsewhere; a driver that does not answer is one.
 pub(crate) fn doctor(args: DoctorArgs) -> Result<Exit, Error> {
     let format = args.format;
     let config = match args.driver.target.is_embedded() {
         true => None,
-        false => Some(run::reachable(&args.driver.alone())?),
+        false => {
+            let has_limit = args.driver.limits.dial_timeout.is_some();
+            let args = args.driver.alone();
+            let mut config = run::reachable(&args)?;
+            run::announce(&args, &config);
+            let limits = &mut config.time_limits;
+            if !has_limit && config.driver_command.is_none() && config.restart_command.is_none() {
+                limits.dial_ms = limits.dial_ms.min(THERE_MS_MAX);
+            }
+            Some(config)
+        }
     };
     let process = config.as_ref().and_then(|config| Driver::of(config, None));
     let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
@@ -75,43 +91,54 @@ pub(crate) fn doctor(args: DoctorArgs) -> Result<Exit, Error> {
     if let Some(process) = process {
         process.abandon();
     }
-    let Some(report) = report? else { return Ok(Exit::Interrupted) };
+    let Some((report, unreachable)) = report? else { return Ok(Exit::Interrupted) };
     let out = anstream::stdout().lock();
     match format {
         OutputFormat::Text => text(out, &report)?,
         OutputFormat::Json => json(out, &report)?,
     }
-    Ok(Exit::Success)
+    unreachable.map_or(Ok(Exit::Success), Err)
 }
 
-async fn examine(config: Option<Config>, process: Option<Driver>) -> Result<Report, Error> {
-    let machine = machine::examine().await?;
-    let Some(config) = config else { return Ok(Report { machine, driver: None }) };
+/// Tries the machine, and then the driver: what is wrong with that hides nothing of the machine.
+async fn examine(config: Option<Config>, process: Option<Driver>) -> Result<(Report, Option<Error>), Error> {
+    let mut report = Report { machine: machine::examine().await?, driver: None, unreachable: None };
+    let Some(config) = config else { return Ok((report, None)) };
     let examined = driver::examine(config, process.clone()).await;
     if let Some(process) = process
         && let Err(error) = process.leave().await
     {
         say(&error_chain(&error));
     }
-    Ok(Report { machine, driver: Some(examined?) })
+    match examined {
+        Ok(examined) => {
+            report.driver = Some(examined);
+            Ok((report, None))
+        }
+        Err(error) => {
+            report.unreachable = Some(error_chain(&error));
+            Ok((report, Some(error)))
+        }
+    }
 }
 
 fn text(mut out: impl Write, report: &Report) -> io::Result<()> {
     writeln!(out, "this machine")?;
-    report.machine.iter().try_for_each(|finding| told(&mut out, finding))?;
+    report.machine.iter().try_for_each(|finding| write_finding(&mut out, finding))?;
     match &report.driver {
         Some(driver) => driver.text(&mut out),
+        None if report.unreachable.is_some() => Ok(()),
         None => writeln!(
             out,
-            "\nWith --endpoint, --driver-command or --config: also what a driver and its settings leave out."
+            "\nWith --endpoint, --driver-command or --config, doctor also lists the checks that a driver and its settings leave out."
         ),
     }
 }
 
-fn told(out: &mut impl Write, finding: &Finding) -> io::Result<()> {
+fn write_finding(out: &mut impl Write, finding: &Finding) -> io::Result<()> {
     let verdict = if finding.is_there { "ok" } else { "lacks" };
     writeln!(out, "  {verdict:<5}  {}: {}", finding.what, finding.seen)?;
-    for (word, text) in [("costs", &finding.costs), ("mend", &finding.mend)] {
+    for (word, text) in [("costs", &finding.costs), ("fix", &finding.mend)] {
         if let Some(text) = text {
             writeln!(out, "         {word:<5}  {text}")?;
         }

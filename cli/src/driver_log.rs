@@ -51,7 +51,7 @@ impl LogFile {
             return say(&format!("failed to keep {}: {}", self.path.display(), error.error));
         }
         if said_something && run_failed {
-            say(&format!("what the driver printed is in {}", self.path.display()));
+            say(&format!("the output of the driver is in {}", self.path.display()));
         }
     }
 }

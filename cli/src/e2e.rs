@@ -18,12 +18,14 @@ use csi_suite_e2e::direct;
 use csi_suite_e2e::emulated_cluster::{EmulatedClusters, Settings};
 use csi_suite_e2e::plan::{self, Definition, Instance, Say};
 use csi_suite_e2e::view::{Unmet, View};
+use serde::Serialize;
 
-use crate::args::{ClusterArgs, ClusterKind, E2eArgs, PathArgs, RunArgs};
+use crate::args::{ClusterArgs, ClusterKind, E2eArgs, OutputFormat, PathArgs, RunArgs};
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::list::json;
 use crate::repeat::Repeat;
-use crate::run;
+use crate::run::{self, Defined};
 use crate::stop;
 use crate::{note, warn};
 
@@ -43,18 +45,20 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
         return run::clean_up(&run_args(args));
     }
     let loaded = load(&args)?;
-    let (storage, view) = (loaded.storage_class().ok().flatten(), EmulatedClusters::view(nodes(&args)));
+    let (driver, view) = (loaded.definition.clone(), EmulatedClusters::view(nodes(&args)));
+    let definition = Arc::new(Definition::new(loaded)?);
     if args.plan {
-        return print_plan(&args, &loaded.definition, storage.as_ref(), &view);
+        return print_plan(&args, &driver, definition.storage_class(), &view);
     }
-    let skips = skips(&loaded.definition, storage.as_ref(), &view);
+    let defined = Defined {
+        skips: skips(&driver, definition.storage_class(), &view),
+        driver_name: Some(driver.driver_info.name.clone()),
+    };
     if !args.course.dry_run && !rustix::process::geteuid().is_root() {
         let problem = "e2e mounts volumes and starts pods in namespaces of their own: run it as root on the driver's host";
         return Err(Error::Settings(problem.to_owned()));
     }
-    let definition = loaded.definition.clone();
-    let clusters = EmulatedClusters::new(settings(&args.cluster)?, nodes(&args), definition, say_of(&args));
-    let definition = Arc::new(Definition::new(loaded)?);
+    let clusters = EmulatedClusters::new(settings(&args.cluster)?, nodes(&args), driver, say_of(&args));
     let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);
     let (terms, with_sanity) = (args.terms.clone(), args.cluster.with_sanity);
     let args = run_args(args);
@@ -65,10 +69,10 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     if with_sanity {
         fill(&mut config, &definition)?;
     }
-    run::run_suites(&args, config, suites, &terms, &skips, repeat)
+    run::run_suites(&args, config, suites, &terms, defined, repeat)
 }
 
-/// Ids of the tests that would skip, whatever the driver says.
+/// Ids of the tests that would skip, whatever the driver answers.
 fn skips(definition: &DriverDefinition, storage: Option<&StorageClass>, view: &View) -> BTreeSet<String> {
     let skips =
         |instance: &Instance| matches!(instance.unmet(definition, storage, view), Some(Unmet::Skips(_)));
@@ -113,7 +117,7 @@ fn run_args(args: E2eArgs) -> RunArgs {
     RunArgs { target, volumes, paths, selection, course, effort, limits, output }
 }
 
-/// Reads the definition, and tells what Kubernetes would pass over.
+/// Reads the definition, and warns of what Kubernetes would ignore.
 fn load(args: &E2eArgs) -> Result<Loaded, Error> {
     // Without it the arguments ask for no run.
     let path = args.driver_definition.as_deref().unwrap_or(Path::new(""));
@@ -131,11 +135,11 @@ fn unreachable(definition: &DriverDefinition) -> Vec<&'static str> {
     let notes = [
         (
             definition.can(Capability::Topology) && definition.driver_info.topology_keys.is_empty(),
-            "topology is true, but its tests skip: there are no DriverInfo.TopologyKeys",
+            "topology is true, but its tests are skipped: DriverInfo.TopologyKeys is missing",
         ),
         (
             definition.snapshot_class.source().is_some() && !definition.can(Capability::SnapshotDataSource),
-            "there is a SnapshotClass, but tests of snapshots skip: DriverInfo.Capabilities.snapshotDataSource is not true",
+            "there is a SnapshotClass, but tests of snapshots are skipped: DriverInfo.Capabilities.snapshotDataSource is not true",
         ),
     ];
     notes.into_iter().filter(|(holds, _)| *holds).map(|(_, note)| note).collect()
@@ -162,8 +166,56 @@ fn say_of(args: &E2eArgs) -> Say {
     if args.output.words.quiet { |_| {} } else { stop::say }
 }
 
-/// A line for each test that the terms choose, of the shard or of all: with `skip` and the reason where it would skip, and with `run?`
-/// where only the driver knows.
+/// A test in the plan.
+#[derive(Serialize)]
+struct Planned<'a> {
+    id: &'a str,
+    name: &'a str,
+    plan: Verdict,
+    /// Why it would be skipped, or what that depends on.
+    reason: Option<String>,
+}
+
+/// The fate of a test, as far as it is known before the driver is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Run,
+    /// Only the driver knows.
+    MayRun,
+    Skip,
+}
+
+/// The plan for programs.
+#[derive(Serialize)]
+struct PlanReport<'a> {
+    /// Tests that there are for this definition.
+    all: usize,
+    /// Numbers of tests by plan.
+    run: usize,
+    may_run: usize,
+    skip: usize,
+    /// The tests that the terms choose, of the shard or of all.
+    tests: &'a [Planned<'a>],
+}
+
+impl<'a> Planned<'a> {
+    fn of(
+        instance: &'a Instance,
+        definition: &DriverDefinition,
+        storage: Option<&StorageClass>,
+        view: &View,
+    ) -> Planned<'a> {
+        let (plan, reason) = match instance.unmet(definition, storage, view) {
+            None => (Verdict::Run, None),
+            Some(Unmet::Depends(why)) => (Verdict::MayRun, Some(why)),
+            Some(Unmet::Skips(why)) => (Verdict::Skip, Some(why)),
+        };
+        Planned { id: &instance.id, name: &instance.name, plan, reason }
+    }
+}
+
+/// Prints, for each test that the terms choose, whether it would run, and the reason where that is not certain.
 fn print_plan(
     args: &E2eArgs,
     definition: &DriverDefinition,
@@ -184,26 +236,29 @@ fn print_plan(
     let chosen = instances.len();
     let shard = args.course.shard;
     instances.retain(|instance| shard.is_none_or(|shard| shard.has(&instance.id)));
-    let unmet = |instance: &Instance| instance.unmet(definition, storage, view);
-    let mut out = io::stdout().lock();
-    let (mut run, mut open) = (0, 0);
-    for instance in &instances {
-        match unmet(instance) {
-            None => {
-                run += 1;
-                writeln!(out, "run   {}", instance.name)?;
-            }
-            Some(Unmet::Depends(why)) => {
-                open += 1;
-                writeln!(out, "run?  {}\n      {why}", instance.name)?;
-            }
-            Some(Unmet::Skips(reason)) => writeln!(out, "skip  {}\n      {reason}", instance.name)?,
-        }
-    }
+    let planned = |instance| Planned::of(instance, definition, storage, view);
+    let tests: Vec<Planned<'_>> = instances.iter().map(planned).collect();
+    let count = |plan| tests.iter().filter(|test| test.plan == plan).count();
+    let (run, open) = (count(Verdict::Run), count(Verdict::MayRun));
     if run + open == 0 {
         note(
-            "none of these tests would run: each of them has its reason; the StorageClass and the Capabilities decide about most",
+            "none of these tests would run, each for the reason below it; StorageClass and Capabilities decide about most of them",
         );
+    }
+    let mut out = io::stdout().lock();
+    if args.format == OutputFormat::Json {
+        let skip = count(Verdict::Skip);
+        json(out, &PlanReport { all, run, may_run: open, skip, tests: &tests })?;
+        return Ok(Exit::Success);
+    }
+    for Planned { name, plan, reason, .. } in &tests {
+        let word = match plan {
+            Verdict::Run => "run ",
+            Verdict::MayRun => "run?",
+            Verdict::Skip => "skip",
+        };
+        writeln!(out, "{word}  {name}")?;
+        reason.iter().try_for_each(|reason| writeln!(out, "      {reason}"))?;
     }
     let open =
         if open == 0 { String::new() } else { format!(", and {open} more may: only the driver knows") };

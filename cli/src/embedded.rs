@@ -63,9 +63,9 @@ fn directory() -> io::Result<TempDir> {
 /// Why there is none.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum EmbeddedError {
-    #[error("failed to make a directory for the socket of the embedded driver")]
+    #[error("failed to create a directory for the socket of the built-in mock driver")]
     Directory(#[from] io::Error),
-    #[error("failed to make the embedded driver")]
+    #[error("failed to start the built-in mock driver")]
     Driver(#[from] csi_mock_driver::ConfigError),
 }
 

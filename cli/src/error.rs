@@ -50,7 +50,7 @@ pub(crate) enum Error {
     DefinedClass(#[from] ClassError),
     #[error("{0}")]
     UnknownId(String),
-    #[error("failed to do what --report {format} asks")]
+    #[error("failed to write --report {format}")]
     Report { format: &'static str, source: DestinationError },
     #[error("failed to write {} reports:\n  {}", .0.len(), .0.join("\n  "))]
     Reports(Vec<String>),
@@ -64,7 +64,7 @@ pub(crate) enum Error {
     Merge(#[from] MergeError),
     #[error("failed to read the directory {}", path.display())]
     ReportDirectory { path: PathBuf, source: io::Error },
-    #[error("failed to open {} for what the driver prints (--driver-log)", path.display())]
+    #[error("failed to open {} for the output of the driver (--driver-log)", path.display())]
     DriverLog { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -72,13 +72,18 @@ pub(crate) enum Error {
     Cluster(String),
     #[error("--driver-definition: {0}")]
     DefinedInCluster(#[from] DefinedError),
+    #[error(
+        "--driver-definition: DriverInfo.Name is {expected:?}, but the driver at {place} is {actual:?}; in a cluster every claim \
+         would stay Pending. Correct the name, or name the socket of the right driver with --endpoint"
+    )]
+    OtherDriver { expected: String, actual: String, place: String },
     #[error(transparent)]
     Target(#[from] TargetError),
     #[error(transparent)]
     Embedded(#[from] EmbeddedError),
     #[error("failed to write to the standard output")]
     Output(#[from] io::Error),
-    #[error("failed to read what a pod is to do")]
+    #[error("failed to read the orders of a pod")]
     Sandbox(#[source] io::Error),
     #[error("failed to write {}", path.display())]
     Draft { path: PathBuf, source: io::Error },
@@ -104,6 +109,7 @@ impl Error {
             | Error::Definition(_)
             | Error::DefinedClass(_)
             | Error::Connect(_)
+            | Error::OtherDriver { .. }
             | Error::StoredReport(_)
             | Error::ReportDirectory { .. }
             | Error::UnknownId(_) => Exit::Usage,

@@ -26,10 +26,7 @@ pub(crate) enum Exit {
 impl Exit {
     /// Every way to end, with what the help says about it.
     pub(crate) const ALL: [(Exit, &'static str); 7] = [
-        (
-            Exit::Success,
-            "the driver passes every check that was run, but for what is listed as known to fail",
-        ),
+        (Exit::Success, "the driver passes every check that was run, except those listed as known to fail"),
         (Exit::Failed, "the driver broke a rule that binds (by --profile), leaked something, or crashed"),
         (Exit::Usage, "bad arguments or files"),
         (

@@ -1,4 +1,4 @@
-//! `csi-sanity explain ID`: everything that is known about a check or a requirement.
+//! `csi-sanity explain ID`: everything that is known about a check, an e2e test or a requirement.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -9,8 +9,10 @@ use csi_harness::checks::retired::Fate;
 use csi_harness::protocol::version::Version;
 use csi_harness::spec::need::Need;
 use csi_harness::spec::requirements::{Reliance, Requirement, req};
+use csi_harness::text::encoding::shell_word;
 use csi_harness::text::pattern::Pattern;
 use csi_harness::text::suggest::did_you_mean;
+use csi_suite_e2e::plan::{self, Instance};
 
 use crate::coverage;
 use crate::error::Error;
@@ -32,13 +34,28 @@ pub(crate) fn explain(mut id: &str, version: Option<Version>) -> Result<Exit, Er
         explain_check(out, check)?;
     } else if let Some(rule) = rule(id, &registry) {
         explain_requirement(out, rule, &registry)?;
+    } else if let Some(test) = plan::find(id) {
+        explain_test(out, &test)?;
     } else if !explain_several(out, id, version, &registry)? {
         return Err(Error::UnknownId(unknown(id, &registry)));
     }
     Ok(Exit::Success)
 }
 
-/// What a pattern over ids means, or an RPC: its rules with their checks, or the checks with their titles. Whether there are any.
+/// Prints a test of `csi-sanity e2e`.
+fn explain_test(mut out: impl Write, test: &Instance) -> io::Result<()> {
+    writeln!(out, "{}\n  {}\n", test.id, test.name)?;
+    test.test.doc.trim().lines().try_for_each(|line| writeln!(out, "  {}", line.trim()))?;
+    writeln!(
+        out,
+        "\na storage test of Kubernetes; whether it runs depends on the definition of the driver:\n  csi-sanity e2e \
+         --driver-definition FILE --plan --filter {}",
+        shell_word(&test.id)
+    )
+}
+
+/// Explains a pattern over ids, or an RPC: prints its rules with their checks, or the checks with their titles. Returns whether
+/// there are any.
 fn explain_several(
     mut out: impl Write,
     id: &str,
@@ -78,7 +95,7 @@ fn explain_several(
     if !(rules.is_empty() && checks.is_empty()) {
         writeln!(
             out,
-            "\n{} requirements, {} checks; `csi-sanity explain ID` tells all of one",
+            "\n{} requirements, {} checks; `csi-sanity explain ID` shows one in full",
             rules.len(),
             checks.len()
         )?;
@@ -110,11 +127,12 @@ fn unknown(id: &str, registry: &Registry) -> String {
     let checks = registry.checks().map(|(_, check)| &*check.id);
     let rules = req::ALL.iter().map(|rule| rule.id);
     let rpcs = req::ALL.iter().map(|rule| rule.rpc).collect::<BTreeSet<_>>();
+    let tests = plan::catalogue();
     let near = match id.contains('/') {
-        true => did_you_mean(id, checks),
+        true => did_you_mean(id, checks.chain(tests.iter().map(|test| test.id.as_str()))),
         false => did_you_mean(id, checks.chain(rules).chain(rpcs.into_iter().filter(|rpc| *rpc != "*"))),
     };
-    format!("there is no check or requirement {id:?}{near}")
+    format!("there is no check, e2e test or requirement {id:?}{near}")
 }
 
 fn explain_check(mut out: impl Write, check: &Check) -> io::Result<()> {

@@ -1,6 +1,5 @@
 //! `csi-sanity faults`: every fault that a driver can meet, as far as there is time.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use csi_suite_faults::SUITE;
@@ -9,7 +8,7 @@ use crate::args::{EffortArgs, FaultsArgs, RunArgs};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
-use crate::run;
+use crate::run::{self, Defined};
 
 /// How long, where the user says nothing.
 const BUDGET: Duration = Duration::from_secs(10 * 60);
@@ -26,5 +25,5 @@ pub(crate) fn faults(args: FaultsArgs, repeat: Repeat) -> Result<Exit, Error> {
     let selection = Default::default();
     let args = RunArgs { target, volumes, paths, selection, course, effort, limits, output };
     let config = run::reachable(&args)?;
-    run::run_suites(&args, config, [SUITE], &terms, &BTreeSet::new(), repeat)
+    run::run_suites(&args, config, [SUITE], &terms, Defined::default(), repeat)
 }

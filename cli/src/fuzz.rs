@@ -1,6 +1,5 @@
 //! `csi-sanity fuzz`: hostile requests made up at random.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use csi_suite_hostile::fuzz::{Allowance, suite};
@@ -9,7 +8,7 @@ use crate::args::{EffortArgs, FuzzArgs, RunArgs};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
-use crate::run;
+use crate::run::{self, Defined};
 
 /// How long, where the user says nothing.
 const DURATION: Duration = Duration::from_secs(60);
@@ -39,5 +38,5 @@ pub(crate) fn fuzz(args: FuzzArgs, repeat: Repeat) -> Result<Exit, Error> {
     let allowance = Allowance::new(duration, inputs.unwrap_or(u64::MAX));
     let suite = suite(&allowance);
     allowance.among(run::count(&suite, &terms, args.course.shard)?);
-    run::run_suites(&args, config, [suite], &terms, &BTreeSet::new(), repeat)
+    run::run_suites(&args, config, [suite], &terms, Defined::default(), repeat)
 }

@@ -1,13 +1,15 @@
 //! `csi-sanity init`: tries what a driver does, and writes the files that a run of everything on it needs.
 
 pub(crate) mod ci;
+mod command;
 mod config;
 mod definition;
 mod survey;
 mod trial;
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 pub(crate) use survey::on_one_line;
 
@@ -19,11 +21,10 @@ use crate::args::InitArgs;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::run;
+use crate::settings::CONFIG_FILE;
 use crate::stop::{Stopper, say};
 use survey::Survey;
 
-/// The configuration, in the directory that the user names.
-const CONFIG: &str = "csi-sanity.yaml";
 /// What Kubernetes' storage tests have to know.
 const DEFINITION: &str = "driver-definition.yaml";
 
@@ -31,6 +32,14 @@ const DEFINITION: &str = "driver-definition.yaml";
 struct Draft {
     name: &'static str,
     text: String,
+    /// True if only its owner may read it.
+    is_secret: bool,
+}
+
+impl Draft {
+    fn new(name: &'static str, text: String) -> Draft {
+        Draft { name, text, is_secret: false }
+    }
 }
 
 /// Tries, writes, and says what to do next.
@@ -40,13 +49,19 @@ pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
         return Err(TargetError::NoEndpoint.into());
     }
     let of_system = system.map(|system| [system.file(), ci::KNOWN_FAILING]);
-    let names =
-        [CONFIG, DEFINITION].into_iter().chain(definition::CLASSES).chain(of_system.into_iter().flatten());
+    let names = [CONFIG_FILE, DEFINITION]
+        .into_iter()
+        .chain(definition::CLASSES)
+        .chain(of_system.into_iter().flatten());
     if let Some(there) = names.map(|name| directory.join(name)).find(|path| !force && path.exists()) {
         let problem = format!("{} is there already; --force writes it anew", there.display());
         return Err(Error::Flag { flag: "--output", problem });
     }
-    let config = config::from_anywhere(run::reachable(&args.driver.alone())?);
+    // Secrets of the configuration go into the new one; those of --secrets stay in their own file.
+    let keeps_secrets = args.driver.target.secrets.is_none();
+    let args = args.driver.alone();
+    let config = config::from_anywhere(run::reachable(&args)?);
+    run::announce(&args, &config);
     let process = Driver::of(&config, None);
     let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
     let stopper = Stopper::new();
@@ -64,10 +79,15 @@ pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
     }
     runtime.shutdown_background();
     let Some(survey) = survey? else { return Ok(Exit::Interrupted) };
-    let mut drafts = vec![Draft { name: CONFIG, text: config::draft(&survey) }];
+    let secrets = keeps_secrets.then_some(&survey.config.secrets).filter(|secrets| !secrets.is_empty());
+    let mut drafts = vec![Draft {
+        name: CONFIG_FILE,
+        text: config::draft(&survey, secrets),
+        is_secret: secrets.is_some(),
+    }];
     drafts.extend(definition::drafts(&survey));
     let starts_driver = survey.config.driver_command.is_some();
-    drafts.extend(system.into_iter().flat_map(|system| system.drafts(starts_driver)));
+    drafts.extend(system.into_iter().flat_map(|system| system.drafts(&survey)));
     write(&directory, &drafts)?;
     let to_fill_in = system.filter(|_| !starts_driver).map(|system| directory.join(system.file()));
     tell(anstream::stdout().lock(), &survey, &directory, &drafts, to_fill_in.as_deref())
@@ -78,12 +98,15 @@ fn write(directory: &Path, drafts: &[Draft]) -> Result<(), Error> {
         let path = path.to_owned();
         move |source| Error::Draft { path, source }
     };
-    for Draft { name, text } in drafts {
+    for Draft { name, text, is_secret } in drafts {
         let path = directory.join(name);
         let folder = path.parent().unwrap_or(directory);
         fs::create_dir_all(folder).map_err(failed(folder))?;
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).open(&path).map_err(failed(&path))?;
+        if *is_secret {
+            file.set_permissions(Permissions::from_mode(0o600)).map_err(failed(&path))?;
+        }
         file.write_all(text.as_bytes()).map_err(failed(&path))?;
     }
     Ok(())
@@ -104,19 +127,30 @@ fn tell(
     if let Some(file) = to_fill_in {
         writeln!(out, "\nto be filled in, in {}: the command that starts your driver", file.display())?;
     }
-    let config = shown(CONFIG);
-    match survey.works() {
-        true => next(out, &config, &shown(DEFINITION), survey.config.driver_command.is_some())?,
-        false => writeln!(
+    let config = shown(CONFIG_FILE);
+    match (survey.works(), survey.makes_volumes()) {
+        (true, _) => next(&mut out, &config, &shown(DEFINITION), survey.config.driver_command.is_some())?,
+        (false, true) => writeln!(
             out,
-            "\nNo volume could be made. Put what CreateVolume needs into parameters.yaml (and secrets.yaml), and run init again \
+            "\nVolumes can be created, but none could be published, for the reasons above. Correct that, and run init again with \
+             --force; csi-sanity doctor says what this machine lacks."
+        )?,
+        (false, false) => writeln!(
+            out,
+            "\nNo volume could be created. Put what CreateVolume needs into parameters.yaml (and secrets.yaml), and run init again \
              with --force --parameters parameters.yaml (--secrets secrets.yaml)."
         )?,
+    }
+    if survey.may_dislike_names() {
+        writeln!(
+            out,
+            "If the driver rejected the name of the volume: --name-prefix and --name-length-max choose other names."
+        )?;
     }
     Ok(if survey.works() { Exit::Success } else { Exit::Broken })
 }
 
-fn next(mut out: impl Write, config: &Path, definition: &Path, starts_driver: bool) -> io::Result<()> {
+fn next(out: &mut impl Write, config: &Path, definition: &Path, starts_driver: bool) -> io::Result<()> {
     let (config, definition) = (config.display(), definition.display());
     writeln!(out, "\nnext: csi-sanity --config {config} --suite sanity")?;
     match starts_driver {
@@ -126,8 +160,8 @@ fn next(mut out: impl Write, config: &Path, definition: &Path, starts_driver: bo
         )?,
         false => writeln!(
             out,
-            "      csi-sanity --config {config} --driver-command 'exec ./my-driver'   # everything; once you have stopped \
-             the driver, since it is then started and killed by the run"
+            "      csi-sanity --config {config} --driver-command 'exec ./my-driver'   # everything; stop the driver first, since the \
+             run starts and kills it"
         )?,
     }
     writeln!(out, "      csi-sanity doctor --config {config}")?;

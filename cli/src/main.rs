@@ -34,6 +34,7 @@ mod stop;
 mod suites;
 mod tips;
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -45,14 +46,14 @@ use crate::error::Error;
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
-    // No command of a user: e2e starts this program again in the namespaces of a pod.
+    // This is not a command for users: e2e starts this program again in the namespaces of a pod.
     if std::env::args_os().nth(1).is_some_and(|first| first == sandbox::ARGUMENT) {
         return code(sandbox::serve().map(|()| Exit::Success).map_err(Error::Sandbox));
     }
     code(read_arguments().map_or_else(Ok, |(cli, repeat)| execute(cli, repeat)))
 }
 
-/// The exit code of what a command came to; what went wrong is told.
+/// The exit code of a command; an error is printed.
 fn code(ended: Result<Exit, Error>) -> ExitCode {
     match ended {
         Ok(exit) => exit.into(),
@@ -68,7 +69,7 @@ fn code(ended: Result<Exit, Error>) -> ExitCode {
 
 fn read_arguments() -> Result<(Cli, repeat::Repeat), Exit> {
     let arguments = std::env::args_os().skip(1).collect();
-    let has_endpoint = std::env::var_os("CSI_ENDPOINT").is_some();
+    let has_endpoint = std::env::var_os("CSI_ENDPOINT").is_some() || settings::config_file_is_here();
     let translated = csi_go_flags::translate(arguments, has_endpoint).map_err(|problem| {
         complain(&problem);
         Exit::Usage
@@ -76,11 +77,14 @@ fn read_arguments() -> Result<(Cli, repeat::Repeat), Exit> {
     for note in &translated.notes {
         self::note(note);
     }
-    let program = std::ffi::OsString::from("csi-sanity");
-    let arguments = std::iter::once(program).chain(translated.arguments);
-    let parsed = Cli::command().try_get_matches_from(arguments).and_then(|matches| {
-        let cli = Cli::from_arg_matches(&matches)?;
-        Ok((cli, repeat::Repeat::from_matches(&matches)))
+    let mut arguments = translated.arguments;
+    let parsed = parse(&arguments).and_then(|(cli, repeat)| match cli.command.discovers_config() {
+        // The flag is added, so that the commands in reports name the file.
+        true => {
+            arguments.splice(1..1, ["--config", settings::CONFIG_FILE].map(OsString::from));
+            parse(&arguments)
+        }
+        false => Ok((cli, repeat)),
     });
     parsed.map_err(|error| {
         let error = tips::with_tip(error);
@@ -88,6 +92,13 @@ fn read_arguments() -> Result<(Cli, repeat::Repeat), Exit> {
         let _ = error.print();
         if error.use_stderr() { Exit::Usage } else { Exit::Success }
     })
+}
+
+fn parse(arguments: &[OsString]) -> clap::error::Result<(Cli, repeat::Repeat)> {
+    let program = OsString::from("csi-sanity");
+    let arguments = std::iter::once(&program).chain(arguments);
+    let matches = Cli::command().try_get_matches_from(arguments)?;
+    Ok((Cli::from_arg_matches(&matches)?, repeat::Repeat::from_matches(&matches)))
 }
 
 fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
@@ -113,19 +124,19 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
     }
 }
 
-/// Something to know that changes nothing.
+/// Prints something to know that changes nothing.
 fn note(text: impl std::fmt::Display) {
-    // Nobody reads it; the run is the same.
+    // The run is the same without it.
     let _ = writeln!(anstream::stderr(), "note: {text}");
 }
 
-/// Something that is probably not what was meant.
+/// Prints something that is probably not what the user meant.
 fn warn(text: impl std::fmt::Display) {
     // As for a note.
     let _ = writeln!(anstream::stderr(), "warning: {text}");
 }
 
 fn complain(problem: &str) {
-    // Nobody reads it; the exit code says it too.
+    // The exit code says it as well.
     let _ = writeln!(anstream::stderr(), "error: {problem}");
 }

@@ -26,20 +26,20 @@ impl Next {
         let failures = summary.failed + summary.flaky_failures;
         match (summary.verdict(), report) {
             (Verdict::Conforms, _) if *is_first => Some(
-                "csi-sanity init --endpoint unix:///path/of/csi.sock   # a driver of yours: tries it, and writes its configuration"
+                "csi-sanity init --endpoint unix:///path/of/csi.sock   # tries your driver, and writes its configuration"
                     .to_owned(),
             ),
             (Verdict::Deviates, Some(report)) if failures > 0 => Some(format!(
-                "{again} --only-failed {report}   # once it is fixed; to accept what failed: csi-sanity baseline {report}"
+                "{again} --only-failed {report}   # after a fix; to accept the failures for now: csi-sanity baseline {report}"
             )),
             (Verdict::Deviates, None) if failures > 0 => Some(format!(
-                "{again} --report json=report.json   # then --only-failed report.json runs again what failed"
+                "{again} --report json=report.json   # then --only-failed report.json repeats the failed checks"
             )),
             (Verdict::ListOutOfDate, Some(report)) => Some(format!(
-                "csi-sanity baseline {report} --keep-reasons LIST --output LIST   # takes out of the list what passes"
+                "csi-sanity baseline {report} --keep-reasons LIST --output LIST   # removes from the list what passes now"
             )),
             (Verdict::NotJudged, _) => Some(
-                "csi-sanity doctor, with the same flags for the driver   # what this machine and the settings lack"
+                "csi-sanity doctor, with the same flags for the driver   # says what this machine and the settings lack"
                     .to_owned(),
             ),
             _ => None,

@@ -1,6 +1,5 @@
 //! `csi-sanity replay`: a stored case, run again or printed in another form.
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use csi_harness::results::stored;
@@ -13,7 +12,7 @@ use crate::args::{CaseForm, CourseArgs, ReplayArgs, RunArgs, Terms};
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
-use crate::run;
+use crate::run::{self, Defined};
 
 /// Runs the case, or prints it.
 pub(crate) fn replay(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
@@ -38,18 +37,21 @@ fn replay_calls(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
 
 /// Sends a hostile request that was stored.
 fn replay_fuzz(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
-    has_one_form(&args, "hostile requests have no other form: what makes them so is often no message")?;
+    has_one_form(
+        &args,
+        "a hostile request cannot be printed: it is often not a message that other tools can send",
+    )?;
     let path = args.file.clone();
     fuzz_case::Case::load(&path)?;
     let args = run_args(args);
     let mut config = run::reachable(&args)?;
     config.effort.replay = Some(path);
-    run::run_suites(&args, config, [fuzz::replay::SUITE], &Terms::default(), &BTreeSet::new(), repeat)
+    run::run_suites(&args, config, [fuzz::replay::SUITE], &Terms::default(), Defined::default(), repeat)
 }
 
 /// Breaks again what was stored, by the check that found it.
 fn replay_fault(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
-    has_one_form(&args, "faults have no other form: calls alone do not show them")?;
+    has_one_form(&args, "a fault cannot be printed: calls alone do not inject it")?;
     let path = args.file.clone();
     let case = fault_case::Case::load(&path)?;
     let args = run_args(args);
@@ -57,7 +59,7 @@ fn replay_fault(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     config.access_types = vec![case.access()];
     config.effort.replay = Some(path);
     let terms = Terms { filter: vec![case.check_id().to_owned()], ..Terms::default() };
-    run::run_suites(&args, config, [csi_suite_faults::SUITE], &terms, &BTreeSet::new(), repeat)
+    run::run_suites(&args, config, [csi_suite_faults::SUITE], &terms, Defined::default(), repeat)
 }
 
 fn has_one_form(args: &ReplayArgs, problem: &str) -> Result<(), Error> {

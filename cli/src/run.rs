@@ -74,32 +74,49 @@ pub(crate) fn count(suite: &Suite, terms: &Terms, shard: Option<Shard>) -> Resul
     Ok(shard.map_or(checks.len(), |shard| shard.part(checks, &registry).len()) as u64)
 }
 
-/// Runs the checks of suites that are made for the run, one suite after the other; of some of them it is known that they would skip.
+/// The demands of a DriverDefinition beside the checks that it selects.
+#[derive(Debug, Default)]
+pub(crate) struct Defined {
+    /// Ids of checks that would be skipped, whatever the driver answers.
+    pub(crate) skips: BTreeSet<String>,
+    /// The name that the driver has to have.
+    pub(crate) driver_name: Option<String>,
+}
+
+/// Runs the checks of suites that are made for the run, one suite after the other.
 pub(crate) fn run_suites(
     args: &RunArgs,
     settings: Config,
     suites: impl IntoIterator<Item = Suite>,
     terms: &Terms,
-    skips: &BTreeSet<String>,
+    defined: Defined,
     repeat: Repeat,
 ) -> Result<Exit, Error> {
     let registry = Registry::new(suites);
     let mut plan = Plan::of(args, settings, terms, &registry, registry.clone())?.shard(args, &repeat);
     plan.in_turn = true;
+    plan.driver_name = defined.driver_name;
     match args.course.dry_run {
-        true => dry_run(&plan, skips),
+        true => dry_run(&plan, &defined.skips),
         false => carry_out(args, plan, repeat),
     }
 }
 
-/// Undoes what earlier runs have left.
+/// Undoes what earlier runs have left, or forgets it.
 pub(crate) fn clean_up(args: &RunArgs) -> Result<Exit, Error> {
+    if args.course.forget {
+        return cleanup::forget();
+    }
     let config = reachable(args)?;
+    if !args.target.is_embedded() {
+        announce(args, &config);
+    }
     let driver = Driver::of(&config, None);
     cleanup::clean_up(config, driver)
 }
 
 fn carry_out(args: &RunArgs, mut plan: Plan, repeat: Repeat) -> Result<Exit, Error> {
+    announce(args, &plan.config);
     let (driver, mut log) = process(args, &mut plan.config)?;
     let ends_with_us = args.target.is_embedded() && plan.config.elsewhere.is_none();
     let runtime = tokio::runtime::Runtime::new().map_err(Error::Runtime)?;
@@ -109,7 +126,7 @@ fn carry_out(args: &RunArgs, mut plan: Plan, repeat: Repeat) -> Result<Exit, Err
             ended = execute(args, plan, repeat, &stopper, driver.clone(), log.as_mut()) => ended,
             left = stopper.on_signals() => {
                 if !ends_with_us {
-                    say("left at once: what was made may be there still; the same command with --cleanup undoes it");
+                    say("stopped without cleaning up; the same command with --cleanup undoes what the run made");
                 }
                 left.map(|()| Exit::Interrupted).map_err(Error::Runtime)
             }
@@ -124,6 +141,23 @@ fn carry_out(args: &RunArgs, mut plan: Plan, repeat: Repeat) -> Result<Exit, Err
         log.close(!matches!(ended, Ok(Exit::Success)));
     }
     ended
+}
+
+/// Says which driver is tested, where no flag names it.
+pub(crate) fn announce(args: &RunArgs, config: &Config) {
+    let is_discovered = args.target.config.as_deref() == Some(Path::new(settings::CONFIG_FILE));
+    if args.output.words.quiet || config.elsewhere.is_some() {
+        return;
+    }
+    if args.target.is_embedded() {
+        say("testing the built-in mock driver; --endpoint or --config names another one");
+    } else if is_discovered && args.target.endpoint.is_none() {
+        say(&format!(
+            "the driver is at {}, by {} in this directory; --no-config ignores that file",
+            config.endpoint.as_deref().unwrap_or_default(),
+            settings::CONFIG_FILE
+        ));
+    }
 }
 
 /// The driver, if the run may end and start it, and the file for what it prints, if it can be listened to.
@@ -155,6 +189,8 @@ struct Plan {
     reports: Vec<(Format, Destination)>,
     /// Whether suites run one after the other.
     in_turn: bool,
+    /// The name that the driver has to have, if the checks depend on it.
+    driver_name: Option<String>,
 }
 
 impl Plan {
@@ -167,8 +203,8 @@ impl Plan {
         let selection = selection(&registry, &Terms::default());
         let known = KnownFailing::default();
         let reports = open_reports(&args.output.words)?;
-        let (registry, shard, in_turn) = (crate::suites::all(), None, false);
-        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn })
+        let (registry, shard, in_turn, driver_name) = (crate::suites::all(), None, false, None);
+        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn, driver_name })
     }
 
     fn new(args: &RunArgs) -> Result<Plan, Error> {
@@ -210,8 +246,8 @@ impl Plan {
             .filter(|planned| is_chosen(planned) || expected::is_expectation(&planned.check))
             .collect();
         let reports = open_reports(&args.output.words)?;
-        let (shard, in_turn) = (None, false);
-        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn })
+        let (shard, in_turn, driver_name) = (None, false, None);
+        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn, driver_name })
     }
 
     /// Leaves out what falls to other shards.
@@ -314,11 +350,8 @@ async fn execute(
     ended
 }
 
-/// Makes the driver that is built in, and says so: nobody must take it for a driver of theirs.
+/// Starts the built-in mock driver. The user knows from [`announce`] that no other driver is tested.
 fn embed(args: &RunArgs, config: &mut Config) -> Result<Driver, Error> {
-    if !args.output.words.quiet {
-        say("no --endpoint is given: testing the mock driver that is built in");
-    }
     if !args.target.mock_defect.is_empty() {
         embedded::crash_quietly();
     }
@@ -346,8 +379,8 @@ async fn refuse_another(config: &Config, driver: &Driver) -> Result<(), Error> {
         Ok(true) => Err(Error::Flag {
             flag: "--driver-command",
             problem: format!(
-                "a driver listens at {endpoint} already, so the one that the command starts would not be the one that is tested; \
-                 end the other one, or leave --driver-command out"
+                "a driver already listens at {endpoint}, so the driver that the command starts would not be the one that is tested; \
+                 stop the one that runs, or leave out --driver-command"
             ),
         }),
         Ok(false) | Err(_) => Ok(()),
@@ -391,7 +424,7 @@ async fn run_plan(
     driver: Option<Driver>,
     log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
-    let Plan { config, registry, checks, selection, shard, known, reports, in_turn } = plan;
+    let Plan { config, registry, checks, selection, shard, known, reports, in_turn, driver_name } = plan;
     let settings = provenance::settings(&config);
     let is_built_in = args.target.is_embedded() && selection.is_whole;
     let foretold = is_built_in.then(|| BUILT_IN.to_owned());
@@ -402,6 +435,13 @@ async fn run_plan(
         // Nothing is made yet, so there is nothing to undo.
         halt = stopper.raised() => return Ok(Summary { halt, ..Summary::default() }.verdict().into()),
     };
+    if let Some(expected) = driver_name.filter(|name| *name != target.info().name) {
+        return Err(Error::OtherDriver {
+            expected,
+            actual: target.info().name.clone(),
+            place: target.place().to_string(),
+        });
+    }
     if let Some(shard) = shard.as_ref().filter(|_| !args.output.words.quiet) {
         say(&format!("shard {} of {}: {} of {} checks", shard.index, shard.of, checks.len(), shard.checks));
     }

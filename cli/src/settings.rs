@@ -1,4 +1,4 @@
-//! Flags and `--config FILE` made into one configuration. A flag wins over the file.
+//! Flags and `--config FILE` made into one configuration. A flag overrides the file.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,9 +8,37 @@ use csi_harness::config::{Config, NodeConfig, Pairs, Secret, read_yaml};
 use csi_harness::text::suggest::did_you_mean;
 use csi_proto::RPCS;
 
-use crate::args::{EffortArgs, LimitArgs, PathArgs, RunArgs, TargetArgs, VolumeArgs};
+use crate::args::{ClusterKind, Command, EffortArgs, LimitArgs, PathArgs, RunArgs, TargetArgs, VolumeArgs};
 use crate::embedded;
 use crate::error::Error;
+
+/// The configuration that `init` writes, and that is used where no flag names a driver or another file.
+pub(crate) const CONFIG_FILE: &str = "csi-sanity.yaml";
+
+/// Returns true if the working directory has such a configuration.
+pub(crate) fn config_file_is_here() -> bool {
+    Path::new(CONFIG_FILE).is_file()
+}
+
+impl Command {
+    /// Returns true if the arguments do not name a driver, and the working directory has a configuration that does.
+    pub(crate) fn discovers_config(&self) -> bool {
+        let target = match self {
+            Command::Run(args) => &args.target,
+            Command::Fuzz(args) => &args.target,
+            Command::Faults(args) => &args.target,
+            Command::Init(args) => &args.driver.target,
+            Command::Doctor(args) => &args.driver.target,
+            Command::Replay(args) if args.format.is_none() => &args.driver.target,
+            // In a cluster, the tests need no configuration.
+            Command::E2e(args) if args.cluster.cluster == ClusterKind::Local && !args.preflight => {
+                &args.target
+            }
+            _ => return false,
+        };
+        target.names_no_driver() && config_file_is_here()
+    }
+}
 
 /// Makes the configuration of a run.
 pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
@@ -21,7 +49,8 @@ pub(crate) fn config(args: &RunArgs) -> Result<Config, Error> {
     };
     target(&mut config, &args.target)?;
     if args.output.driver_log.is_some() && config.driver_command.is_none() {
-        let problem = "only what --driver-command starts can be listened to".to_owned();
+        let problem =
+            "needs --driver-command: the output of a driver that runs already cannot be captured".to_owned();
         return Err(Error::Flag { flag: "--driver-log", problem });
     }
     volumes(&mut config, &args.volumes)?;
@@ -208,7 +237,7 @@ mod tests {
     use tempfile::NamedTempFile;
 
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::Cli;
 
     fn file(text: &str) -> NamedTempFile {
         let mut file = NamedTempFile::new().unwrap();

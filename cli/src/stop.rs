@@ -40,7 +40,7 @@ impl Stopper {
                 _ = terminate.recv() => {}
             }
             if first {
-                say("stopping: undoing what was made, press Ctrl-C again to leave at once");
+                say("stopping: undoing what was made; press Ctrl-C again to stop without cleaning up");
                 self.raise.send_replace(Halt::Interrupted);
             }
         }
@@ -50,7 +50,7 @@ impl Stopper {
     /// Raises the signal when the time is up.
     pub(crate) async fn on_timeout(&self, limit: Duration) {
         tokio::time::sleep(limit).await;
-        say(&format!("stopping: the run takes longer than --timeout {limit:?}; undoing what was made"));
+        say(&format!("stopping: the run took longer than --timeout {limit:?}; undoing what was made"));
         self.raise.send_if_modified(|halt| {
             let first = *halt == Halt::None;
             if first {

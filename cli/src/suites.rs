@@ -113,14 +113,14 @@ fn failed(path: &Path, registry: &Registry) -> Result<BTreeSet<String>, Error> {
     }
     match (there.is_empty(), gone.len()) {
         (true, _) => Err(Error::NothingFailed(format!(
-            "of the checks that failed in {}, none is among those to choose from here: {}; give the command and the suites of that run",
+            "none of the checks that failed in {} exists in this command and its suites: {}; repeat the command and the --suite of that run",
             path.display(),
             gone.iter().take(GONE_NAMED_MAX).cloned().collect::<Vec<_>>().join(", ")
         ))),
         (false, 0) => Ok(there),
         (false, missing) => {
             note(format!(
-                "--only-failed: {missing} of the checks that failed are not among those to choose from here"
+                "--only-failed: {missing} of the failed checks are not in the suites of this command, and are left out"
             ));
             Ok(there)
         }

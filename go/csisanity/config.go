@@ -52,7 +52,7 @@ type TestConfig struct {
 	RemoveStagingPath func(path string) error
 	CheckPath         func(path string) (PathKind, error)
 
-	// Commands that do the same. They get the path as their argument, and take precedence over the functions.
+	// Commands in place of these functions. They get the path as their argument, and take precedence over the functions.
 	CreateTargetPathCmd  string
 	CreateStagingPathCmd string
 	RemoveTargetPathCmd  string

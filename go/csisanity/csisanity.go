@@ -138,7 +138,7 @@ func Test(t *testing.T, config TestConfig) {
 	if problem != nil {
 		t.Fatalf("csi-sanity ended without a report (%v; %v)%s", command.ProcessState, problem, lastOf(outputFile))
 	}
-	report.tell(t, command.ProcessState.ExitCode(), lastOf(outputFile))
+	report.describe(t, command.ProcessState.ExitCode(), lastOf(outputFile))
 }
 
 // find returns the path of the program.

@@ -245,6 +245,54 @@ func TestOnlyASocketCanBeReplaced(t *testing.T) {
 	}
 }
 
+func TestEveryOutcomeHasAMeaning(t *testing.T) {
+	dir := t.TempDir()
+	outcomes := `
+		{"id": "a/passed", "outcome": "passed", "notes": ["tried 3"]},
+		{"id": "a/skipped", "outcome": "skipped", "message": "needs snapshots"},
+		{"id": "a/again", "outcome": "skipped", "message": "no name", "same_fault": {"check": "a/failed", "outcome": "failed"}},
+		{"id": "a/warned", "outcome": "warned", "findings": "  slow\n"},
+		{"id": "a/failed", "outcome": "failed", "title": "it works", "findings": "  it does not\n", "transcript": "  calls\n"},
+		{"id": "a/flaky-counts", "outcome": "flaky", "counts_as": "failed"},
+		{"id": "a/flaky", "outcome": "flaky", "counts_as": "warned"},
+		{"id": "a/broken", "outcome": "broken", "message": "no answer"},
+		{"id": "a/later", "outcome": "of a later version"}`
+	report := `{"schema": "csi-sanity/report/v9", "seed": 7, "checks": [` + outcomes + `]}`
+	if err := os.WriteFile(filepath.Join(dir, "report"), []byte(report), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "csi-sanity")
+	script := "#!/bin/sh\nfor argument; do case $argument in json=*) cp '" + dir + "/report' \"${argument#json=}\" ;; esac; done\nexit 1\n"
+	if err := os.WriteFile(binary, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(binaryVariable, binary)
+	printed, passed := goTest(t, "unix:///csi.sock", "", "-test.run=^TestDriver$", "-test.v")
+	if passed {
+		t.Error("it passes")
+	}
+	mustContain(t, printed,
+		"--- PASS: TestDriver/a/passed ", "tried 3",
+		"--- SKIP: TestDriver/a/skipped ", "needs snapshots",
+		"--- SKIP: TestDriver/a/again ", "shows the fault again that a/failed reports: no name",
+		"--- PASS: TestDriver/a/warned ", "slow",
+		"--- FAIL: TestDriver/a/failed ", "it does not", "CSI_SANITY_FLAGS='--seed 7' go test -run '^TestDriver$/^a$/^failed$'",
+		"--- FAIL: TestDriver/a/flaky-counts ", "--- PASS: TestDriver/a/flaky ",
+		"--- FAIL: TestDriver/a/broken ", "inconclusive: no answer",
+		"--- PASS: TestDriver/a/later ",
+	)
+	outcomes = `{"id": "a/passed", "outcome": "passed"}`
+	report = `{"schema": "csi-sanity/report/v9", "checks": [` + outcomes + `]}`
+	if err := os.WriteFile(filepath.Join(dir, "report"), []byte(report), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	printed, passed = goTest(t, "unix:///csi.sock", "", "-test.run=^TestDriver$")
+	if passed {
+		t.Error("an exit code that no check explains passes")
+	}
+	mustContain(t, printed, "csi-sanity ended with exit code 1")
+}
+
 func TestFlagsThatDoNotExistAreShown(t *testing.T) {
 	printed, passed := goTest(t, mock(t), "--no-such-flag", "-test.run=^TestDriver$")
 	if passed {

@@ -30,6 +30,7 @@ type check struct {
 	Findings     string
 	Transcript   string
 	Notes        []string
+	CountsAs     string     `json:"counts_as"`
 	KnownBecause string     `json:"known_because"`
 	SameFault    *sameFault `json:"same_fault"`
 }
@@ -61,14 +62,14 @@ func readReport(path string) (*report, error) {
 	return &read, nil
 }
 
-// tell reports each check as a subtest. The exit code of csi-sanity decides about what belongs to no check, such as volumes that
+// describe reports each check as a subtest. The exit code of csi-sanity decides about what belongs to no check, such as volumes that
 // stayed behind.
-func (r *report) tell(t *testing.T, code int, printed string) {
+func (r *report) describe(t *testing.T, code int, printed string) {
 	t.Helper()
 	allPassed := true
 	for at := range r.Checks {
 		check := &r.Checks[at]
-		passed := t.Run(check.ID, func(t *testing.T) { check.tell(t, r.Seed) })
+		passed := t.Run(check.ID, func(t *testing.T) { check.describe(t, r.Seed) })
 		allPassed = allPassed && passed
 	}
 	summary := fmt.Sprintf("%s %s; %d passed, %d failed, %d warned, %d skipped, %d inconclusive (seed %d)", r.Target.Name,
@@ -80,8 +81,8 @@ func (r *report) tell(t *testing.T, code int, printed string) {
 	}
 }
 
-// tell reports one check.
-func (c *check) tell(t *testing.T, seed uint64) {
+// describe reports one check.
+func (c *check) describe(t *testing.T, seed uint64) {
 	t.Helper()
 	for _, note := range c.Notes {
 		t.Log(note)
@@ -97,6 +98,12 @@ func (c *check) tell(t *testing.T, seed uint64) {
 		t.Skipf("known to fail: %s%s", c.KnownBecause, c.text(t, seed))
 	case "failed":
 		t.Error(c.text(t, seed))
+	case "flaky":
+		if c.CountsAs == "failed" {
+			t.Errorf("flaky: the failure did not come again each time%s", c.text(t, seed))
+		} else {
+			t.Logf("flaky: the failure did not come again each time%s", c.text(t, seed))
+		}
 	case "broken":
 		t.Errorf("inconclusive: %s%s", c.Message, c.text(t, seed))
 	case "unexpected_pass":

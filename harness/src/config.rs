@@ -111,7 +111,7 @@ pub struct Config {
     pub allow_harm: bool,
     /// What makes a run fail.
     pub profile: Profile,
-    /// What a failure counts as that did not come again when its check was repeated. Without it, data loss, crashes and leaks fail,
+    /// The result of a failure that did not come again when its check was repeated. Without this setting, data loss, crashes and leaks fail,
     /// other flaky failures warn, and under the profile strict all of them fail.
     pub flaky_result: Option<FlakyResult>,
     /// Commands that make volumes and the back end ill, and well again.
@@ -662,8 +662,8 @@ impl TimeLimits {
     }
 }
 
-/// How much is tried by the suites that make many calls: idempotency, property, concurrency, restart and the sequences of data. The
-/// amount depends on nothing else, so that the same driver gets the same verdict on any machine.
+/// The amount of work of the suites that make many calls: idempotency, property, concurrency, restart and the sequences of data. It
+/// depends on nothing else, so that a driver gets the same verdict on any machine.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Effort {
@@ -720,14 +720,14 @@ impl Effort {
     /// About what these suites take by default, on an idle machine and a driver that mounts.
     const USUAL_MS: u64 = 60_000;
 
-    /// How much of something random is tried where it is usually `amount`: `--budget` multiplies it, and leaves one at least.
+    /// The number of random tries with `--budget` where it is usually `amount`; at least one.
     pub fn scaled(&self, amount: u32) -> u32 {
         let budget_ms = self.budget_ms.unwrap_or(Effort::USUAL_MS);
         let scaled = u64::from(amount).saturating_mul(budget_ms) / Effort::USUAL_MS;
         u32::try_from(scaled).unwrap_or(u32::MAX).max(1)
     }
 
-    /// How long a check may go on at the most.
+    /// A check begins nothing new after this time.
     pub fn ceiling(&self) -> Duration {
         Duration::from_millis(self.check_budget_ms.max(self.budget_ms.unwrap_or_default()))
     }

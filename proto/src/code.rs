@@ -22,3 +22,8 @@ pub fn code_name(code: Code) -> &'static str {
         Code::Unauthenticated => "UNAUTHENTICATED",
     }
 }
+
+/// The code of that name.
+pub fn code_named(name: &str) -> Option<Code> {
+    (0..=16).map(Code::from_i32).find(|code| code_name(*code) == name)
+}

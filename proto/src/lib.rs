@@ -17,7 +17,7 @@ mod serve;
 mod transport;
 
 pub use call::{Call, RPCS, Rpc, Service, StreamingCall, UnaryCall};
-pub use code::code_name;
+pub use code::{code_name, code_named};
 pub use dial::{Breaker, DialError, DialReason, MESSAGE_BYTES_MAX, dial, dial_breakable};
 pub use endpoint::{Endpoint, ParseEndpointError, SOCKET_PATH_BYTES_MAX};
 pub use request_log::{LoggedService, RequestLog};

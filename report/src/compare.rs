@@ -159,14 +159,14 @@ fn judges(kind: OutcomeKind) -> bool {
     fails(kind) || passes(kind)
 }
 
-/// Whether the later run was asked for all checks that the earlier one was asked for, as far as the terms show that.
+/// Says if the later run was asked for all checks that the earlier one was asked for, as far as the terms show that.
 fn asks_for_as_much(old: &Stored, new: &Stored) -> bool {
     let has_suite = |suite| new.selection.suites.contains(suite);
     let is_whole = new.selection.terms.is_empty() && new.shard.is_none();
     is_whole && old.selection.suites.iter().all(has_suite) || asked(old) == asked(new)
 }
 
-/// Which checks a run was asked for.
+/// The checks that a run was asked for.
 fn asked(run: &Stored) -> (&[String], &[String], Option<(u32, u32)>) {
     let place = run.shard.as_ref().map(|shard| (shard.index, shard.of));
     (&run.selection.suites, &run.selection.terms, place)
@@ -174,7 +174,8 @@ fn asked(run: &Stored) -> (&[String], &[String], Option<(u32, u32)>) {
 
 impl Entry {
     fn tried_less(old: &Check, new: &Check) -> Entry {
-        let message = format!("{} tries, formerly {}; with as many it may fail still", new.tried, old.tried);
+        let message =
+            format!("{} tries, formerly {}; with as many as before it may still fail", new.tried, old.tried);
         Entry { id: new.id.clone(), was: Some(old.outcome()), is: Some(new.outcome()), message }
     }
 }

@@ -20,7 +20,7 @@ pub struct Conclusion {
     pub name: Concluded,
     /// For people, fit to stand behind the name of the driver.
     pub words: String,
-    /// Whether it is based on less work than planned: checks met their time limits, as `cut_short` of each says.
+    /// It is based on less work than planned: checks met their time limits, as `cut_short` of each says.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub did_less: bool,
 }
@@ -111,7 +111,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) says_nothing: bool,
     /// Faults by which checks failed as listed.
     pub(crate) known_failures: u64,
-    /// Whether checks met their time limits before they had done all their work.
+    /// Checks met their time limits before they had done all their work.
     pub(crate) did_less: bool,
     pub(crate) selection: &'a Selection,
     pub(crate) shard: Option<&'a ShardEntry>,

@@ -21,7 +21,7 @@ pub enum Format {
     Html,
     /// Workflow commands of GitHub Actions, for its annotations.
     Github,
-    /// A line of JSON for each event, for programs that follow a run while it goes on.
+    /// A line of JSON for each event, for programs that follow a run.
     Ndjson,
     /// What is said of the driver and no more, for scripts: a line for programs, and one for people.
     Verdict,

@@ -17,7 +17,7 @@ use csi_harness::results::outcome::{
     Aftermath, Again, CheckReport, Crash, Flaky, Halt, Leak, Outcome, OutcomeKind, SameFault, Summary, Tally,
     Verdict,
 };
-use csi_harness::spec::verdict::{CallSpan, CutShort, Damage, Plays};
+use csi_harness::spec::verdict::{CallSpan, CutShort, Damage, Plays, ReproductionStep};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
@@ -94,7 +94,7 @@ pub struct Run {
     pub conclusion: Conclusion,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
-    /// How many checks ended how, and by how many faults.
+    /// Numbers of checks and of faults by outcome.
     pub summary: SummaryEntry,
     /// Every check, by id.
     pub checks: Vec<CheckEntry>,
@@ -269,7 +269,7 @@ pub struct TargetEntry {
     pub capabilities: Vec<String>,
 }
 
-/// How many checks ended how, in `checks`. All other numbers count faults: of checks that show the same fault, the first one counts, and
+/// Numbers by outcome: of checks in `checks`, and of faults in all other fields. Of checks that show the same fault, the first one counts, and
 /// the others are in `same_fault`.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SummaryEntry {
@@ -280,7 +280,7 @@ pub struct SummaryEntry {
     /// It broke a rule that binds, and did not when the same was done again.
     #[serde(default)]
     pub flaky: usize,
-    /// Those of them that make the run fail.
+    /// The flaky faults that make the run fail.
     #[serde(default)]
     pub flaky_failures: usize,
     /// It broke a recommendation.
@@ -296,7 +296,7 @@ pub struct SummaryEntry {
     /// Checks that show a fault which is counted already.
     #[serde(default)]
     pub same_fault: Again,
-    /// How many checks ended how. Together they are all checks. Reports before v3 have none of these numbers.
+    /// Numbers of checks by outcome. Together they are all checks. Reports before v3 have none of these numbers.
     #[serde(default)]
     pub checks: Tally,
 }
@@ -314,10 +314,10 @@ pub struct CheckEntry {
     /// The mildest profile under which it makes a run fail, where the driver broke something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binds_from: Option<Profile>,
-    /// Of a check that is `flaky`: whether it counts as `failed` or as `warned`.
+    /// The outcome that a `flaky` check counts as, `failed` or `warned`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts_as: Option<OutcomeKind>,
-    /// How often the failing case was played and how often it failed, where it was played more than once.
+    /// The number of plays of the failing case, where there was more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plays: Option<Plays>,
     /// The damage that the failure proves.
@@ -346,6 +346,12 @@ pub struct CheckEntry {
     /// The same calls with their times, where it matters that they overlapped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<SpanEntry>,
+    /// The shortest way to it that the check has found, step by step, where it has looked for one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reproduction: Vec<ReproductionEntry>,
+    /// The fault that the check injected, as `--fault` takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub injected: Option<String>,
     /// What else it found, beside what is graver.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<AlsoEntry>,
@@ -406,6 +412,25 @@ pub struct IncidentEntry {
     pub after_ms: u64,
     /// What.
     pub what: String,
+}
+
+/// A step on the way to a violation: a call, or something that is done beside calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReproductionEntry {
+    /// The step in words.
+    pub what: String,
+    /// The RPC; none if the step is no call, such as an end of the driver or a write to a volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rpc: Option<String>,
+    /// The request as it was sent, without secrets.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub request: Value,
+    /// The code of the answer, such as `OK`; something else, such as `no answer`, if there was none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub code: String,
+    /// The response, without secrets.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub response: Value,
 }
 
 /// What a check found beside something graver.
@@ -890,7 +915,7 @@ impl CheckEntry {
         self.fault = fault::shape(&self.message);
     }
 
-    /// How often the failing case failed, and what a flaky failure counts as; nothing where it was played once.
+    /// The number of plays as a sentence, with what a flaky failure counts as; nothing where the case was played once.
     pub(crate) fn repeated(&self) -> String {
         let counts_as = match self.outcome() {
             OutcomeKind::Flaky => format!(", which counts as {}", self.counts_as().name()),
@@ -958,6 +983,10 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
         timeline: violation
             .map(|violation| violation.timeline.iter().map(span_entry).collect())
             .unwrap_or_default(),
+        reproduction: violation
+            .map(|violation| violation.reproduction.iter().map(reproduction_entry).collect())
+            .unwrap_or_default(),
+        injected: violation.and_then(|violation| violation.injected.as_deref().map(str::to_owned)),
         also: report.also.iter().filter_map(|one| also_entry(report, one)).collect(),
         notes: report.notes.clone(),
         tried: report.tried,
@@ -1006,6 +1035,16 @@ fn span_entry(span: &CallSpan) -> SpanEntry {
         answer: span.answer.clone(),
         from_us: us(span.from),
         to_us: us(span.to),
+    }
+}
+
+fn reproduction_entry(step: &ReproductionStep) -> ReproductionEntry {
+    ReproductionEntry {
+        what: step.what.clone(),
+        rpc: step.rpc.map(|rpc| rpc.method.to_owned()),
+        request: step.request.clone(),
+        code: step.code.clone(),
+        response: step.response.clone(),
     }
 }
 

@@ -131,7 +131,7 @@ fn trouble(text: &mut String, run: &Run) -> std::fmt::Result {
         writeln!(text, "- The driver died during {}, and {after}.", escaped(&crash.under_way.join(", ")))?;
     }
     for leak in &run.leaks {
-        let whose = if leak.ours { "left behind" } else { "new, and in no reply to this run" };
+        let whose = if leak.ours { "left behind" } else { "new, but named in no reply to this run" };
         let made = leak.check.as_ref().map_or_else(String::new, |check| format!(", made by {}", code(check)));
         writeln!(text, "- {} {} is {whose}{made}.", leak.kind, code(&named(&leak.id)))?;
     }

@@ -157,8 +157,8 @@ fn join(mut parts: Vec<Part>, registry: &Registry, whole: &Whole) -> Result<Run,
 
 fn is_of_one_driver(one: &Part, other: &Part) -> Result<(), MergeError> {
     let of_driver = |run: &Run| {
-        let [name, version, _, specification, ..] = facts(run);
-        [name, version, specification]
+        let [name, version, _, specification, profile, ..] = facts(run);
+        [name, version, specification, profile]
     };
     agree(one, other, &of_driver(&one.1), &of_driver(&other.1))
 }
@@ -248,7 +248,7 @@ fn agree(
 }
 
 /// What all shards of a run say alike.
-fn facts(run: &Run) -> [(&'static str, String); 9] {
+fn facts(run: &Run) -> [(&'static str, String); 10] {
     let shard = run.shard.as_ref();
     let list = |texts: &[String]| if texts.is_empty() { "none".to_owned() } else { texts.join(" ") };
     [
@@ -256,6 +256,7 @@ fn facts(run: &Run) -> [(&'static str, String); 9] {
         ("the driver's version", format!("{:?}", run.target.vendor_version)),
         ("what the driver can do", list(&run.target.capabilities)),
         ("the specification", run.specification.clone()),
+        ("the profile", run.profile.to_string()),
         ("the number of shards", shard.map_or_else(String::new, |shard| shard.of.to_string())),
         ("the suites", list(&run.selection.suites)),
         ("the terms that choose checks", list(&run.selection.terms)),
@@ -369,6 +370,7 @@ fn leave_untold(check: &mut CheckEntry, same: &SameFault) {
     }
     (check.calls, check.calls_left_out) = (Vec::new(), 0);
     check.also.clear();
+    (check.reproduction, check.injected) = (Vec::new(), None);
     (check.explanation, check.timeline, check.driver_printed) = (Vec::new(), Vec::new(), Vec::new());
 }
 

@@ -1,4 +1,4 @@
-//! The run as a stream of events, a line of JSON for each, written while it goes on.
+//! The run as a stream of events: a line of JSON for each, written as it happens.
 
 use std::io::{self, Write};
 
@@ -45,7 +45,7 @@ impl Stream {
         Stream { out, lost: None }
     }
 
-    /// Whether everything was written.
+    /// Ends the stream.
     ///
     /// # Errors
     /// The first error met while writing. A reader that went away early is none.

@@ -100,7 +100,7 @@ pub struct Check {
     /// The reason in the known-failing list.
     #[serde(default)]
     pub known_because: Option<String>,
-    /// Of one that is flaky: whether it counts as failed or as warned.
+    /// The outcome that a flaky one counts as, failed or warned.
     #[serde(default)]
     pub(crate) counts_as: Option<OutcomeKind>,
     /// Work that it left undone when it met its time limit.

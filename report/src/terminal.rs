@@ -392,7 +392,10 @@ fn write_stored_target(out: &mut impl Write, run: &Run) -> io::Result<()> {
     let name = if target.name.is_empty() { "a driver without a name" } else { &target.name };
     let version = if target.vendor_version.is_empty() { "" } else { " " };
     write!(out, "{BOLD}{}{BOLD:#}{version}{}", plain(name), plain(&target.vendor_version))?;
-    writeln!(out, " in {}", count(run.shards.len(), "shard"))?;
+    match run.shards.len() {
+        0 => writeln!(out)?,
+        shards => writeln!(out, " in {}", count(shards, "shard"))?,
+    }
     writeln!(out, "{}", count(run.checks.len(), "check"))
 }
 
@@ -460,7 +463,7 @@ fn write_left_behind(out: &mut impl Write, summary: &Summary, columns: Option<us
             DOUBTFUL_SHOWN_MAX,
         ),
         (
-            format!("{ODD}note{ODD:#}: new, and in no reply to this run"),
+            format!("{ODD}note{ODD:#}: new, but named in no reply to this run"),
             others.iter().map(|leak| leak_line(leak)).collect(),
             OTHERS_SHOWN_MAX,
         ),
@@ -631,7 +634,12 @@ fn write_skipped(
         return Ok(());
     }
     let little = format!("only {} of {} applied", checks - summary.skipped, count(checks, "check"));
-    writeln!(out, "{ODD}note{ODD:#}: {little}; {times} did not because {}", plain(why))
+    writeln!(
+        out,
+        "{ODD}note{ODD:#}: {little}; the most common reason, of {}: {}",
+        count(*times, "check"),
+        plain(why)
+    )
 }
 
 /// Text from a driver, without power over the terminal.
@@ -668,7 +676,10 @@ mod tests {
         let reasons = [("it cannot", 5), ("--config names no `volumes`", 2)];
         assert_eq!(said(4, &reasons), "", "half of the checks");
         let some = "note: only 4 of 11 checks applied; ";
-        assert_eq!(said(7, &reasons), format!("{some}2 did not because --config names no `volumes`\n"));
-        assert_eq!(said(7, &reasons[..1]), format!("{some}5 did not because it cannot\n"));
+        assert_eq!(
+            said(7, &reasons),
+            format!("{some}the most common reason, of 2 checks: --config names no `volumes`\n")
+        );
+        assert_eq!(said(7, &reasons[..1]), format!("{some}the most common reason, of 5 checks: it cannot\n"));
     }
 }

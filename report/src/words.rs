@@ -9,7 +9,7 @@ pub(crate) fn count(number: usize, what: impl Display) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-/// How many checks ended how, such as `3 failed`; rare ones are left out where there are none. All numbers together are all checks.
+/// Numbers of checks by outcome, such as `3 failed`. Rare outcomes are left out where they are 0. Together they are all checks.
 pub(crate) fn numbers(summary: &Summary) -> Vec<(usize, String, Outcomes)> {
     let tally = &summary.tally;
     let faults = |checks: usize, faults: usize| match faults == checks {
@@ -45,7 +45,7 @@ pub(crate) fn in_words(summary: &Summary) -> String {
     numbers(summary).into_iter().map(|(_, text, _)| text).collect::<Vec<_>>().join(", ")
 }
 
-/// How good it is that checks ended so.
+/// The colour of a number of checks, by how good the outcome is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcomes {
     Good,
@@ -54,10 +54,10 @@ pub(crate) enum Outcomes {
     Quiet,
 }
 
-/// What is said where checks met their time limits.
+/// The heading of the list of checks that met their time limits.
 pub(crate) const DID_LESS: &str = "Based on less work than planned: these checks met their time limits.";
 
-/// Whether a check that counts so has passed, with warnings or without.
+/// Says if a check that counts so has passed, with warnings or without.
 pub(crate) fn passes(counts_as: OutcomeKind) -> bool {
     matches!(counts_as, OutcomeKind::Passed | OutcomeKind::Warned | OutcomeKind::UnexpectedPass)
 }

@@ -34,7 +34,8 @@ pub struct Translated {
 /// Flags that are about the program and need no command.
 const ABOUT_ITSELF: [&str; 4] = ["-h", "--help", "-V", "--version"];
 
-/// Translates a command line, the program's name left out. `has_endpoint` tells whether the environment names one.
+/// Translates a command line, the program's name left out. `has_endpoint` is whether the environment or a configuration in the
+/// working directory names a driver.
 ///
 /// Go flags may have one or two dashes, and their value behind `=` or as the next argument. Everything else is left
 /// for clap. Without a command, it is `run`, and of the suite that the Go program is where its flags are typed.
@@ -190,24 +191,22 @@ impl Translated {
         self.arguments.first().is_some_and(|command| command == "run")
     }
 
-    /// Without an endpoint the embedded driver would be tested, which nobody means who writes such a flag.
+    /// Refuses flags of the Go programs without a driver: the built-in one would be tested, which such a flag never means.
     fn demand_endpoint(&self, has_endpoint: bool) -> Result<(), String> {
-        if has_endpoint || self.has(&["--endpoint", "--config", "--mock-defect"]) {
+        if has_endpoint || self.has(&["--endpoint", "--config", "--no-config", "--mock-defect"]) {
             return Ok(());
         }
-        if self.e2e && !self.has(&["--cluster", "--plan", "--preflight"]) {
+        if self.e2e && !self.has(&["--cluster", "--plan", "--dry-run", "--preflight"]) {
             return Err(format!(
-                "-{DEFINITION} speaks of a driver: name its socket with --endpoint, or the cluster that it is deployed in with \
-                 --cluster kube; --plan says which tests would run"
+                "-{DEFINITION} needs a driver: name its socket with --endpoint, or use --cluster kube for the cluster that it is \
+                 deployed in; --plan prints which tests would run"
             ));
         }
         match (&self.driver_flag, self.go_flag.as_ref().filter(|_| self.is_run())) {
-            (Some(flag), _) => {
-                Err(format!("{flag} speaks of a driver, but -csi.endpoint does not say where it is"))
-            }
+            (Some(flag), _) => Err(format!("{flag} needs a driver: name its socket with -csi.endpoint")),
             (None, Some(flag)) => Err(format!(
-                "{flag} is a flag of the Go csi-sanity, but -csi.endpoint does not say where the driver is; without such flags, \
-                 `csi-sanity` tests the one that is built in"
+                "{flag} is a flag of the Go csi-sanity, which needs a driver: name its socket with -csi.endpoint. Without such \
+                 flags, `csi-sanity` tests the built-in mock driver"
             )),
             (None, None) => Ok(()),
         }

@@ -21,7 +21,7 @@ struct GoTest {
     /// Why no defect shows it.
     #[serde(default)]
     none: String,
-    /// What the Go test demands beyond the specification, and what our check does instead.
+    /// The difference between the two: the Go test demands more than the specification, or less than the check.
     #[serde(default)]
     differs: String,
 }

@@ -69,13 +69,16 @@ impl Examined {
         writeln!(out, "\n{name:?} {vendor_version:?} at {endpoint}")?;
         remarks.iter().try_for_each(|remark| writeln!(out, "  {remark}"))?;
         let files = match shares_files {
-            true => "its files and mounts are seen from here",
+            true => "its files and mounts are visible from here",
             false => {
-                "its files and mounts are not known to be seen from here: run csi-sanity on its host, over its Unix socket, or name --check-path-command"
+                "its files and mounts may not be visible from here: run csi-sanity on its host, over its Unix socket, or set --check-path-command"
             }
         };
         writeln!(out, "  {files}")?;
-        writeln!(out, "  {runs} checks would run; what they find out may leave some of them out")?;
+        writeln!(
+            out,
+            "  {runs} checks would run; some of them may still be skipped because of what they find out"
+        )?;
         for LeftOut { because, checks } in left_out {
             let checks = checks.len();
             let s = if checks == 1 { "" } else { "s" };

@@ -62,7 +62,7 @@ fn root() -> Finding {
             "{}, all tests of `csi-sanity e2e`, and whatever a driver on this machine mounts",
             at_root()
         ))
-        .mend("run csi-sanity as root on the driver's host; what needs no root is checked without it")
+        .mend("run csi-sanity as root on the driver's host; the other checks need no root")
 }
 
 /// The checks that look at mounts and devices, counted.
@@ -70,7 +70,7 @@ fn at_root() -> String {
     let registry = suites::all();
     let needs_root = |check: &Check| check.needs.iter().any(|need| matches!(need, Need::Root));
     let count = registry.checks().filter(|(_, check)| needs_root(check)).count();
-    format!("{count} checks of what is at target paths")
+    format!("{count} checks that look at target paths")
 }
 
 async fn mounts(scratch: &TempDir) -> Finding {
@@ -90,7 +90,7 @@ async fn pods() -> Finding {
         Ok(_) => Finding::there(WHAT, "a process was started in its own"),
         Err(why) => Finding::lacks(WHAT, why)
             .costs("all tests of `csi-sanity e2e` with pods, which are processes in such namespaces")
-            .mend("unshare of util-linux in PATH, and CAP_SYS_ADMIN"),
+            .mend("put unshare (util-linux) into PATH, and run with CAP_SYS_ADMIN"),
     }
 }
 

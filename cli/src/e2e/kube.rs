@@ -19,6 +19,7 @@ use crate::args::E2eArgs;
 use crate::error::Error;
 use crate::exit::Exit;
 use crate::repeat::Repeat;
+use crate::run::Defined;
 use crate::stop::{Stopper, say};
 use crate::{cleanup, note, run, settings};
 
@@ -66,6 +67,8 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let definition = Arc::new(runtime.block_on(definition::read(&server, loaded))?);
     let settings = settings_of(&args, &definition, &driver, node_access);
     let skips = skips(&written, definition.storage_class(), &KubeClusters::view(&found, &settings));
+    // The API server was asked for the nodes of the driver with this name.
+    let defined = Defined { skips, driver_name: None };
     let place = place(&found);
     let clusters = KubeClusters::new(found, settings, limit + UNDO_LIMIT, say_of(&args));
     let suites = suites(plan::suite(definition.clone(), Arc::new(clusters)), &args);
@@ -77,12 +80,12 @@ pub(super) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     if !calls {
         let mut config = settings::config(&args)?;
         config.elsewhere = Some(Elsewhere { driver, place });
-        return run::run_suites(&args, config, suites, &terms, &skips, repeat);
+        return run::run_suites(&args, config, suites, &terms, defined, repeat);
     }
     let Some(reached) = reach(&runtime, &server, &driver)? else { return Ok(Exit::Interrupted) };
     let mut config = reached.config(&mut args, &place)?;
     fill(&mut config, &definition)?;
-    let ended = run::run_suites(&args, config, suites, &terms, &skips, repeat);
+    let ended = run::run_suites(&args, config, suites, &terms, defined, repeat);
     runtime.block_on(reached.leave());
     ended
 }
@@ -175,7 +178,7 @@ fn node_access(args: &E2eArgs) -> Result<Option<NodeAccess>, Error> {
     let kubelet_dir = match &args.kubelet_dir {
         None => defaults.kubelet_dir,
         Some(dir) => dir.to_str().filter(|dir| dir.starts_with('/')).map(str::to_owned).ok_or_else(|| {
-            let problem = "is no absolute path on the nodes".to_owned();
+            let problem = "is not an absolute path on the nodes".to_owned();
             Error::Flag { flag: "--kubelet-dir", problem }
         })?,
     };
@@ -203,7 +206,7 @@ fn removed(runtime: &Runtime, connection: Connection) -> Result<Exit, Error> {
     let Some(cleaned) = cleaned else { return Ok(Exit::Interrupted) };
     let Cleanup { removed, kept, left } = cleaned.map_err(|why| Error::Cluster(reason(why)))?;
     for thing in kept {
-        note(format!("left alone: {thing}, which may go on"));
+        note(format!("left alone: {thing}, which may still be running"));
     }
     let mut out = anstream::stdout();
     if removed.is_empty() && left.is_empty() {

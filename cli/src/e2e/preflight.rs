@@ -62,7 +62,7 @@ fn tell(findings: &[Finding]) -> io::Result<Exit> {
     let count = |level| findings.iter().filter(|finding| finding.level == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
     match errors + warnings {
-        0 => writeln!(out, "nothing is wrong with what can be seen")?,
+        0 => writeln!(out, "nothing wrong was found")?,
         _ => writeln!(out, "errors: {errors}, warnings: {warnings}")?,
     }
     Ok(if errors > 0 { Exit::Broken } else { Exit::Success })

@@ -189,7 +189,7 @@ fn roles<P>(mut pods: Vec<(P, [bool; 2])>) -> (Vec<P>, Option<P>) {
 
 fn unreached(driver: &str, problems: &[String]) -> Error {
     let mut told = format!(
-        "--with-sanity: no pod with a container {CONTAINER} leads to the driver {driver}; ci/kubernetes/sidecar-patch.yaml adds it to the driver's pods"
+        "--with-sanity: the driver {driver} is not reachable through a container {CONTAINER} of any pod; ci/kubernetes/sidecar-patch.yaml adds that container to the driver's pods"
     );
     problems.iter().for_each(|problem| told.push_str(&format!("\n  {problem}")));
     Error::Cluster(told)

@@ -4,13 +4,19 @@ use std::fmt::Write as _;
 
 use clap::ValueEnum;
 
-use super::{CONFIG, Draft};
+use super::Draft;
+use super::survey::{Survey, on_one_line};
+use crate::settings::CONFIG_FILE;
 
-/// What stands in the examples for the command of a driver.
+/// The command of a driver in the examples.
 const COMMAND: &str = r#"exec ./my-driver --endpoint "$CSI_ENDPOINT" --node-id node-1"#;
-/// What the examples call its setting.
+/// The names of its setting in the examples.
 const SETTINGS: [&str; 2] = ["driver-command:", "CSI_SANITY_DRIVER_COMMAND"];
-/// What is said above a command that nobody knows yet.
+/// The socket of the driver in a job. That of the configuration is one of the machine that it was written on.
+const ENDPOINT: &str = "unix:///tmp/csi-sanity.sock";
+/// The variable in which a command finds it.
+const VARIABLE: &str = "$CSI_ENDPOINT";
+/// The comment above a command that is not known yet.
 pub(super) const TO_FILL_IN: &str = "To be filled in: the command that starts your driver in this job";
 /// The list that the examples name.
 pub(super) const KNOWN_FAILING: &str = "known-failing.txt";
@@ -54,12 +60,23 @@ impl System {
         if self == System::Jenkins { "//" } else { "#" }
     }
 
-    /// The file, and the list that it names. Where the configuration does not start the driver, the file has to.
-    pub(super) fn drafts(self, starts_driver: bool) -> [Draft; 2] {
+    /// The file, and the list that it names.
+    pub(super) fn drafts(self, survey: &Survey) -> [Draft; 2] {
+        let seen = survey.command.as_ref().map(|command| on_one_line(&command.anywhere));
+        let text = self.text(survey.config.driver_command.as_deref(), seen.as_deref());
+        let list = "# Checks that are known to fail: `pattern  # reason` on each line. One that passes is an error.\n";
+        [Draft::new(self.file(), text), Draft::new(KNOWN_FAILING, list.to_owned())]
+    }
+
+    /// The file. Where the configuration has no command that starts the driver, the file needs one; `seen` is one that has
+    /// started it before.
+    fn text(self, command: Option<&str>, seen: Option<&str>) -> String {
+        // A command that names its socket itself has to be left with it.
+        let takes_endpoint = command.is_none_or(|command| command.contains(VARIABLE));
         let mut text = String::new();
         let mut lines = self.example().lines().peekable();
         while let Some(line) = lines.next() {
-            if line.contains("$CSI_ENDPOINT") && !line.contains(COMMAND) {
+            if line.contains(VARIABLE) && !line.contains(COMMAND) {
                 // A comment on the command.
                 continue;
             }
@@ -70,26 +87,31 @@ impl System {
             // The name of the setting may have a line of its own.
             let value = lines.next_if(|_| !line.contains(COMMAND));
             let setting: Vec<&str> = std::iter::once(line).chain(value).collect();
-            for line in &setting {
-                let _ = writeln!(text, "{}", with_config(line));
+            let mut other = |names: [&str; 2], value: &str| {
+                for line in &setting {
+                    let [input, variable] = SETTINGS;
+                    let line = line.replace(COMMAND, value);
+                    let line = line.replace(input, names[0]).replace(variable, names[1]);
+                    let _ = writeln!(text, "{line}");
+                }
+            };
+            other(["config:", "CSI_SANITY_CONFIG"], CONFIG_FILE);
+            if takes_endpoint {
+                other(["endpoint:", "CSI_SANITY_ENDPOINT"], ENDPOINT);
             }
-            if !starts_driver {
+            if command.is_none() {
                 let indent = &line[..line.len() - line.trim_start().len()];
                 let _ = writeln!(text, "{indent}{} {TO_FILL_IN}", self.comment());
+                if let Some(seen) = seen {
+                    let _ = writeln!(text, "{indent}{} `init` found it started with: {seen}", self.comment());
+                }
                 setting.iter().for_each(|line| {
                     let _ = writeln!(text, "{line}");
                 });
             }
         }
-        let list = "# Checks that are known to fail: `pattern  # reason` on each line. One that passes is an error.\n";
-        [Draft { name: self.file(), text }, Draft { name: KNOWN_FAILING, text: list.to_owned() }]
+        text
     }
-}
-
-/// The setting of a driver's command, as one of the configuration.
-fn with_config(line: &str) -> String {
-    let [input, variable] = SETTINGS;
-    line.replace(COMMAND, CONFIG).replace(input, "config:").replace(variable, "CSI_SANITY_CONFIG")
 }
 
 #[cfg(test)]
@@ -101,9 +123,13 @@ mod tests {
         for system in System::value_variants() {
             let commands = system.example().matches(COMMAND).count();
             assert_eq!(commands, system.example().matches("./my-driver").count());
-            let [Draft { text, .. }, _] = system.drafts(true);
-            assert!(!text.contains("./my-driver") && !text.contains(TO_FILL_IN), "{text}");
-            assert_eq!(text.matches(CONFIG).count(), commands, "{text}");
+            for (command, endpoints) in [("./d --endpoint $CSI_ENDPOINT", commands), ("./d /run/csi.sock", 0)]
+            {
+                let text = system.text(Some(command), None);
+                assert!(!text.contains("./my-driver") && !text.contains(TO_FILL_IN), "{text}");
+                assert_eq!(text.matches(CONFIG_FILE).count(), commands, "{text}");
+                assert_eq!(text.matches(ENDPOINT).count(), endpoints, "{text}");
+            }
         }
     }
 
@@ -111,8 +137,10 @@ mod tests {
     fn what_starts_the_driver_is_to_be_filled_in_where_the_configuration_does_not() {
         for system in System::value_variants() {
             let commands = system.example().matches(COMMAND).count();
-            let [Draft { text, .. }, _] = system.drafts(false);
-            assert_eq!((text.matches(COMMAND).count(), text.matches(CONFIG).count()), (commands, commands));
+            let text = system.text(None, Some("exec ./seen"));
+            for part in [COMMAND, CONFIG_FILE, ENDPOINT, "exec ./seen"] {
+                assert_eq!(text.matches(part).count(), commands, "{part}: {text}");
+            }
             assert_eq!(
                 text.matches(&format!("{} {TO_FILL_IN}", system.comment())).count(),
                 commands,

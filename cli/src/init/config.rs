@@ -1,23 +1,27 @@
 //! The configuration: what the user has said, what was found out, and what else could be said.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use csi_driver_definitions::Quantity;
 use csi_harness::config::profile::Profile;
-use csi_harness::config::{AccessType, Config};
+use csi_harness::config::{AccessType, Config, Secret};
 use csi_harness::protocol::capability::Capability;
 use csi_proto::Endpoint;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::survey::{Survey, on_one_line};
 
 /// Limits above this are not tried by a test of the limit.
 const ATTACH_LIMIT_MAX: i64 = 256;
 
-/// The file, with the reason for each line.
-pub(super) fn draft(survey: &Survey) -> String {
+/// Secrets by RPC.
+pub(super) type Secrets = BTreeMap<String, Secret>;
+
+/// The file, with the reason for each line, and with these secrets.
+pub(super) fn draft(survey: &Survey, secrets: Option<&Secrets>) -> String {
     let mut text = format!(
-        "# How csi-sanity tests {}, as found out by trying. Every key: csi-sanity's docs/config.md.\n",
+        "# How csi-sanity tests {}. `csi-sanity init` found this out by trying. Every key: csi-sanity's docs/config.md.\n",
         survey.driver()
     );
     let mut set = set(&survey.config);
@@ -25,45 +29,56 @@ pub(super) fn draft(survey: &Survey) -> String {
         given(&mut text, &mut set, key);
     }
     if survey.config.driver_command.is_none() && survey.config.restart_command.is_none() {
-        hint(
-            &mut text,
-            "With a command that starts the driver, the run also kills it and sees what survives.",
-            "driver-command: exec ./my-driver --endpoint /run/csi/csi.sock",
-        );
+        let why = "With a command that starts the driver, the run also kills it, and checks what survives.";
+        match &survey.command {
+            Some(command) => hint(
+                &mut text,
+                &format!("{why} The process behind the socket was started with this one; stop it first."),
+                &format!("driver-command: {}", json!(command.here)),
+            ),
+            None => hint(&mut text, why, "driver-command: exec ./my-driver --endpoint /run/csi/csi.sock"),
+        }
     }
     if survey.config.nodes.is_empty() {
         hint(
             &mut text,
-            "With the Node service of another node, volumes on two nodes are tested.",
+            "With the Node service of another node, volumes are tested on two nodes.",
             "nodes: [{endpoint: /run/csi-2/csi.sock}]",
         );
     }
     profile(&mut text, &mut set);
     access_types(&mut text, survey);
     set.remove("access-types");
+    if survey.needs_fs_type {
+        text.push_str("# The driver rejects mount volumes without a file system type.\n");
+        given(&mut text, &mut set, "fs-type");
+    }
     if set.get("volume-size-bytes").is_none() && survey.has_grown {
         let _ = write!(
             text,
-            "\n# The driver makes none that are smaller.\nvolume-size-bytes: {}\n",
+            "\n# The driver creates no smaller volumes.\nvolume-size-bytes: {}\n",
             Quantity::from_bytes(survey.size_bytes.unsigned_abs())
         );
     }
     hint(
         &mut text,
-        "Sizes of the smallest and largest volume of the back end: checks at these limits run then.",
+        "With the sizes of the smallest and the largest volume of the back end, checks at these limits run.",
         "size-min-bytes: 1Gi\n# size-max-bytes: 16Ti",
     );
     parameters(&mut text, &mut set, survey);
-    if survey.config.secrets.is_empty() {
+    set.remove("secrets");
+    if let Some(secrets) = secrets {
+        let pairs: BTreeMap<_, _> = secrets.iter().map(|(rpc, Secret(pairs))| (rpc, pairs)).collect();
+        let _ = writeln!(text, "\nsecrets: {}", json!(pairs));
+    } else if survey.config.secrets.is_empty() {
         hint(
             &mut text,
-            "Secrets are best kept in a file of their own: --secrets secrets.yaml.",
+            "Secrets are better kept in a file of their own, for --secrets secrets.yaml.",
             "secrets: {CreateVolume: {user: admin, password: example}}",
         );
     } else {
-        set.remove("secrets");
         text.push_str(
-            "\n# The secrets that it was tried with are not written here: give --secrets FILE again.\n",
+            "\n# The secrets of --secrets FILE are not written here: each run needs the flag again.\n",
         );
     }
     if survey.config.inspect_command.is_none()
@@ -71,7 +86,7 @@ pub(super) fn draft(survey: &Survey) -> String {
     {
         hint(
             &mut text,
-            "With a command that prints what the back end knows of a volume, it is seen whether parameters and attachments arrive there.",
+            "With a command that prints what the back end knows about a volume, checks see whether parameters and attachments arrive there.",
             "inspect-command: ./inspect.sh \"$1\" \"$2\"",
         );
     }
@@ -144,7 +159,7 @@ fn access_types(text: &mut String, survey: &Survey) {
             let _ = writeln!(text, "access-types: [{}]", works.join(", "));
         }
     }
-    if !survey.fs_types.is_empty() {
+    if !survey.fs_types.is_empty() && !survey.needs_fs_type {
         let _ = writeln!(text, "# fs-type, if not the driver's own choice: {}", survey.fs_types.join(", "));
     }
 }
@@ -156,13 +171,20 @@ fn parameters(text: &mut String, set: &mut Map<String, Value>, survey: &Survey) 
     } else if let Some(Err(why)) = &survey.of(AccessType::Mount).made {
         let why = format!("Without parameters: {}", on_one_line(why));
         hint(text, &why, "parameters: {key: value}");
+        if survey.may_dislike_names() {
+            hint(
+                text,
+                "If the driver rejected the name of the volume, choose other names.",
+                "name-prefix: sanity-",
+            );
+        }
     }
     if set.contains_key("mutable-parameters") {
         given(text, set, "mutable-parameters");
     } else if survey.has(Capability::ModifyVolume) {
         hint(
             text,
-            "The driver has MODIFY_VOLUME: with values that volumes can be changed to, that is tested.",
+            "The driver advertises MODIFY_VOLUME, which is tested if there are parameters that volumes can be changed to.",
             "mutable-parameters: {iops: \"3000\"}",
         );
     }
@@ -174,8 +196,9 @@ fn limit(text: &mut String, set: &mut Map<String, Value>, survey: &Survey) {
         return;
     }
     if limit <= ATTACH_LIMIT_MAX && survey.has(Capability::PublishUnpublishVolume) {
-        let why =
-            format!("A node takes {limit} volumes, it says. To test that, so many are made and attached.");
+        let why = format!(
+            "NodeGetInfo says that a node takes {limit} volumes. With this, so many are created and attached to test it."
+        );
         hint(text, &why, "attach-limit: true");
     }
 }
@@ -185,6 +208,6 @@ fn capabilities(text: &mut String, set: &mut Map<String, Value>, survey: &Survey
     if set.contains_key("expect-capabilities") || names.is_empty() {
         return;
     }
-    let why = "What the driver advertises. If one of them is gone, a run fails; without this, checks that need it would only skip.";
+    let why = "The driver advertises these. A run fails if one of them is gone; without this list, the checks that need it would only be skipped.";
     let _ = write!(text, "\n# {why}\nexpect-capabilities: [{}]\n", names.join(", "));
 }

@@ -25,14 +25,14 @@ const FILE_BYTES_MAX: u64 = 100 << 20;
 pub(super) fn drafts(survey: &Survey) -> Vec<Draft> {
     let config = &survey.config;
     let [storage, snapshot, attributes] = CLASSES;
-    let mut drafts = vec![Draft { name: DEFINITION, text: definition(survey) }];
+    let mut drafts = vec![Draft::new(DEFINITION, definition(survey))];
     let mut class = |name: &'static str, kind: &str, version: &str, driver: &str, parameters: &Pairs| {
         if !parameters.is_empty() {
             let text = manifest(kind, version, (driver, survey.name()), parameters);
-            drafts.push(Draft { name, text });
+            drafts.push(Draft::new(name, text));
         }
     };
-    class(storage, "StorageClass", "storage.k8s.io/v1", "provisioner", &config.parameters);
+    class(storage, "StorageClass", "storage.k8s.io/v1", "provisioner", &storage_parameters(survey));
     if survey.has(Has::CreateDeleteSnapshot) {
         let parameters = &config.snapshot_parameters;
         class(snapshot, "VolumeSnapshotClass", "snapshot.storage.k8s.io/v1", "driver", parameters);
@@ -47,6 +47,15 @@ pub(super) fn drafts(survey: &Survey) -> Vec<Draft> {
         );
     }
     drafts
+}
+
+/// The parameters of CreateVolume, and the file system type without which the driver rejects volumes.
+fn storage_parameters(survey: &Survey) -> Pairs {
+    let mut parameters = survey.config.parameters.clone();
+    if survey.needs_fs_type {
+        parameters.insert("csi.storage.k8s.io/fstype".to_owned(), survey.config.fs_type.clone());
+    }
+    parameters
 }
 
 fn manifest(kind: &str, version: &str, (key, driver): (&str, &str), parameters: &Pairs) -> String {
@@ -71,7 +80,7 @@ fn definition(survey: &Survey) -> String {
     classes(&mut text, survey);
     text.push_str("DriverInfo:\n");
     if survey.name().is_empty() {
-        text.push_str("  # To be filled in: the driver does not tell it, which a run calls a failure.\n");
+        text.push_str("  # To be filled in: the driver returns no name in GetPluginInfo, and a run reports that as a failure.\n");
     }
     let _ = writeln!(text, "  Name: {}", json!(survey.name()));
     let _ = writeln!(
@@ -99,7 +108,7 @@ fn classes(text: &mut String, survey: &Survey) {
         false => format!("FromFile: {file}"),
     };
     if survey.has(Has::CreateDeleteVolume) {
-        let _ = writeln!(text, "\nStorageClass:\n  {}", from(&config.parameters, storage));
+        let _ = writeln!(text, "\nStorageClass:\n  {}", from(&storage_parameters(survey), storage));
     }
     if survey.has(Has::CreateDeleteSnapshot) {
         let _ = writeln!(text, "\nSnapshotClass:\n  {}", from(&config.snapshot_parameters, snapshot));
@@ -150,17 +159,17 @@ fn capabilities(text: &mut String, survey: &Survey) {
         Can::Persistence,
         mount.keeps.or(survey.of(AccessType::Block).keeps).unwrap_or(true),
         match mount.keeps {
-            Some(_) => "Whether a file was there when its volume was published again.",
-            None => "Not tried: what is in a volume is not seen from here.",
+            Some(_) => "Whether a file was still there when its volume was published again.",
+            None => "Not tried: the contents of a volume are not visible from here.",
         },
     );
-    say(Can::Block, survey.works_as(AccessType::Block), "Whether a device could be had.");
+    say(Can::Block, survey.works_as(AccessType::Block), "Whether a block volume could be published.");
     say(
         Can::Exec,
         mount.mounted.as_ref().is_none_or(|mounted| mounted.is_executable),
         match mount.mounted {
             Some(_) => "Whether it is mounted without noexec.",
-            None => "Not tried: mounts are not seen from here.",
+            None => "Not tried: mounts are not visible from here.",
         },
     );
     let is_made_here =
@@ -168,13 +177,13 @@ fn capabilities(text: &mut String, survey: &Survey) {
     say(
         Can::FsGroup,
         survey.has(Has::VolumeMountGroup) || is_made_here,
-        "Where a volume has a file system of its own, or the driver sets the group; fsGroupPolicy of the CSIDriver decides, too.",
+        "Whether a volume has a file system of its own, or the driver sets the group. fsGroupPolicy of the CSIDriver object matters, too.",
     );
     let is_a_part = survey.fs_types.is_empty() && mount.mounted.is_some();
     say(
         Can::FsResizeFromSourceNotSupported,
         is_a_part,
-        "Negative: whether volumes are parts of a file system that was there before, so that their sizes are not seen in them.",
+        "Negative: whether volumes are parts of an existing file system, whose size does not show the size of the volume.",
     );
     say(
         Can::Multipods,
@@ -210,10 +219,14 @@ fn capabilities(text: &mut String, survey: &Survey) {
     say(
         Can::OfflineExpansion,
         survey.has(Has::ExpandVolume) && (offline || !online),
-        "OFFLINE is advertised, or not ONLINE either.",
+        "True if the driver advertises OFFLINE, or EXPAND_VOLUME without either of OFFLINE and ONLINE.",
     );
-    say(Can::OnlineExpansion, survey.has(Has::ExpandVolume) && online, "ONLINE is advertised, or not.");
-    say(Can::VolumeLimits, survey.limit() > 0, "max_volumes_per_node of NodeGetInfo, or none.");
+    say(
+        Can::OnlineExpansion,
+        survey.has(Has::ExpandVolume) && online,
+        "Whether the driver advertises ONLINE.",
+    );
+    say(Can::VolumeLimits, survey.limit() > 0, "Whether NodeGetInfo returns max_volumes_per_node.");
     let open: Vec<&str> = Can::ALL.iter().filter(|can| !told.contains(can)).map(|can| can.name()).collect();
     let _ = writeln!(text, "    # Not tried, so left out: {}.", open.join(", "));
 }

@@ -13,6 +13,7 @@ use csi_harness::run::runner::{RunOptions, Runner};
 use csi_harness::text::size::sized;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 
+use super::command::SeenCommand;
 use super::trial::{self, Findings, Tried};
 use crate::error::Error;
 use crate::run;
@@ -30,8 +31,13 @@ pub(super) struct Survey {
     /// What the user has set.
     pub(super) config: Config,
     target: Arc<Target>,
-    /// With the file system that the driver chooses, or a device.
+    /// The results for each access type; for mount volumes, with the file system that the driver chooses, or else the first one that
+    /// it accepts by name.
     tried: Vec<(AccessType, Tried)>,
+    /// True if the driver accepts mount volumes only with the `fs_type` that the configuration has now.
+    pub(super) needs_fs_type: bool,
+    /// The command that the process behind the socket was started with.
+    pub(super) command: Option<SeenCommand>,
     /// File systems that were mounted as asked for.
     pub(super) fs_types: Vec<&'static str>,
     /// Size that volumes were made with, in bytes.
@@ -56,6 +62,8 @@ impl Survey {
             target,
             config,
             tried: Vec::new(),
+            needs_fs_type: false,
+            command: None,
             fs_types: Vec::new(),
         };
         for access in [AccessType::Mount, AccessType::Block] {
@@ -64,30 +72,62 @@ impl Survey {
             if *stopper.watch().borrow() != Halt::None {
                 return Ok(None);
             }
-            let tried = findings.take();
-            if matches!(tried.made, Some(Ok(()))) {
-                let made_bytes = target.volume_size_bytes(access);
-                survey.has_grown |= made_bytes > survey.target.volume_size_bytes(access);
-                survey.size_bytes = made_bytes.max(survey.size_bytes);
-            }
-            survey.tried.push((access, tried));
+            survey.add(access, findings.take(), &target);
         }
-        if survey.of(AccessType::Mount).mounted.is_some() {
+        let mount = survey.of(AccessType::Mount);
+        // A driver that rejects volumes without a file system type may accept them with one.
+        let may_need_name = mount.made.is_some() && !mount.works() && survey.config.fs_type.is_empty();
+        if survey.of(AccessType::Mount).mounted.is_some() || may_need_name {
             let mut found = Vec::new();
             for fs_type in FS_TYPES {
                 say(&format!("trying {fs_type}"));
-                survey.attempt(AccessType::Mount, Some(fs_type), &registry, &process, stopper).await?;
+                let target =
+                    survey.attempt(AccessType::Mount, Some(fs_type), &registry, &process, stopper).await?;
                 if *stopper.watch().borrow() != Halt::None {
                     return Ok(None);
                 }
-                found.extend(findings.take().mounted.map(|mounted| (fs_type, mounted.fs_type)));
+                let tried = findings.take();
+                found.extend(tried.mounted.as_ref().map(|mounted| (fs_type, mounted.fs_type.clone())));
+                if may_need_name && !survey.needs_fs_type && tried.works() {
+                    survey.needs_fs_type = true;
+                    fs_type.clone_into(&mut survey.config.fs_type);
+                    survey.add(AccessType::Mount, tried, &target);
+                }
             }
             // One that mounts something else has not listened, so that what fits is chance.
             if found.iter().all(|(asked, mounted)| asked == mounted) {
                 survey.fs_types = found.into_iter().map(|(asked, _)| asked).collect();
             }
+            let needed = FS_TYPES
+                .into_iter()
+                .find(|fs_type| survey.needs_fs_type && survey.config.fs_type == *fs_type);
+            if let Some(needed) = needed.filter(|fs_type| !survey.fs_types.contains(fs_type)) {
+                survey.fs_types.push(needed);
+            }
         }
+        survey.command = survey.seen_command();
         Ok(Some(survey))
+    }
+
+    /// Keeps what came of an access type, in place of what came of it before.
+    fn add(&mut self, access: AccessType, tried: Tried, target: &Target) {
+        if matches!(tried.made, Some(Ok(()))) {
+            let made_bytes = target.volume_size_bytes(access);
+            self.has_grown |= made_bytes > self.target.volume_size_bytes(access);
+            self.size_bytes = made_bytes.max(self.size_bytes);
+        }
+        self.tried.retain(|(other, _)| *other != access);
+        self.tried.push((access, tried));
+        self.tried.sort_by_key(|(access, _)| *access);
+    }
+
+    /// The command of the process behind the socket, unless the configuration has one.
+    fn seen_command(&self) -> Option<SeenCommand> {
+        if self.config.driver_command.is_some() || self.config.restart_command.is_some() {
+            return None;
+        }
+        let process = self.tried.iter().find_map(|(_, tried)| tried.process)?;
+        SeenCommand::of(process, self.config.endpoint.as_deref()?)
     }
 
     /// One trial, on a connection of its own.
@@ -133,8 +173,18 @@ impl Survey {
 
     /// Whether volumes of an access type can be made, and published where there is a node.
     pub(super) fn works_as(&self, access: AccessType) -> bool {
-        let tried = self.of(access);
-        matches!(tried.made, Some(Ok(()))) && !matches!(tried.published, Some(Err(_)))
+        self.of(access).works()
+    }
+
+    /// Returns true if a volume could be made, published or not.
+    pub(super) fn makes_volumes(&self) -> bool {
+        self.tried.iter().any(|(_, tried)| matches!(tried.made, Some(Ok(()))))
+    }
+
+    /// Returns true if the driver may have rejected a volume because of its name.
+    pub(super) fn may_dislike_names(&self) -> bool {
+        let speaks_of_name = |why: &str| why.to_ascii_lowercase().contains("name");
+        self.tried.iter().any(|(_, tried)| matches!(&tried.made, Some(Err(why)) if speaks_of_name(why)))
     }
 
     /// Whether any can.
@@ -166,7 +216,7 @@ impl Survey {
     pub(super) fn driver(&self) -> String {
         let info = self.target.info();
         match info.name.is_empty() {
-            true => "a driver whose GetPluginInfo tells no name".to_owned(),
+            true => "a driver that returns no name in GetPluginInfo".to_owned(),
             false => on_one_line(&format!("{} {}", info.name, info.vendor_version)),
         }
     }
@@ -193,21 +243,32 @@ impl Survey {
         if !self.fs_types.is_empty() {
             lines.push(format!("file systems that can be asked for: {}", self.fs_types.join(", ")));
         }
+        if self.needs_fs_type {
+            lines.push(format!(
+                "mount volumes are rejected without a file system type, so {} is asked for",
+                self.config.fs_type
+            ));
+        }
         if self.works() {
-            lines.push(format!("volumes were made with {}", sized(self.size_bytes).short()));
+            lines.push(format!("volumes were created with {}", sized(self.size_bytes).short()));
         }
         lines
     }
 }
 
 impl Tried {
+    /// Returns true if a volume could be made, and published where there is a node.
+    fn works(&self) -> bool {
+        matches!(self.made, Some(Ok(()))) && !matches!(self.published, Some(Err(_)))
+    }
+
     /// In words, on one line.
     pub(super) fn told(&self) -> String {
         let told = match (&self.made, &self.published) {
-            (None, _) => "not tried: the driver makes no volumes, and --config names none".to_owned(),
-            (Some(Err(why)), _) => format!("cannot be made: {why}"),
-            (_, Some(Err(why))) => format!("can be made, but not published: {why}"),
-            (_, None) => "works, as far as the controller has a part in it".to_owned(),
+            (None, _) => "not tried: the driver creates no volumes, and --config names none".to_owned(),
+            (Some(Err(why)), _) => format!("cannot be created: {why}"),
+            (_, Some(Err(why))) => format!("can be created, but not published: {why}"),
+            (_, None) => "works, as far as the controller is involved".to_owned(),
             (_, Some(Ok(()))) => match (&self.mounted, self.keeps) {
                 (Some(mounted), Some(true)) => {
                     format!("works: {} is mounted, and what is written is kept", mounted.fs_type)
@@ -216,7 +277,7 @@ impl Tried {
                 (_, Some(false)) => {
                     "can be published, but what was written is gone when it is published again".to_owned()
                 }
-                (_, None) => "can be published; what is there is not seen from here".to_owned(),
+                (_, None) => "can be published; its contents are not visible from here".to_owned(),
             },
         };
         on_one_line(&told)

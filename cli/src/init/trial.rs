@@ -34,6 +34,8 @@ pub(super) struct Tried {
     pub(super) modes: Vec<Mode>,
     /// What NodeGetInfo answers.
     pub(super) node: Option<v1::NodeGetInfoResponse>,
+    /// The process that listens at the socket, if it is one of this machine.
+    pub(super) process: Option<u32>,
 }
 
 /// A file system at a target path.
@@ -71,6 +73,8 @@ pub(super) fn suite(findings: &Findings) -> Suite {
 }
 
 async fn run(cx: &Cx, findings: &Findings) -> CheckResult {
+    let process = cx.driver_process().await;
+    findings.note(|tried| tried.process = process);
     if cx.target().serves(Service::Node) {
         let info = cx.call(v1::NodeGetInfoRequest {}).await;
         if let Answer::Ok(info) = info.answer() {

@@ -103,7 +103,7 @@ fn every_check_belongs_to_an_area() {
     assert_eq!(areas("controller/create-volume/requisite-topology"), ["provisioning", "topology"]);
 }
 
-/// What Kubernetes relies on is refuted: a check accuses a defect by that rule, and fails under the profile kubernetes at the latest.
+/// Each rule that Kubernetes relies on is refuted: a check accuses a defect by it, and fails under the profile kubernetes at the latest.
 #[test]
 fn what_kubernetes_relies_on_is_proven() {
     let proven: BTreeSet<&str> = super::all_accused()

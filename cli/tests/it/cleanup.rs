@@ -100,10 +100,36 @@ fn what_others_have_made_is_left_alone() {
     kill(child);
 
     let said = place.cleanup(&["--endpoint", &other.endpoint], 0);
+    let notes = said.stderr.lines().filter(|line| line.starts_with("note: ")).count();
     assert!(said.stderr.contains("left alone") && said.stderr.contains(&driver.endpoint), "{}", said.stderr);
+    assert_eq!(notes, 1, "{}", said.stderr);
     assert_ne!(driver.volumes(), Vec::<String>::new());
     place.cleanup(&["--endpoint", &driver.endpoint], 0);
     assert_eq!(driver.volumes(), Vec::<String>::new());
+}
+
+#[test]
+fn what_was_left_in_drivers_that_are_gone_is_summed_up_and_can_be_forgotten() {
+    let (place, here) = (Place::new(), slow());
+    for _ in 0..5 {
+        let gone = slow();
+        let child = place.start(&["--endpoint", &gone.endpoint, "--filter", "controller/create-volume/"]);
+        gone.wait_for_volume();
+        kill(child);
+    }
+    let said = place.cleanup(&["--endpoint", &here.endpoint], 0);
+    let notes: Vec<&str> = said.stderr.lines().filter(|line| line.starts_with("note: ")).collect();
+    let [note] = notes[..] else { panic!("one line for all of them: {}", said.stderr) };
+    assert!(note.contains("5 other runs") && note.contains("the rest at 2 more"), "{note}");
+    assert!(note.contains("--cleanup --forget"), "{note}");
+
+    let said = place.cleanup(&["--forget"], 0);
+    assert!(said.stdout.contains("forgotten: ") && said.stdout.contains("5 earlier runs"), "{}", said.stdout);
+    assert!(place.is_empty(), "{:?}", place.texts());
+    let said = place.cleanup(&["--endpoint", &here.endpoint], 0);
+    assert!(!said.stderr.contains("left alone"), "{}", said.stderr);
+    let said: Said = place.program(&["--forget"]).output().unwrap().into();
+    assert_eq!(said.code, Some(2), "alone it means nothing: {}", said.stderr);
 }
 
 #[test]

@@ -57,10 +57,12 @@ fn a_driver_is_told_with_the_checks_that_are_left_out_on_it() {
 }
 
 #[test]
-fn a_driver_that_is_not_there_is_told_as_in_a_run() {
-    check(
-        &["doctor", "--endpoint", "/nowhere/csi.sock", "--dial-timeout", "100ms"],
-        3,
-        &["/nowhere/csi.sock"],
-    );
+fn a_driver_that_is_not_there_hides_nothing_of_the_machine() {
+    let arguments = ["doctor", "--endpoint", "/nowhere/csi.sock", "--dial-timeout", "100ms"];
+    let said = check(&arguments, 3, &["/nowhere/csi.sock"]);
+    assert!(said.stdout.starts_with("this machine\n"), "{}", said.stdout);
+    let said = check(&[&arguments[..], &["--format", "json"]].concat(), 3, &[]);
+    let told: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(told["machine"][0]["what"], "root");
+    assert!(told["unreachable"].as_str().unwrap().contains("/nowhere/csi.sock"), "{told}");
 }

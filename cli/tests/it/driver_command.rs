@@ -76,7 +76,7 @@ fn a_driver_that_dies_is_started_again_and_the_run_goes_on() {
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("crashed on CreateVolume"), "{stderr}");
     assert!(stderr.contains("CreateVolume crashes, as the defect asks"), "its last words: {stderr}");
-    let told = format!("what the driver printed is in {}", path("driver.log"));
+    let told = format!("the output of the driver is in {}", path("driver.log"));
     assert!(stderr.contains(&told) && !stderr.contains(SECRET), "{stderr}");
     let log = std::fs::read_to_string(path("driver.log")).unwrap();
     assert!(log.matches("started\n").count() >= 2, "it was started again: {log}");
@@ -117,7 +117,7 @@ fn what_the_driver_prints_is_kept_beside_a_report_or_if_something_failed() {
     let said = run(&["--filter", "controller/create-volume/*name*"]);
     let [kept] = &logs(directory.path())[..] else { panic!("one file") };
     assert!(
-        said.stderr.contains(&format!("what the driver printed is in {}", kept.display())),
+        said.stderr.contains(&format!("the output of the driver is in {}", kept.display())),
         "{}",
         said.stderr
     );
@@ -149,7 +149,8 @@ fn a_driver_that_does_not_start_is_told() {
 #[test]
 fn a_driver_that_listens_already_is_not_started_beside() {
     let driver = Driver::start(Config::default());
-    let told = ["--driver-command: a driver listens at ", &driver.endpoint, "leave --driver-command out"];
+    let told =
+        ["--driver-command: a driver already listens at ", &driver.endpoint, "leave out --driver-command"];
     let flags = ["--endpoint", &driver.endpoint, "--driver-command", "exit 1"];
     check(&flags, 2, &told);
     let directory = tempfile::tempdir().unwrap();

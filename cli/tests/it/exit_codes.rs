@@ -25,7 +25,7 @@ fn success_0_on_a_driver_that_conforms() {
 
 #[test]
 fn success_0_on_the_embedded_driver_which_is_named_as_such() {
-    check(&["--filter", INFO], 0, &["mock driver that is built in"]);
+    check(&["--filter", INFO], 0, &["built-in mock driver"]);
     check(&["run", "--filter", INFO, "--quiet"], 0, &[]);
 }
 
@@ -180,4 +180,65 @@ fn broken_3_when_the_time_is_up() {
         ["--endpoint", &driver.endpoint, "--timeout", "300ms", "--jobs", "1", "--filter", "controller/"];
     check(&arguments, 3, &["--timeout"]);
     assert_eq!(driver.volumes(), Vec::<String>::new(), "what was made is undone");
+}
+
+/// One list serves runs with either access type: an entry for the other one is named, and is no error.
+#[test]
+fn a_list_for_both_access_types_serves_a_run_with_one() {
+    let known =
+        file(&format!("{INFO}name # ours\ncontroller/create-volume/required-bytes@block # ours as well\n"));
+    let known = known.path().to_str().unwrap();
+    let arguments =
+        ["--mock-defect", DEFECT, "--filter", INFO, "--known-failing", known, "--access-type", "mount"];
+    check(&arguments, 0, &[":2: controller/create-volume/required-bytes@block is for an access type"]);
+    let stale = file(&format!("{INFO}name # ours\ncontroller/create-volume/no-such-check # gone\n"));
+    let stale =
+        ["--mock-defect", DEFECT, "--filter", INFO, "--known-failing", stale.path().to_str().unwrap()];
+    check(&stale, 5, &[":2: controller/create-volume/no-such-check"]);
+}
+
+#[test]
+fn an_entry_of_a_list_may_be_flaky_and_may_expire() {
+    let run = |list: &str, defect: &[&str], code| {
+        let known = file(list);
+        let arguments = ["--filter", INFO, "--known-failing", known.path().to_str().unwrap()];
+        check(&[&arguments[..], defect].concat(), code, &[])
+    };
+    let defect = ["--mock-defect", DEFECT];
+    let flaky = format!("flaky: {INFO}name # now and then\n");
+    run(&flaky, &[], 0);
+    run(&flaky, &defect, 0);
+    let said = run(&format!("{INFO}name until 2020-01-01 # late\n"), &defect, 1);
+    assert!(
+        said.stdout.contains(":1: identity/get-plugin-info/name expired after 2020-01-01"),
+        "{}",
+        said.stdout
+    );
+    check(&["--filter", INFO, "--flaky-result", "pass"], 2, &["--flaky-result", "fail and warn"]);
+}
+
+#[test]
+fn a_run_ends_after_so_many_failures() {
+    let arguments = ["--mock-defect", "get-plugin-info-unimplemented", "--filter", INFO, "--jobs", "1"];
+    let said = check(&[&arguments[..], &["--maxfail", "1", "--durations", "2"]].concat(), 1, &[]);
+    assert!(
+        said.stdout.contains("(--fail-fast)") && said.stdout.contains("slowest checks"),
+        "{}",
+        said.stdout
+    );
+    check(&["--filter", INFO, "--maxfail", "0"], 2, &["--maxfail"]);
+}
+
+/// What was not asked for again is no loss.
+#[test]
+fn a_run_of_what_failed_is_compared_by_what_it_was_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (old, new) = (path("old.json"), path("new.json"));
+    let write = |path: &str| format!("json={path}");
+    check(&["--mock-defect", DEFECT, "--filter", INFO, "--report", &write(&old)], 1, &[]);
+    check(&["--only-failed", &old, "--report", &write(&new)], 0, &[]);
+    let said = check(&["compare", &old, &new], 0, &[]);
+    assert!(said.stdout.contains(" not asked for in the new one"), "{}", said.stdout);
+    assert!(said.stdout.contains(" 1 fixed,") && said.stdout.contains(" 0 gone,"), "{}", said.stdout);
 }

@@ -253,6 +253,9 @@ fn wrong_settings_are_told_with_what_to_do() {
         assert!(said.stderr.contains(told), "{}", said.stderr);
         assert!(commands(&said.stdout)[0].contains(told), "{}", said.stdout);
     }
+    let said =
+        Job::new(&[("CSI_SANITY_ENDPOINT", "/s"), ("CSI_SANITY_FLAGS", "--filter 'a")]).check(2, "not_run");
+    assert!(said.stderr.contains("CSI_SANITY_FLAGS: a quote is not closed"), "{}", said.stderr);
     let mut job = Job::new(&[("CSI_SANITY_ENDPOINT", "/s")]);
     let earlier = "csi-sanity-report/junit_csi-sanity-e2e.xml";
     fs::create_dir(job.path("csi-sanity-report")).unwrap();
@@ -260,6 +263,54 @@ fn wrong_settings_are_told_with_what_to_do() {
     job.gate.arg("--strict");
     assert!(job.check(2, "not_run").stderr.contains("settings are variables"));
     assert!(!job.path(earlier).exists(), "it would pass for one of this run");
+}
+
+#[test]
+fn its_help_has_every_setting() {
+    for flag in ["--help", "-h"] {
+        let mut job = Job::new(&[]);
+        let said = Said::from(job.gate.arg(flag).output().unwrap());
+        assert_eq!(said.code, Some(0), "{}", said.stderr);
+        assert!(said.stdout.starts_with("A gate for CSI drivers"), "{}", said.stdout);
+        for setting in ["CSI_SANITY_ENDPOINT", "CSI_SANITY_BIN"] {
+            assert!(said.stdout.contains(setting), "{}", said.stdout);
+        }
+        assert!(
+            !said.stdout.contains("set -uf") && !job.path("csi-sanity-report").exists(),
+            "{}",
+            said.stdout
+        );
+    }
+}
+
+#[test]
+fn quotes_keep_blanks_in_flags() {
+    let flags = r#"--filter "identity/get-plugin-info/name" --skip 'a b' --skip '$(touch x)' --seed 1"#;
+    let mut job = Job::new(&[("CSI_SANITY_FLAGS", flags)]).driver(WRONG);
+    job.check(1, "deviates");
+    let report = job.read("csi-sanity-report/csi-sanity.json");
+    assert!(report.contains("--skip 'a b'") && report.contains("--skip '$(touch x)'"), "{report}");
+    assert!(!job.path("x").exists());
+}
+
+/// With the socket in a directory that is gone, the driver could not be started again.
+#[test]
+fn the_command_that_repeats_a_failure_works_after_the_gate() {
+    let mut job = Job::new(&[]).driver(WRONG);
+    let sockets = job.directory.path().join("tmp");
+    fs::create_dir(&sockets).unwrap();
+    job.gate.env("TMPDIR", &sockets);
+    let said = job.check(1, "deviates");
+    let repeat = said.stdout.lines().find_map(|line| line.trim_start().strip_prefix("repeat ")).unwrap();
+    let repeat = repeat.trim().replacen("csi-sanity", env!("CARGO_BIN_EXE_csi-sanity"), 1);
+    let again = Said::from(Command::new("sh").args(["-c", &repeat]).output().unwrap());
+    assert_eq!(again.code, Some(1), "{repeat}: {} {}", again.stdout, again.stderr);
+    assert!(again.stdout.contains("the plugin has no name"), "{}", again.stdout);
+    let mut job = Job::new(&[]).driver(RIGHT);
+    job.gate.env("TMPDIR", &sockets);
+    let before = fs::read_dir(&sockets).unwrap().count();
+    job.check(0, PART);
+    assert_eq!(fs::read_dir(&sockets).unwrap().count(), before, "nothing is to be repeated");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use csi_driver_definitions::{Capability, DriverDefinition};
@@ -116,8 +117,49 @@ fn a_secret_is_used_and_not_written() {
     fs::write(&secrets, "CreateVolume: {token: hunter2}\n").unwrap();
     init(&driver, 0, &["--secrets", secrets.to_str().unwrap()]);
     let text = fs::read_to_string(driver.directory().join("csi-sanity.yaml")).unwrap();
-    assert!(!text.contains("hunter2") && text.contains("give --secrets FILE again"), "{text}");
+    assert!(!text.contains("hunter2") && text.contains("each run needs the flag again"), "{text}");
     settings(driver.directory());
+}
+
+#[test]
+fn secrets_of_the_configuration_stay_in_it_for_its_owner() {
+    let driver = Driver::start(Config::default());
+    let from = driver.directory().join("from.yaml");
+    fs::write(&from, "secrets: {CreateVolume: {token: hunter2}}\n").unwrap();
+    let said = init(&driver, 0, &["--config", from.to_str().unwrap()]);
+    assert!(!said.stdout.contains("hunter2") && !said.stderr.contains("hunter2"), "{}", said.stdout);
+    let settings = settings(driver.directory());
+    assert_eq!(settings.secrets_for("CreateVolume").unwrap()["token"], "hunter2");
+    let mode = fs::metadata(driver.directory().join("csi-sanity.yaml")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "{mode:o}");
+}
+
+#[test]
+fn a_driver_that_demands_a_file_system_type_gets_one() {
+    let defects = vec![Defect::CreateVolumeDemandsFsType];
+    let driver = Driver::start(Config { defects, ..Config::default() });
+    let said = init(&driver, 0, &[]);
+    assert!(said.stdout.contains("so ext4 is asked for"), "{}", said.stdout);
+    let settings = settings(driver.directory());
+    assert_eq!(settings.fs_type, "ext4");
+    assert_eq!(settings.access_types, [AccessType::Mount, AccessType::Block]);
+    let loaded = DriverDefinition::load(&driver.directory().join("driver-definition.yaml")).unwrap();
+    let class = loaded.storage_class().unwrap().unwrap();
+    assert_eq!(class.parameters["csi.storage.k8s.io/fstype"], "ext4");
+}
+
+#[test]
+fn advice_is_about_what_failed() {
+    let fail = [("NodePublishVolume".parse().unwrap(), "INTERNAL:100000".parse().unwrap())].into();
+    let driver = Driver::start(Config { fail, ..Config::default() });
+    let said = init(&driver, 3, &[]);
+    assert!(said.stdout.contains("can be created, but not published"), "{}", said.stdout);
+    assert!(said.stdout.contains("none could be published"), "{}", said.stdout);
+    assert!(!said.stdout.contains("parameters.yaml"), "{}", said.stdout);
+
+    let driver = Driver::start(Config { name_bytes_max: 4, ..Config::default() });
+    let said = init(&driver, 3, &[]);
+    assert!(said.stdout.contains("--name-prefix"), "{}", said.stdout);
 }
 
 #[test]
@@ -147,6 +189,14 @@ fn a_gate_for_a_ci_system_takes_the_configuration() {
     let workflow = fs::read_to_string(driver.directory().join(".github/workflows/csi-sanity.yml")).unwrap();
     assert!(workflow.contains("config: csi-sanity.yaml"), "{workflow}");
     assert!(workflow.contains("known-failing: known-failing.txt"), "{workflow}");
+    assert!(workflow.contains("endpoint: unix:///tmp/csi-sanity.sock"), "{workflow}");
+    assert!(!workflow.contains(driver.directory().to_str().unwrap()), "{workflow}");
+    // The process behind the socket is this test.
+    let this = std::env::current_exe().unwrap();
+    let name = this.file_name().unwrap().to_str().unwrap();
+    assert!(workflow.contains(&format!("`init` found it started with: exec ./{name}")), "{workflow}");
+    let text = fs::read_to_string(driver.directory().join("csi-sanity.yaml")).unwrap();
+    assert!(text.contains(&format!("# driver-command: \"exec {}", this.display())), "{text}");
     let config = driver.directory().join("csi-sanity.yaml");
     let known = driver.directory().join("known-failing.txt");
     let (config, known) = (config.to_str().unwrap(), known.to_str().unwrap());

@@ -4,13 +4,16 @@
 mod ci_files;
 mod cleanup;
 mod cluster;
+mod config_file;
 mod copied;
 mod doctor;
 mod driver;
 mod driver_command;
 mod e2e_kube;
+mod e2e_plan;
 mod exit_codes;
 mod exported;
+mod exported_go;
 mod faults;
 mod fuzz;
 mod gate;

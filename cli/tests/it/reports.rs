@@ -221,3 +221,14 @@ fn secrets_are_in_no_report_of_a_failure() {
     assert!(said.stdout.contains(csi_proto::redact::STRIPPED), "{}", said.stdout);
     assert!(!said.stdout.contains(SECRET) && !said.stderr.contains(SECRET));
 }
+
+#[test]
+fn events_come_line_by_line_on_the_standard_output() {
+    let said = check(&["--filter", "identity/", "--report", "ndjson=-"], 0, &[" passed, 0 failed"]);
+    let events: Vec<serde_json::Value> =
+        said.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(events[0]["schema"], "csi-sanity/events/v1");
+    assert_eq!(events.last().unwrap()["verdict"], "conforms");
+    let finished = events.iter().filter(|event| event["event"] == "check_finished").count();
+    assert_eq!(events[0]["checks"], finished);
+}

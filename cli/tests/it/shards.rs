@@ -267,6 +267,22 @@ fn a_shard_to_which_nothing_falls_has_nothing_to_say() {
     check(&["--shard", "1/2", "--filter", "no/such/check"], 4, &[]);
 }
 
+/// A single report is of no shard, and what was judged by two profiles has no verdict.
+#[test]
+fn a_report_that_is_merged_alone_and_two_that_do_not_belong_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
+    let (one, two) = (path("one.json"), path("two.json"));
+    let run = |report: &str, flags: &[&str]| {
+        check(&[&["--report", &format!("json={report}")], flags].concat(), 0, &[])
+    };
+    run(&one, &["--suite", "sanity", "--filter", "identity/*"]);
+    run(&two, &["--suite", "restart", "--filter", "restart/remembers", "--profile", "kubernetes"]);
+    let said = check(&["merge", &one], 0, &[]);
+    assert!(!said.stdout.contains("shard"), "{}", said.stdout);
+    check(&["merge", &one, &two], 2, &["the profile is csi in the first and kubernetes in the second"]);
+}
+
 /// What `e2e --plan` shows of tests: their lines, without the reasons.
 fn planned(shard: &[&str]) -> (Vec<String>, String) {
     let definition = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/mock.yaml");

@@ -73,7 +73,7 @@ pub struct Check {
     pub runs: Runs,
     /// For which of the configured access types it runs.
     pub access: Variants,
-    /// Whether its outcome depends on time, chance or several callers. A failure of such a check is confirmed before it counts.
+    /// Its outcome depends on time, chance or several callers, so that a failure is confirmed before it counts.
     pub varies: bool,
     /// What it does.
     pub body: Body,

@@ -23,21 +23,21 @@ pub struct KnownFailing {
 pub struct Entry {
     /// The checks that it covers.
     pub pattern: Pattern,
-    /// Why they fail.
+    /// The reason why they fail.
     pub reason: String,
-    /// Whether they may pass as well.
+    /// The checks may pass as well.
     pub is_flaky: bool,
     /// The last day on which it holds, as `2027-03-01` in UTC.
     pub until: Option<String>,
-    /// Which line of the file it is, from 1.
+    /// Its line in the file, from 1.
     pub line: usize,
-    /// Whether its last day is over. Its checks are then judged like any others.
+    /// Its last day is over, so that its checks are judged like any others.
     pub is_expired: bool,
 }
 
-/// What stands before the pattern of an entry that may pass.
+/// The word before the pattern of an entry that may pass.
 const FLAKY: &str = "flaky:";
-/// What stands between a pattern and the last day on which the entry holds.
+/// The word between a pattern and the last day on which the entry holds.
 const UNTIL: &str = "until";
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 

@@ -11,7 +11,7 @@ use csi_proto::reflect::prost_reflect::{
     DynamicMessage, FieldDescriptor, MapKey, ReflectMessage as _, Value,
 };
 use csi_proto::reflect::{self, MAP_BYTES_MAX, TEXT_BYTES_MAX};
-use csi_proto::{Call, Rpc, code_name, hidden, redact, v1};
+use csi_proto::{Call, Rpc, code_name, code_named, hidden, redact, v1};
 use prost::Message as _;
 use tonic::{Code, Status};
 
@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::protocol::rpc::Facts;
 use crate::protocol::version::Version;
 use crate::spec::requirements::{Requirement, req};
+use crate::spec::verdict::ReproductionStep;
 use crate::text::shorten::shortened;
 
 use self::parts::Parts;
@@ -47,6 +48,23 @@ pub struct ResponseBreach {
     pub request: serde_json::Value,
     /// What was answered, as JSON or as a status, shortened.
     pub answer: String,
+}
+
+impl ResponseBreach {
+    /// The call whose reply breaks the rule. A response that was too long to be kept whole is left out.
+    pub fn reproduction(&self) -> ReproductionStep {
+        let (code, response) = self.answer.split_once(' ').unwrap_or((&self.answer, ""));
+        let code = code_named(code).unwrap_or(Code::Ok);
+        let is_whole = !response.contains('…');
+        let response = serde_json::from_str(response).ok().filter(|_| is_whole).unwrap_or_default();
+        ReproductionStep {
+            rpc: Some(self.rpc),
+            what: self.rpc.to_string(),
+            request: self.request.clone(),
+            code: code_name(code).to_owned(),
+            response,
+        }
+    }
 }
 
 /// What the replies of a run have been found to break.

@@ -50,7 +50,7 @@ impl FromStr for Profile {
     }
 }
 
-/// What a failure counts as that did not come again when its check was repeated.
+/// The result of a failure that did not come again when its check was repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FlakyResult {

@@ -153,6 +153,8 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
     }
     let runs = runs(&calls, &report.incidents);
     let Shown { accused, runs: shown } = shown(report, &runs);
+    // A single call needs no mark.
+    let marked = accused.filter(|_| shown.len() > 1);
     writeln!(f, "  calls")?;
     let mut left_out = LeftOut { hidden: report.calls_dropped, before: 0, incidents: Vec::new() };
     let mut follows_a_call = false;
@@ -166,7 +168,7 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
         }
         if shown.contains(&at) {
             left_out.write(f)?;
-            write_run(f, run, accused == Some(at))?;
+            write_run(f, run, marked == Some(at))?;
             follows_a_call = true;
         } else {
             left_out.hidden += run.1;
@@ -235,7 +237,8 @@ pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
 
 /// The calls to show, by their places. Calls in a row that repeat one another count as one.
 struct Shown {
-    /// The call that breaks the rule; `None` if no rule is broken.
+    /// The call that breaks the rule, where the rule is about its RPC, or its rejection is what is wrong. Which one it is otherwise,
+    /// as with what a workload finds, is not known.
     accused: Option<usize>,
     runs: BTreeSet<usize>,
 }
@@ -245,13 +248,17 @@ struct Shown {
 fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
     let calls: Vec<&CallRecord> = runs.iter().map(|(call, _)| *call).collect();
     let violation = report.outcome.violation();
-    let rpc = violation.and_then(|violation| rule(report, violation)).map_or("", |rule| rule.rpc);
-    let Relevant { accused, mut places } = relevant(&calls, rpc, violation);
-    let mut end = calls.len();
-    if violation.is_some_and(|violation| violation.refused.is_some()) {
-        end = calls.len().min(accused + 1);
-        places.retain(|at| *at < end);
-    }
+    let rule = violation.and_then(|violation| rule(report, violation));
+    let Relevant { accused, mut places } = relevant(&calls, rule.map_or("", |rule| rule.rpc), violation);
+    let refused = violation.and_then(|violation| violation.refused.as_deref());
+    let is_accused = |call: &CallRecord| {
+        let method = call.rpc.method;
+        let is_of_rule =
+            |rule: &Requirement| rule.rpc == method || rule.section.split(' ').next() == Some(method);
+        rule.is_some_and(is_of_rule) || refused.is_some_and(|(rpc, _)| *rpc == call.rpc)
+    };
+    let end = if refused.is_some() { calls.len().min(accused + 1) } else { calls.len() };
+    places.retain(|at| *at < end);
     let making = places.iter().filter(|at| makes_something(calls[**at])).take(MAKING_SHOWN_MAX);
     let changes = |at: &&usize| Facts::of(calls[**at].rpc).is_some_and(Facts::changes);
     let changing = places.iter().rev().filter(changes).take(CHANGING_SHOWN_MAX);
@@ -262,12 +269,13 @@ fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
         at.checked_sub(1).is_none_or(|before| shown.contains(&before)) && shown.contains(&(at + 1))
     };
     let runs = (0..end).filter(|at| shown.contains(at) || is_alone(at)).collect();
-    Shown { accused: violation.map(|_| accused), runs }
+    let accused = calls.get(accused).is_some_and(|call| is_accused(call)).then_some(accused);
+    Shown { accused, runs }
 }
 
 fn write_run(f: &mut String, (call, times): &(&CallRecord, usize), is_accused: bool) -> fmt::Result {
-    let mark = if is_accused { ">" } else { " " };
-    writeln!(f, "  {mark} {}", call_line(call))?;
+    let mark = if is_accused { "  ← breaks the rule" } else { "" };
+    writeln!(f, "    {}{mark}", call_line(call))?;
     match times {
         1 => Ok(()),
         more => writeln!(f, "      … and the same {}", times_text(more - 1)),

@@ -50,20 +50,20 @@ pub enum Outcome {
 /// A failure that did not come again when its check, or the failing case of it, was repeated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flaky {
-    /// What is wrong.
+    /// The rule that was broken, and how.
     pub violation: Violation,
     /// The mildest profile under which it makes a run fail, if there is one.
     pub fails_from: Option<Profile>,
-    /// Whether it makes this run fail. Otherwise it counts as a warning.
+    /// It makes this run fail. Otherwise it counts as a warning.
     pub fails: bool,
 }
 
-/// What the settings say of how grave a violation is.
+/// The settings that decide how grave a violation is.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Strictness {
-    /// Which rules bind.
+    /// The profile, which says which rules bind.
     pub profile: Profile,
-    /// What flaky failures count as, if the user says so.
+    /// The result of flaky failures, if the user sets it.
     pub flaky_result: Option<FlakyResult>,
 }
 
@@ -166,8 +166,8 @@ impl Outcome {
         }
     }
 
-    /// What it counts as: of a check that shows the same fault as another one, what that one counts as; of a flaky failure, failed or
-    /// warned.
+    /// The outcome that it counts as: of a check that shows the same fault as another one, the outcome there; of a flaky failure, failed
+    /// or warned.
     pub fn counts_as(&self) -> OutcomeKind {
         match self {
             Outcome::SameFault(same) => same.counts_as,
@@ -206,7 +206,7 @@ impl Outcome {
 }
 
 impl Flaky {
-    /// What it counts as.
+    /// The outcome that it counts as.
     pub fn counts_as(&self) -> OutcomeKind {
         if self.fails { OutcomeKind::Failed } else { OutcomeKind::Warned }
     }
@@ -352,7 +352,7 @@ impl Again {
     }
 }
 
-/// How many checks ended how. Together they are all checks of a run.
+/// Numbers of checks by outcome. Together they are all checks of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Tally {
     /// Checks that passed.
@@ -397,7 +397,7 @@ impl Tally {
 pub struct Summary {
     /// What made a check fail.
     pub profile: Profile,
-    /// How many checks ended how. The numbers of faults below count each fault once.
+    /// Numbers of checks by outcome. The numbers of faults below count each fault once.
     pub tally: Tally,
     /// Checks that passed.
     pub passed: usize,
@@ -405,7 +405,7 @@ pub struct Summary {
     pub failed: usize,
     /// Faults by which it broke a rule that binds, and did not when the same was done again.
     pub flaky: usize,
-    /// Those of them that make the run fail.
+    /// The flaky faults that make the run fail.
     pub flaky_failures: usize,
     /// Faults by which it broke a recommendation.
     pub warned: usize,
@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flaky_failure_makes_a_run_fail_where_it_proves_damage_or_the_user_says_so() {
+    fn a_flaky_failure_fails_for_damage_or_by_a_setting() {
         let flaky = |damage: Option<Damage>, flaky_result, profile| {
             let violation = Violation { damage, ..Violation::new("once").replayed(1, 4) };
             let outcome = Strictness { profile, flaky_result }.weigh(violation, Profile::Csi);

@@ -36,6 +36,8 @@ fn violation(told: &mut Violation) {
     for call in &mut told.timeline {
         [&mut call.call, &mut call.answer].into_iter().for_each(text);
     }
+    // Their requests and responses have been stripped, as those of all recorded calls.
+    told.reproduction.iter_mut().for_each(|step| text(&mut step.what));
 }
 
 fn texts(all: &mut [String]) {

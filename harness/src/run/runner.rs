@@ -134,7 +134,7 @@ pub struct Runner<'a> {
     /// What it met its last end in.
     ended_in: Vec<String>,
     in_turn: bool,
-    /// How long failures have been confirmed so far.
+    /// Time spent on confirming failures so far.
     confirming: Duration,
 }
 
@@ -548,7 +548,11 @@ impl<'a> Runner<'a> {
             let _ = driver.kill().await;
         }
         let target = self.target.clone();
-        let back = match self.with_news_of("starting the driver again", target.bring_back()).await {
+        let doing = match self.target.driver() {
+            Some(_) => "starting the driver again",
+            None => "waiting for the driver to come back",
+        };
+        let back = match self.with_news_of(doing, target.bring_back()).await {
             Ok(_) => true,
             Err(away) => {
                 let labels: Vec<String> = involved.iter().map(|done| done.report.label()).collect();

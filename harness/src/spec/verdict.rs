@@ -6,11 +6,15 @@ use std::time::Duration;
 use csi_proto::Rpc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tonic::Code;
 
 use crate::config::profile::Profile;
 use crate::spec::faults::FaultKey;
 use crate::spec::requirements::Requirement;
+
+/// Steps of a reproduction that are kept. A longer one is of no use to a reader, and its check has recorded the same calls.
+pub const REPRODUCTION_STEPS_MAX: usize = 400;
 
 /// How a check's body ends. Everything but `Ok` says why.
 pub type CheckResult<T = ()> = Result<T, Stop>;
@@ -101,13 +105,15 @@ pub struct Violation {
     pub transcript: Box<[String]>,
     /// The same calls with their times, where that they overlapped is what matters.
     pub timeline: Box<[CallSpan]>,
+    /// The shortest way to it that the check has found, step by step, for tools that go it again.
+    pub reproduction: Box<[ReproductionStep]>,
     /// What tells it from all others, where checks look behind what was reported.
     pub fault: Option<Box<FaultKey>>,
     /// Whether another check tells it, and this one has only met it again.
     pub met_again: bool,
     /// Whether it is what the check did to those after it, and not what the check is about.
     pub harms: bool,
-    /// How often the failing case was played and failed, where it was played more than once.
+    /// The number of plays of the failing case, where there was more than one.
     pub plays: Option<Plays>,
     /// The damage that it proves, if any.
     pub damage: Option<Damage>,
@@ -115,7 +121,7 @@ pub struct Violation {
     pub binds_from: Profile,
 }
 
-/// How often a failing case was played with the same inputs, and how often it failed. The first failure is one of the plays.
+/// Plays of a failing case with the same inputs. The first failure is one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plays {
     /// Plays that failed.
@@ -125,7 +131,7 @@ pub struct Plays {
 }
 
 impl Plays {
-    /// Whether the failure never came again.
+    /// Says if the failure never came again.
     pub fn is_flaky(self) -> bool {
         self.failed <= 1 && self.of > 1
     }
@@ -137,7 +143,7 @@ impl fmt::Display for Plays {
     }
 }
 
-/// Damage that a failure proves by itself. Such a failure counts even where it does not come again.
+/// Damage that a failure proves. Such a failure counts even where it does not come again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Damage {
@@ -152,9 +158,9 @@ pub enum Damage {
 /// Work that a check left undone when it met its time limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CutShort {
-    /// How much it did.
+    /// Work that it did.
     pub done: u64,
-    /// How much it was to do.
+    /// Work that it was to do.
     pub planned: u64,
     /// The unit, in the plural: `sequences`, `rounds`, `faults`.
     pub what: String,
@@ -181,6 +187,35 @@ pub struct CallSpan {
     pub to: Duration,
 }
 
+/// A step on the way to a violation: a call, or something that is done beside calls, such as an end of the driver or a write to a
+/// volume.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReproductionStep {
+    /// The RPC; none if the step is no call.
+    pub rpc: Option<Rpc>,
+    /// The step in words.
+    pub what: String,
+    /// The request as it was sent, without secrets.
+    pub request: Value,
+    /// The code of the answer, such as `OK`; something else, such as `no answer`, if there was none.
+    pub code: String,
+    /// The response, without secrets.
+    pub response: Value,
+}
+
+impl ReproductionStep {
+    /// A step that is no call.
+    pub fn by_hand(what: impl Into<String>) -> ReproductionStep {
+        ReproductionStep {
+            rpc: None,
+            what: what.into(),
+            request: Value::Null,
+            code: String::new(),
+            response: Value::Null,
+        }
+    }
+}
+
 impl Violation {
     /// A violation with the sentence that says what is wrong.
     pub fn new(message: impl Into<String>) -> Violation {
@@ -195,6 +230,7 @@ impl Violation {
             refused: None,
             transcript: Box::default(),
             timeline: Box::default(),
+            reproduction: Box::default(),
             fault: None,
             met_again: false,
             harms: false,
@@ -257,6 +293,15 @@ impl Violation {
     #[must_use]
     pub fn timeline(mut self, calls: Vec<CallSpan>) -> Violation {
         self.timeline = calls.into();
+        self
+    }
+
+    /// Adds the steps that lead there, unless they are too many.
+    #[must_use]
+    pub fn reproduction(mut self, steps: Vec<ReproductionStep>) -> Violation {
+        if steps.len() <= REPRODUCTION_STEPS_MAX {
+            self.reproduction = steps.into();
+        }
         self
     }
 

@@ -209,3 +209,55 @@ async fn why_a_driver_has_no_name_is_told() {
     let [remark] = bench.target.remarks() else { panic!("{:?}", bench.target.remarks()) };
     assert!(remark.starts_with("GetPluginInfo failed, so the driver has no name here: INTERNAL"), "{remark}");
 }
+
+check! {
+    /// Waits for what comes with the fifth look.
+    FIFTH_LOOK {
+        id: "answers/fifth-look",
+        title: "asks five times",
+        spec: [req::CTRL_CREATEVOL_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let mut looks = 0;
+        let found = cx.eventually(Settles::VolumeListed, || {
+            looks += 1;
+            let is_there = looks == 5;
+            async move { Ok(is_there.then_some(())) }
+        });
+        ensure!(found.await?.is_some(), "asked too seldom"; expected: "five looks", actual: looks);
+        Ok(())
+    }
+}
+
+/// On a busy machine the time is up before the driver was asked twice.
+#[tokio::test]
+async fn a_driver_that_settles_is_asked_often_enough_however_short_the_time_is() {
+    let mut config = config();
+    config.time_limits.settle_ms = Some(1);
+    let ran = Bench::start(Default::default(), config).await.run(&[&FIFTH_LOOK]).await;
+    assert_eq!(ran.outcome(&FIFTH_LOOK), &Outcome::Passed);
+}
+
+check! {
+    /// Judges a call that may succeed.
+    MAY_SUCCEED {
+        id: "answers/may-succeed",
+        title: "takes OK and NOT_FOUND",
+        spec: [req::CTRL_CREATEVOL_001],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        let nameless = v1::CreateVolumeRequest { name: String::new(), ..cx.create_volume_request() };
+        let reply = cx.create_volume(nameless).await;
+        reply.may_be_refused("without a name", refused_with(Code::NotFound))?;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_is_expected_of_a_call_that_may_succeed_begins_with_ok() {
+    let ran = Bench::start(Default::default(), config()).await.run(&[&MAY_SUCCEED]).await;
+    let expected = ran.outcome(&MAY_SUCCEED).violation().map(|violation| violation.expected.as_str());
+    assert_eq!(expected, Some("OK, or NOT_FOUND"));
+}

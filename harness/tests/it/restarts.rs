@@ -166,7 +166,7 @@ async fn the_end_of_the_driver_stands_among_the_calls() {
     let lines: Vec<&str> = calls.lines().take(6).map(str::trim).collect();
     assert_eq!(
         [lines[0], lines[2], lines[3], lines[4]],
-        ["Probe {}", "the driver is killed", "all lights go out", "> Probe {}"]
+        ["Probe {}", "the driver is killed", "all lights go out", "Probe {}"]
     );
 }
 

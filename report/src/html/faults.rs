@@ -118,7 +118,7 @@ pub(super) fn write_crashes(html: &mut Html, run: &Run) {
 pub(super) fn write_leaks(html: &mut Html, run: &Run) {
     html.element("ul", &[], |list| {
         for leak in run.leaks.iter().take(LISTED_MAX) {
-            let whose = if leak.ours { "left behind" } else { "new, and in no reply to this run" };
+            let whose = if leak.ours { "left behind" } else { "new, but named in no reply to this run" };
             list.element("li", &[], |item| {
                 item.text(&format!("{} ", leak.kind));
                 item.leaf("code", &[], &shortened(&named(&leak.id)));

@@ -54,7 +54,7 @@ pub(super) fn write(html: &mut Html, run: &Run) {
         figure.leaf(
             "figcaption",
             &[],
-            "How often the driver did each call in this run; a broken line is a way that was not gone. States that the \
+            "How often the driver did each call in this run; a dashed line is a transition that the run did not make. States that the \
              driver does not have are left out.",
         );
         draw(figure, &states, &label, done);

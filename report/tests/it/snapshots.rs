@@ -137,7 +137,10 @@ pub(crate) fn settled(text: &str, socket: &str) -> String {
     [
         (r"\(\d+ ms\)", "(N ms)"),
         (r"in \d+\.\d s", "in N s"),
-        (r"(?m)the connection broke: .*?( \(N ms\))?$", "the connection broke: WHY$1"),
+        (
+            r"(?m)the connection broke: .*?( \(N ms\)(?:  ← breaks the rule)?)?$",
+            "the connection broke: WHY$1",
+        ),
         (r#"_(ms|us)": \d+"#, r#"_$1": N"#),
         (r#"time="[\d.]+""#, r#"time="N""#),
         ("sanity-[0-9a-z]{6}-", "sanity-RUN-"),

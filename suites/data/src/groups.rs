@@ -20,7 +20,7 @@ const WRITES_BEFORE: u32 = 2;
 const WRITES_BESIDE: u32 = 2;
 /// Group snapshots of that kind that have to be right.
 const STRADDLED: u32 = 3;
-/// Group snapshots taken at the most.
+/// The check ends after so many group snapshots.
 const TRIES_MAX: u32 = 8;
 
 check! {
@@ -64,7 +64,7 @@ async fn taken_at_one_moment(cx: &Cx, volumes: &[NodeVolume; 2], stamp: &mut u32
         return Err(Stop::skip("the driver makes no group snapshot of volumes that are written to"));
     };
     ready(cx, &request).await?;
-    // What is taken only now is told from what was taken in time.
+    // These writes show in a member that is taken only now.
     used[0].write(2 * *stamp).await?;
     used[1].write(2 * *stamp + 3).await?;
     *stamp += 2;
@@ -90,8 +90,8 @@ async fn taken_at_one_moment(cx: &Cx, volumes: &[NodeVolume; 2], stamp: &mut u32
     Ok(beside)
 }
 
-/// Writes to one volume and then to the other, again and again while something else is done: what came of that, the last pair before,
-/// and how many pairs were written meanwhile.
+/// Writes to one volume and then to the other, again and again while something else is done. Returns the result of that, the number of
+/// the last pair that was written before, and the number of pairs that were written beside it.
 async fn beside_writes<T>(
     used: &[Used; 2],
     stamp: &mut u32,

@@ -148,7 +148,9 @@ impl EmulatedCluster {
             ));
         }
         if config.paths.any() {
-            return Err(Stop::skip("pods have to see the driver's mounts; paths are made by commands"));
+            return Err(Stop::skip(
+                "pods must see the driver's mounts, but commands create its paths elsewhere",
+            ));
         }
         let nodes = nodes(cx, &settings.streaks).await?;
         // What is left of the check's time is for the check.
@@ -302,7 +304,7 @@ impl Cluster for EmulatedCluster {
             _ => None,
         };
         if let Some(field) = missing {
-            return Err(format!("the driver has no CSIDriver with {field} in a --manifest"));
+            return Err(format!("no --manifest has a CSIDriver object of the driver with {field}"));
         }
         match feature.capability() {
             Some(capability) if !self.shared.has(capability) => {

@@ -99,6 +99,21 @@ pub fn instances(definition: &DriverDefinition) -> Vec<Instance> {
     instances
 }
 
+/// Every test that there is for any driver.
+pub fn catalogue() -> Vec<Instance> {
+    let mut definition = DriverDefinition::default();
+    "DRIVER".clone_into(&mut definition.driver_info.name);
+    instances(&definition)
+}
+
+/// The test with this id, or with this name of upstream, whichever driver the name has.
+pub fn find(id: &str) -> Option<Instance> {
+    let without_driver = |name: &str| name.find("[Testpattern: ").map(|at| name[at..].to_owned());
+    let wanted = without_driver(id);
+    let is_it = |one: &Instance| one.id == id || wanted.is_some() && without_driver(&one.name) == wanted;
+    catalogue().into_iter().find(is_it)
+}
+
 impl Instance {
     fn new(
         definition: &DriverDefinition,

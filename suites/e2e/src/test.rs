@@ -129,7 +129,11 @@ impl Need {
         let definition = at.definition;
         let missing = |holds: bool, reason: &str| (!holds).then(|| reason.to_owned());
         match self {
-            Need::Can(one) => (!definition.can(*one)).then(|| format!("the definition says {one}: false")),
+            Need::Can(one) if definition.can(*one) => None,
+            Need::Can(one) => Some(match definition.driver_info.capabilities.sets(*one) {
+                true => format!("the definition says {one}: false"),
+                false => format!("the definition does not mention {one}"),
+            }),
             Need::Cannot(one) => definition.can(*one).then(|| format!("the definition says {one}: true")),
             Need::Offers(_) | Need::SpareSegments(_) | Need::NodeLimit(_) => None,
             Need::FileSystem => missing(!at.pattern.is_block(), "for volumes with a file system"),
@@ -173,7 +177,7 @@ impl Need {
 /// Whether there are too few segments. That a node lacks labels is for the test to tell.
 fn too_few_segments(at: &Situation<'_>, spare: usize) -> Option<Unmet> {
     let Some(nodes) = &at.view.nodes else {
-        return Some(Unmet::Depends("depends on the topology that the driver tells".to_owned()));
+        return Some(Unmet::Depends("depends on the topology that the driver reports".to_owned()));
     };
     let there = segments(at.definition, nodes).ok()?.len();
     let wanted = allowed_segments(at.definition) + spare;
@@ -184,7 +188,7 @@ fn too_few_segments(at: &Situation<'_>, spare: usize) -> Option<Unmet> {
 
 fn limit_above(nodes: Option<&[Node]>, max: u64) -> Option<Unmet> {
     let Some(nodes) = nodes else {
-        return Some(Unmet::Depends("depends on the limit that the driver tells".to_owned()));
+        return Some(Unmet::Depends("depends on the limit that the driver reports".to_owned()));
     };
     let limit = nodes.first()?.volume_limit?;
     (limit > max)

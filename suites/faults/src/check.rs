@@ -311,7 +311,7 @@ check! {
     }
 }
 
-/// In this order: a driver that a fault has ruined for good is not there for the checks after it.
+/// The order matters: if a fault keeps the driver from starting for good, the later checks cannot run.
 pub(crate) const CHECKS: &[&Check] =
     &[&RESOURCES, &SYSTEM_CALLS, &BACKEND_NETWORK, &BY_HOOKS, &COMMANDS, &CRASH_POINTS, &POWER];
 
@@ -320,7 +320,7 @@ pub(crate) const CHECKS: &[&Check] =
 async fn try_all(
     cx: &Cx,
     name: &str,
-    more: usize,
+    more: u32,
     lever: &mut dyn Lever,
     nothing: fn() -> Stop,
 ) -> CheckResult {

@@ -26,14 +26,16 @@ pub(crate) fn not_done(rpc: &str, actual: &str) -> Violation {
         .actual(actual)
 }
 
+/// The volume is gone, after what follows.
+pub(crate) const GONE: &str = "a volume for which CreateVolume returned OK is gone after ";
+
 /// A volume that was answered for is known; `after` says what has happened since.
 ///
 /// # Errors
 /// A violation if it is not.
 pub(crate) async fn is_known(cx: &Cx, id: &str, context: &Pairs, after: &str) -> CheckResult {
     let gone = |how: String| {
-        let lost =
-            Violation::new(format!("a volume for which CreateVolume returned OK is gone after {after}"));
+        let lost = Violation::new(format!("{GONE}{after}"));
         let lost = lost.of(&FAULT_DONE_001).expected(format!("volume {id:?}")).actual(how);
         Err(lost.damage(Damage::DataLoss).into())
     };

@@ -41,8 +41,8 @@ pub(crate) trait Lever: Send + Sync {
     /// The faults that it can meet, by what was seen.
     fn faults(&self) -> Vec<Fault>;
 
-    /// Whether a run tries a fault whatever its seed and its budget: those that are not plain are further calls of one command, other errors
-    /// of one system call, and the like.
+    /// True for a fault that every run tries, whatever its seed and budget. The others are further calls of one command, other errors of one
+    /// system call, and the like.
     fn is_plain(&self, fault: &Fault) -> bool;
 
     /// Paths that the driver was seen to work with.
@@ -51,7 +51,7 @@ pub(crate) trait Lever: Send + Sync {
     /// A fault in words, which read after "while".
     fn tell(&self, fault: &Fault) -> String;
 
-    /// Whether each of its faults kills the driver, with the mounts of others there.
+    /// True if each of its faults kills the driver while other volumes are mounted.
     fn kills(&self) -> bool {
         false
     }
@@ -107,6 +107,9 @@ pub(crate) trait Injected: Send + Sync {
     async fn heal(self: Box<Self>) -> CheckResult;
 }
 
+/// The driver does not start with what a kill has left.
+pub(crate) const NO_START: &str = "the driver does not answer after it was killed and started again";
+
 /// Kills the driver, or what is left of it, and starts it.
 ///
 /// # Errors
@@ -124,7 +127,7 @@ pub(crate) async fn come_back(cx: &Cx) -> CheckResult {
     if !away.is_fault() {
         return Err(Stop::broken(format!("after the driver was killed and started again: {away}")));
     }
-    Err(Violation::new("the driver does not answer after it was killed and started again")
+    Err(Violation::new(NO_START)
         .of(&req::GEN_ERR_001)
         .expected("a driver that starts from any state that a kill can leave")
         .actual(away)

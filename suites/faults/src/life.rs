@@ -14,7 +14,7 @@ use crate::found;
 const PLACE: WriteLocation = WriteLocation::near(0);
 /// How long a call is repeated until it is done, where nothing is broken any more and the user says nothing else.
 const CONVERGES_IN: Duration = Duration::from_secs(20);
-/// How long it is repeated where another fault in the same call has shown that it is not done within that time.
+/// The same limit once another fault in the same call has shown that the call does not succeed in time.
 const KNOWN_TO_FAIL_IN: Duration = Duration::from_secs(2);
 /// Pauses between two tries.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
@@ -96,14 +96,14 @@ impl Step {
     }
 
     /// Whether a life in which something breaks at that step shows more with this one than without it. What comes before the fault is
-    /// only to lead there, and copies have to do with faults in copying.
+    /// only to lead there. The data are read for the last time before they are taken from the node, and after that in a copy.
     pub(crate) fn matters_to(self, at: Step) -> bool {
         match self {
             Step::StageAgain | Step::PublishAgain | Step::UnpublishAgain | Step::UnstageAgain => {
                 at < Step::Detach
             }
             Step::Snapshot | Step::Restore | Step::DeleteRestored | Step::DeleteSnapshot => {
-                (Step::Snapshot..Step::Delete).contains(&at)
+                (Step::UnpublishAgain..Step::Delete).contains(&at)
             }
             _ => true,
         }
@@ -120,6 +120,11 @@ impl Step {
             (Step::PublishAgain, true) => &[Step::StageAgain, Step::PublishAgain],
             _ => &[],
         }
+    }
+
+    /// True if it makes the same call as a step before it, with nothing else to lose.
+    pub(crate) fn is_repetition(self) -> bool {
+        matches!(self, Step::UnpublishAgain | Step::UnstageAgain)
     }
 
     /// Whether a life without it shows as much of the others.
@@ -148,7 +153,7 @@ pub(crate) struct Plan {
     /// By how much the volume that the workload sees has become larger, in bytes; `None` where that cannot be seen, as in a file system
     /// that volumes share.
     pub(crate) grows_by: Option<u64>,
-    /// Whether a volume that was made from a snapshot can be published, so that its data can be read.
+    /// True if a restored volume can be published, so that its data can be read.
     pub(crate) uses_copies: bool,
 }
 
@@ -174,9 +179,9 @@ pub(crate) struct Life {
     pub(crate) lines: Vec<String>,
     /// The last line of a call, and how often it came.
     noted: (String, u32),
-    /// Whether something has been broken in it.
+    /// True once something has been broken in it.
     pub(crate) has_failed: bool,
-    /// Whether it is known that calls are not done any more after such a fault.
+    /// True if an earlier fault of this kind has shown that calls keep failing after it.
     pub(crate) is_known_to_fail: bool,
 }
 
@@ -526,7 +531,7 @@ impl Life {
     }
 }
 
-/// Whether a code says that the request is wrong, so that the same request will not be done later either.
+/// True for a code that says that the request is wrong: the same request will not succeed later either.
 fn is_final(code: Code) -> bool {
     use Code::{InvalidArgument, OutOfRange, PermissionDenied, Unauthenticated, Unimplemented};
     matches!(code, InvalidArgument | OutOfRange | PermissionDenied | Unauthenticated | Unimplemented)

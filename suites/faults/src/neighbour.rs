@@ -52,12 +52,12 @@ impl Neighbour {
         found::holds(path, PLACE, &self.stamp, "another volume has lost its data").await
     }
 
-    /// What its workload finds now at the path where it had the volume, if that is no volume any more. Data that have changed are judged by
-    /// [`Neighbour::holds`].
+    /// Looks at the path where its workload has the volume, and describes what is there if that is no volume any more. Data that have
+    /// changed are judged by [`Neighbour::holds`].
     ///
     /// # Errors
     /// It cannot be looked at.
-    pub(crate) async fn is_taken_away(&self) -> CheckResult<Option<String>> {
+    pub(crate) async fn lost_mount(&self) -> CheckResult<Option<String>> {
         if !self.sees {
             return Ok(None);
         }

@@ -98,7 +98,7 @@ pub static FAULT_MOUNT_001: Requirement = relied_on(
     &[Reliance {
         component: "kubelet",
         breaks: "each pod that uses a volume loses it when the driver crashes or is updated",
-        place: "does not publish a volume again for a container that goes on running",
+        place: "does not publish a volume again for a container that is still running",
     }],
 );
 

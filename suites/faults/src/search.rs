@@ -1,4 +1,4 @@
-//! Which faults a check tries, in which order, and what it makes of what goes wrong.
+//! Chooses the faults that a check tries, puts them in order, and confirms failures.
 //!
 //! The plain faults come first, in the same order in every run; the seed chooses those that are added to them. Most lives of a volume show
 //! nothing, so one life has a fault in each of its steps. A life that goes wrong is led again, divided, until one fault alone leads to it; what
@@ -19,27 +19,25 @@ use crate::lever::{Lever, come_back};
 use crate::life::{Plan, Step};
 use crate::neighbour::Neighbour;
 use crate::rules::{FAULT_LEFT_001, FAULT_MOUNT_001};
-use crate::trial::{Bench, Finding, Key, Lived, Told, without_fault};
+use crate::trial::{Bench, Finding, Key, Lived, Reported, without_fault};
 
-/// About what the suites take by default on an idle machine. `--budget` is measured against it.
-const USUAL_MS: u64 = 60_000;
 /// Part of the time limit of a check that is left for undoing.
 const SPARE: f64 = 0.2;
-/// How often what a single fault has led to is tried again before it counts as flaky.
+/// Times that a single fault is tried again before its failure counts as flaky.
 const REPLAYS_MAX: u32 = 3;
-/// How often a driver is killed to be sure that mounts end with it.
+/// Times that the driver is killed to be sure that its mounts end with it.
 const KILLS_TO_BE_SURE: u32 = 2;
 /// Lives in which several faults led to something that none of them led to alone, and that are led again for that.
 const UNRESOLVED_MAX: usize = 4;
 
-/// Why nothing more can be tried.
+/// The reason for which nothing more can be tried.
 const NO_LONGER_STARTS: &str = "the driver no longer starts";
 
 /// A fault that is to be tried.
 #[derive(Clone)]
 pub(crate) struct Try {
     fault: Fault,
-    /// Where an earlier run has stored it.
+    /// The file in which an earlier run has stored it.
     stored_in: Option<PathBuf>,
 }
 
@@ -55,7 +53,7 @@ impl From<Fault> for Try {
     }
 }
 
-/// What a check tries of a driver, by one lever or by several, one after another.
+/// The search of one check, with one lever or with several, one after another.
 pub(crate) struct Search<'a> {
     pub(crate) cx: &'a Cx,
     /// The faults that --fault names, of this check; `None` if it names none.
@@ -64,9 +62,9 @@ pub(crate) struct Search<'a> {
     /// When no new life begins any more, however many are left.
     ceiling: Duration,
     begun: Instant,
-    /// What the first lever has learnt.
+    /// The life without faults, as the first lever has seen it.
     pub(crate) learnt: Option<(Plan, Places)>,
-    told: Told,
+    reported: Reported,
 }
 
 impl<'a> Search<'a> {
@@ -82,16 +80,16 @@ impl<'a> Search<'a> {
             return Err(Stop::skip("--fault names others"));
         }
         let (stored, wanted) = (case::of_check(cx)?, is_named.then_some(wanted));
-        let (ceiling, begun, told) = (ceiling(cx), Instant::now(), Told::default());
-        Ok(Search { cx, wanted, stored, ceiling, begun, learnt: None, told })
+        let (ceiling, begun, reported) = (cx.config().effort.ceiling(), Instant::now(), Reported::default());
+        Ok(Search { cx, wanted, stored, ceiling, begun, learnt: None, reported })
     }
 
-    /// Whether --fault, or the case that is replayed, says what is tried.
+    /// True if --fault, or the case that is replayed, names the faults.
     pub(crate) fn is_named(&self) -> bool {
         self.wanted.is_some() || self.cx.config().effort.replay.is_some()
     }
 
-    /// Whether there may be something to try for a lever that knows such faults.
+    /// True if a lever that knows such faults may have something to try.
     pub(crate) fn is_for(&self, knows: impl Fn(&Fault) -> bool) -> bool {
         let stored = self.stored.iter().map(|(_, case)| &case.fault);
         !self.is_named() || self.wanted.iter().flatten().chain(stored).any(knows)
@@ -104,7 +102,7 @@ impl<'a> Search<'a> {
     pub(crate) async fn try_all(
         &mut self,
         lever: &dyn Lever,
-        more: usize,
+        more: u32,
         nothing: fn() -> Stop,
     ) -> CheckResult {
         let cx = self.cx;
@@ -120,7 +118,10 @@ impl<'a> Search<'a> {
                 let wanted = wanted.iter().filter(|fault| lever.knows(fault)).cloned();
                 first.extend(wanted.map(Try::from));
             }
-            None => (plain, random) = lever.faults().into_iter().partition(|fault| lever.is_plain(fault)),
+            None => {
+                let is_plain = |fault: &Fault| lever.is_plain(fault) && !fault.step.is_repetition();
+                (plain, random) = lever.faults().into_iter().partition(is_plain);
+            }
         }
         let is_stored = |fault: &Fault| first.iter().any(|known| known.fault == *fault);
         plain.retain(|fault| !is_stored(fault));
@@ -129,7 +130,8 @@ impl<'a> Search<'a> {
         plain.sort_by_key(|fault| lever.traits(fault).hangs);
         in_random_order(cx, lever, &mut random);
         let all = first.len() + plain.len() + random.len();
-        random.truncate(amount(cx, more));
+        let added = cx.config().effort.scaled(more) as usize / cx.config().access_types.len().max(1);
+        random.truncate(added);
         let (first, left_out): (Vec<Try>, _) =
             first.into_iter().partition(|one| plan.steps.contains(&one.fault.step));
         note_untried(cx, &left_out, "the driver cannot do this step even without a fault");
@@ -153,7 +155,7 @@ impl<'a> Search<'a> {
         let mut tries = Tries {
             bench: &mut bench,
             lever,
-            told: &mut self.told,
+            reported: &mut self.reported,
             until,
             deadline,
             planned,
@@ -168,7 +170,7 @@ impl<'a> Search<'a> {
         let met = tries.met;
         self.ceiling = tries.until.saturating_duration_since(self.begun);
         bench.end();
-        // What cannot be undone now is tried once more at the end of the check.
+        // Undoing is tried once more at the end of the check.
         let _ = scope.undo().await;
         ended?;
         match self.wanted.is_some() && met == 0 {
@@ -180,14 +182,14 @@ impl<'a> Search<'a> {
     }
 
     pub(crate) fn end(self) {
-        self.told.end(self.cx);
+        self.reported.end(self.cx);
     }
 }
 
-/// What a workload finds in place of its volume once the driver was killed and started again, if it is not there any more.
+/// Describes the path of a workload after the driver was killed and started again, if its volume is not mounted there any more.
 struct MountsEnd(Option<String>);
 
-/// Finds out once for all checks whether what is mounted ends with the driver's process: then nobody kills a driver to see something else.
+/// Finds out once for all checks whether mounts end with the driver's process. If they do, the driver is not killed for anything else.
 async fn mounts_end(cx: &Cx, sees: bool) -> CheckResult<Arc<MountsEnd>> {
     cx.learn(async {
         let mut found = None;
@@ -198,8 +200,8 @@ async fn mounts_end(cx: &Cx, sees: bool) -> CheckResult<Arc<MountsEnd>> {
             let scope = cx.scope();
             let neighbour = Neighbour::begin(&scope, sees).await?;
             without_fault(come_back(cx).await)?;
-            found = neighbour.is_taken_away().await?;
-            // What stays is reported with the rest.
+            found = neighbour.lost_mount().await?;
+            // Leftovers are reported with those of the check.
             let _ = scope.undo_or_leave().await;
             if found.is_none() {
                 break;
@@ -210,7 +212,7 @@ async fn mounts_end(cx: &Cx, sees: bool) -> CheckResult<Arc<MountsEnd>> {
     .await
 }
 
-/// Whether killing the driver shows something new: no other check has reported that it forgets everything.
+/// True if killing the driver can show something new: no other check has reported that it forgets everything.
 fn remembers(cx: &Cx) -> bool {
     cx.target().driver().is_none_or(|driver| needs_memory(driver).is_ok())
 }
@@ -227,22 +229,8 @@ fn without_mounts(actual: &str) -> Violation {
         .replayed(KILLS_TO_BE_SURE, KILLS_TO_BE_SURE)
 }
 
-/// The faults that the seed adds to the plain ones: so many by default, and more or fewer with `--budget`.
-fn amount(cx: &Cx, more: usize) -> usize {
-    let accesses = cx.config().access_types.len().max(1);
-    let budget_ms = cx.config().effort.budget_ms.unwrap_or(USUAL_MS);
-    let scaled = u64::try_from(more).unwrap_or(u64::MAX).saturating_mul(budget_ms) / USUAL_MS;
-    usize::try_from(scaled).unwrap_or(usize::MAX) / accesses
-}
-
-/// After which time a check begins nothing new: five times what it is meant to take, on a machine that does nothing else.
-fn ceiling(cx: &Cx) -> Duration {
-    let effort = &cx.config().effort;
-    Duration::from_millis(effort.budget_ms.unwrap_or_default().max(effort.check_budget_ms))
-}
-
-/// How many different things are reported before no random faults are tried any more. Who gives it time wants all of them.
-fn most_told(cx: &Cx) -> usize {
+/// Number of different failures after which no random faults are tried any more. A user who gives a budget wants all of them.
+fn reports_max(cx: &Cx) -> usize {
     let effort = &cx.config().effort;
     if effort.budget_ms.is_some() { usize::MAX } else { effort.faults as usize * 2 }
 }
@@ -281,15 +269,15 @@ struct Unresolved {
     faults: Vec<Fault>,
 }
 
-/// What one lever tries.
+/// The faults of one lever while they are tried.
 struct Tries<'a, 'b> {
     bench: &'a mut Bench<'b>,
     lever: &'a dyn Lever,
-    told: &'a mut Told,
+    reported: &'a mut Reported,
     /// When no new life begins. What goes wrong has its own time, up to the deadline.
     until: Instant,
     deadline: Instant,
-    /// How many faults are to be tried, and how many there are.
+    /// Number of faults to try, and of all faults that the driver can meet.
     planned: usize,
     all: usize,
     unresolved: Vec<Unresolved>,
@@ -332,7 +320,7 @@ impl Tries<'_, '_> {
         if self.ended.is_none() && Instant::now() >= self.until {
             self.ended = Some("the time limit was met");
             cx.cut_short(self.tried as u64, self.planned as u64, "faults");
-        } else if self.ended.is_none() && is_random && self.told.len() >= most_told(cx) {
+        } else if self.ended.is_none() && is_random && self.reported.len() >= reports_max(cx) {
             self.ended = Some("enough failures are reported; --budget DURATION continues the search");
         }
         self.ended.is_some()
@@ -359,8 +347,8 @@ impl Tries<'_, '_> {
 
     /// Leads a life, and says whether something went wrong in it. What it leaves open is put into the queue.
     async fn try_life(&mut self, life: Vec<Try>, queue: &mut VecDeque<Vec<Try>>) -> CheckResult<bool> {
-        // What is known to leave something would hide what the others leave.
-        let leaves = |one: &Try| self.told.has(one.fault.step, &FAULT_LEFT_001);
+        // A fault that is known to leave something behind would hide leftovers of the others.
+        let leaves = |one: &Try| self.reported.has(one.fault.step, &FAULT_LEFT_001);
         let (leaving, others): (Vec<Try>, Vec<Try>) = life.into_iter().partition(leaves);
         let life = match (leaving.is_empty(), others.is_empty()) {
             (false, false) => {
@@ -398,25 +386,25 @@ impl Tries<'_, '_> {
         self.met += usize::from(lived.unmet.is_empty());
         let is_wrong = !lived.findings.is_empty();
         if let Some(path) = &one.stored_in {
-            let came = match (lived.unmet.is_empty(), is_wrong) {
+            let result = match (lived.unmet.is_empty(), is_wrong) {
                 (false, _) => "not met: the driver did not reach that place again",
                 (true, true) => "still failing",
                 (true, false) => "fixed",
             };
-            self.bench.cx.note(format!("{}: {came}", path.display()));
+            self.bench.cx.note(format!("{}: {result}", path.display()));
         }
         for finding in lived.findings {
-            if !self.told.knows(&finding.key()) {
+            if !self.reported.knows(&finding.key()) {
                 let violation = self.confirmed(&finding).await?;
                 self.bench.cx.blame(violation);
             }
             self.settle(&finding);
-            self.told.count(finding.key());
+            self.reported.count(finding.key());
         }
         Ok(is_wrong)
     }
 
-    /// What several faults have led to is explained by what one of them leads to alone.
+    /// Drops failures of several faults that the failure of one of them explains.
     fn settle(&mut self, finding: &Finding) {
         let explains = |open: &Unresolved| {
             open.finding.key() == finding.key()
@@ -425,7 +413,7 @@ impl Tries<'_, '_> {
         self.unresolved.retain(|open| !explains(open));
     }
 
-    /// Plays the fault again until the same comes of it, as far as no life with others has shown it before.
+    /// Plays the fault again until the failure comes again, unless a life with several faults has shown it before.
     async fn confirmed(&mut self, finding: &Finding) -> CheckResult<Violation> {
         let (mut failed, mut plays) = (1, 1);
         if self.unresolved.iter().any(|open| open.finding.key() == finding.key()) {
@@ -443,10 +431,10 @@ impl Tries<'_, '_> {
         self.ended != Some(NO_LONGER_STARTS) && Instant::now() < self.deadline
     }
 
-    /// What faults lead to, if it is that.
+    /// Leads a life again, and returns the failure of this key if it comes again.
     async fn leads_to(&mut self, faults: &[Fault], key: &Key) -> CheckResult<Option<Finding>> {
         let lived = match self.lead(faults).await {
-            // That it could not be judged this time is no sign of either.
+            // A life that could not be judged says nothing.
             Err(Stop::Broken(_)) => return Ok(None),
             lived => lived?,
         };
@@ -459,14 +447,14 @@ impl Tries<'_, '_> {
         let (mut alone, mut end) = (Vec::new(), None);
         let is_wrong = !lived.findings.is_empty();
         for finding in lived.findings {
-            let is_known = self.told.knows(&finding.key());
+            let is_known = self.reported.knows(&finding.key());
             if finding.ends {
                 end = Some((finding.fault.clone(), finding.is_left(), is_known));
             } else if !is_known {
                 alone.push(finding.fault.clone());
             }
             match is_known {
-                true => self.told.count(finding.key()),
+                true => self.reported.count(finding.key()),
                 false => self.unresolved.push(Unresolved { finding, faults: faults.clone() }),
             }
         }
@@ -505,7 +493,7 @@ impl Tries<'_, '_> {
         for Unresolved { finding, faults } in
             std::mem::take(&mut self.unresolved).into_iter().take(UNRESOLVED_MAX)
         {
-            if self.told.knows(&finding.key()) {
+            if self.reported.knows(&finding.key()) {
                 continue;
             }
             let mut plays = 1;
@@ -525,10 +513,10 @@ impl Tries<'_, '_> {
 
     /// Leads a life, once more where it could not be judged, and has the driver run afterwards.
     async fn lead(&mut self, faults: &[Fault]) -> CheckResult<Lived> {
-        let mut lived = self.bench.lead(self.lever, faults, self.told).await;
+        let mut lived = self.bench.lead(self.lever, faults, self.reported).await;
         self.is_up_again(faults).await?;
         if matches!(lived, Err(Stop::Broken(_))) && faults.len() == 1 && self.can_replay() {
-            lived = self.bench.lead(self.lever, faults, self.told).await;
+            lived = self.bench.lead(self.lever, faults, self.reported).await;
             self.is_up_again(faults).await?;
         }
         lived
@@ -559,7 +547,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_life_has_one_fault_in_a_step_and_each_fault_is_in_one_life() {
+    fn lives_have_one_fault_in_each_step() {
         let fault = |step, place: &str| Fault::new("commands", step, place, "late");
         let faults = vec![
             fault(Step::Stage, "mount:1"),

@@ -12,13 +12,14 @@ use crate::case::Case;
 use crate::fault::Fault;
 use crate::found;
 use crate::left::{self, Look, Places};
-use crate::lever::{Injected, Lever, Traits, come_back};
+use crate::lever::power::NO_POWER_START;
+use crate::lever::{Injected, Lever, NO_START, Traits, come_back};
 use crate::life::{Life, Plan, Step};
 use crate::neighbour::Neighbour;
-use crate::rules::{FAULT_CODE_001, FAULT_HEAL_001, FAULT_LEFT_001, FAULT_TIME_001};
+use crate::rules::{FAULT_CODE_001, FAULT_HEAL_001, FAULT_LEFT_001, FAULT_OTHERS_001, FAULT_TIME_001};
 
-/// How long a caller waits on for a call once it hangs.
-const HUNG: Duration = Duration::from_millis(500);
+/// Time after which a caller gives up a call that hangs.
+const HUNG: Duration = Duration::from_millis(300);
 /// Pause between two looks whether a call hangs already.
 const HANGS_LOOK: Duration = Duration::from_millis(10);
 /// How long a process may take to end after it has broken its connections.
@@ -37,36 +38,44 @@ pub(crate) struct Bench<'a> {
     pub(crate) plan: Plan,
     pub(crate) places: Places,
     pub(crate) neighbour: Neighbour,
-    /// Whether the driver may be killed to see what it knows afterwards.
+    /// True if the driver may be killed to see what it knows afterwards.
     pub(crate) may_kill: bool,
     /// States with which the driver did not start, and that are not kept.
     pub(crate) ruined_more: u32,
 }
 
+/// In place of an RPC, where it does not matter in which one something was broken.
+const ANY_RPC: &str = "all RPCs";
+
 /// By which the same thing is known at other places: the rule, the RPC in which something was broken, and what is wrong.
 pub(crate) type Key = (&'static str, &'static str, String);
 
-/// What was reported of the driver, with the number of faults that led to it.
+/// The failures that were reported, with the number of faults that led to each.
 #[derive(Default)]
-pub(crate) struct Told(BTreeMap<Key, u32>);
+pub(crate) struct Reported(BTreeMap<Key, u32>);
 
-impl Told {
+impl Reported {
     /// Counts a fault that led to it, reported or to be reported now.
     pub(crate) fn count(&mut self, key: Key) {
         *self.0.entry(key).or_default() += 1;
     }
 
-    /// Whether it is reported.
+    /// True if it is reported.
     pub(crate) fn knows(&self, key: &Key) -> bool {
         self.0.contains_key(key)
     }
 
-    /// Whether it is reported that a driver breaks a rule in the call of this step.
+    /// True if it is reported that the driver breaks a rule in the call of this step.
     pub(crate) fn has(&self, step: Step, rule: &Requirement) -> bool {
         self.0.keys().any(|(known, rpc, _)| *known == rule.id && *rpc == step.rpc())
     }
 
-    /// How many different things were reported.
+    /// True if it is reported that the driver breaks a rule in any call.
+    fn is_known(&self, rule: &Requirement) -> bool {
+        self.0.keys().any(|(known, ..)| *known == rule.id)
+    }
+
+    /// Number of different failures.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -87,19 +96,29 @@ pub(crate) struct Finding {
     violation: Violation,
     /// The calls until then, in words.
     lines: Vec<String>,
-    /// Whether the life ended with it.
+    /// True if the life ended with it.
     pub(crate) ends: bool,
 }
 
 impl Finding {
+    /// A driver that does not start, forgets its volumes or answers no call at all does so for one reason, in whichever call that shows.
     pub(crate) fn key(&self) -> Key {
-        let rule = self.violation.requirement.map_or("", |rule| rule.id);
-        (rule, self.fault.step.rpc(), self.violation.message.clone())
+        let (rule, message) =
+            (self.violation.requirement.map_or("", |rule| rule.id), &self.violation.message);
+        let is_of_all = rule == FAULT_OTHERS_001.id
+            || message == NO_START
+            || NO_POWER_START.contains(&message.as_str())
+            || message.starts_with(found::GONE);
+        (rule, if is_of_all { ANY_RPC } else { self.fault.step.rpc() }, message.clone())
     }
 
-    /// Whether something was left behind, which any of the faults may have led to.
+    /// True if something was left behind, which any of the faults may have led to.
     pub(crate) fn is_left(&self) -> bool {
-        self.violation.requirement.is_some_and(|rule| rule.id == FAULT_LEFT_001.id)
+        self.is_of(&FAULT_LEFT_001)
+    }
+
+    fn is_of(&self, rule: &Requirement) -> bool {
+        self.violation.requirement.is_some_and(|broken| broken.id == rule.id)
     }
 
     /// With what was broken, the calls, and what shows it again; stored as well, if the user wants that.
@@ -114,22 +133,22 @@ impl Finding {
         violation.transcript(lines).injected(fault)
     }
 
-    /// The same of something that only several faults in one life lead to.
+    /// The violation for a failure that only several faults in one life lead to.
     pub(crate) fn of_several(self, lever: &dyn Lever, faults: &[Fault]) -> Violation {
         let Finding { violation, mut lines, .. } = self;
         lines.push("only these faults together, in one life of a volume, lead to this:".to_owned());
-        let told = |fault: &Fault| format!("  in {}, {} ({fault})", fault.step.id(), lever.tell(fault));
-        lines.extend(faults.iter().map(told));
+        let line = |fault: &Fault| format!("  in {}, {} ({fault})", fault.step.id(), lever.tell(fault));
+        lines.extend(faults.iter().map(line));
         violation.transcript(lines)
     }
 }
 
-/// How a life went.
+/// The result of a life.
 #[derive(Default)]
 pub(crate) struct Lived {
     /// Faults that the driver did not meet.
     pub(crate) unmet: Vec<Fault>,
-    /// How long the calls that had failed took at the most, once nothing was broken any more.
+    /// The longest time that a call which had failed took once nothing was broken any more.
     pub(crate) took: Duration,
     pub(crate) findings: Vec<Finding>,
 }
@@ -139,13 +158,18 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// It cannot be judged.
-    pub(crate) async fn lead(&self, lever: &dyn Lever, faults: &[Fault], told: &Told) -> CheckResult<Lived> {
+    pub(crate) async fn lead(
+        &self,
+        lever: &dyn Lever,
+        faults: &[Fault],
+        reported: &Reported,
+    ) -> CheckResult<Lived> {
         lever.begin_trial();
         let scope = self.cx.scope();
         let before = Look::take(self.cx, &self.places).await;
         let mut life = Life::begin(&scope).await?;
         let (at, lived) = (None, Lived::default());
-        let mut trial = Trial { bench: self, lever, faults, told, at, lost_power: false, lived };
+        let mut trial = Trial { bench: self, lever, faults, reported, at, lost_power: false, lived };
         let went = trial.lead(&mut life).await;
         let undone = scope.undo_or_leave().await;
         match went {
@@ -155,7 +179,7 @@ impl Bench<'_> {
                     return Err(Stop::broken(format!("while {}: could not undo: {why}", lever.tell(fault))));
                 }
                 // It is said once of each RPC, and looking takes seconds where something is left.
-                let is_known = faults.iter().all(|fault| told.has(fault.step, &FAULT_LEFT_001));
+                let is_known = faults.iter().all(|fault| reported.has(fault.step, &FAULT_LEFT_001));
                 if !is_known && let Err(left) = self.is_nothing_left(&before, trial.lost_power).await? {
                     trial.find(left, &life, true);
                 }
@@ -170,8 +194,8 @@ impl Bench<'_> {
         self.cx.target().driver().is_none_or(|driver| driver.end_of_process().is_none())
     }
 
-    /// Whether the driver runs after a trial, if need be as a new one: what a fault has left may be nothing that it starts with. The other
-    /// volume is made anew if it was damaged, so that the next fault is not held responsible for that.
+    /// Has the driver run after a life, with an empty state if it does not start with what a fault has left. Another volume takes the place of
+    /// the one in use if that was damaged, so that the next fault is not held responsible for it.
     ///
     /// # Errors
     /// The volume that is in use meanwhile cannot be had.
@@ -286,7 +310,7 @@ struct Trial<'a> {
     bench: &'a Bench<'a>,
     lever: &'a dyn Lever,
     faults: &'a [Fault],
-    told: &'a Told,
+    reported: &'a Reported,
     /// The last fault that the driver met; none before the first one.
     at: Option<At<'a>>,
     lost_power: bool,
@@ -313,8 +337,8 @@ impl<'a> Trial<'a> {
                 }
                 (None, Some(_)) => self.further(life, step).await?,
             }
-            let is_copied = self.has_met(Step::Snapshot) || self.has_met(Step::Restore);
-            if step == Step::Restore && is_copied && plan.uses_copies {
+            let is_read = self.at.is_some_and(|at| at.fault.step >= Step::UnpublishAgain);
+            if step == Step::Restore && is_read && plan.uses_copies {
                 life.restored_holds().await?;
             }
         }
@@ -324,7 +348,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether the driver has met a fault in this step.
+    /// True if the driver has met a fault in this step.
     fn has_met(&self, step: Step) -> bool {
         let met = |fault: &&Fault| !self.lived.unmet.contains(fault);
         let is_over = self.at.is_some_and(|at| at.fault.step >= step);
@@ -348,7 +372,7 @@ impl<'a> Trial<'a> {
                 }
             }
         }
-        // Nobody asks again for what was answered for.
+        // A call that was answered with OK is not made again.
         if matches!(broke, Broke::Open) {
             let took = self.again(life).await?;
             self.lived.took = self.lived.took.max(took);
@@ -369,7 +393,7 @@ impl<'a> Trial<'a> {
     async fn break_it(&mut self, life: &mut Life) -> CheckResult<Broke> {
         let Some(At { fault, traits }) = self.at else { return Ok(Broke::Unmet) };
         let step = fault.step;
-        life.is_known_to_fail = self.told.has(step, &FAULT_HEAL_001);
+        life.is_known_to_fail = self.reported.has(step, &FAULT_HEAL_001);
         let injected = self.lever.inject(fault).await?;
         let limit = Duration::from_millis(self.cx().config().time_limits.call_ms);
         let begun = Instant::now();
@@ -472,7 +496,10 @@ impl<'a> Trial<'a> {
                 self.find(late, life, false);
             }
         }
-        if !self.traits().freezes {
+        // Each look takes seconds if no call is answered.
+        let is_known_silent = self.reported.is_known(&FAULT_OTHERS_001)
+            || self.lived.findings.iter().any(|finding| finding.is_of(&FAULT_OTHERS_001));
+        if !self.traits().freezes && !is_known_silent {
             if let Some(silent) = self.bench.neighbour.is_served(self.traits().isolates).await {
                 self.find(silent, life, false);
             }

@@ -12,12 +12,12 @@ use crate::injection_points::{InjectionPoint, TextRole};
 use crate::scene::{Request, Scene};
 use crate::send::send;
 
-/// Requests of one check at the most: by then each place of each request has had its turn with most texts.
+/// A check sends so many requests. By then each place of each request has had its turn with most texts.
 const REQUESTS_MAX: u32 = 600;
-/// Part of the time that a check may take at the most which it has for its requests.
+/// A check may spend this part of its longest time on requests.
 const SHARE_OF_TIME: u32 = 3;
 
-/// How many requests a check sends, in the same order in every run. Time is only a ceiling.
+/// The number of requests that a check sends, in the same order in every run. Time is only a ceiling.
 #[derive(Debug)]
 pub(crate) struct Budget {
     requests: usize,
@@ -33,7 +33,7 @@ impl Budget {
         Budget { requests: requests.min(most), until }
     }
 
-    /// Whether it is used up after so many requests. The run says so where it was the time.
+    /// Ends the check after so many requests. If that is because of the ceiling, the run says so.
     pub(crate) fn is_over(&self, cx: &Cx, requests: usize) -> bool {
         let is_late = requests < self.requests && Instant::now() >= self.until;
         if is_late {

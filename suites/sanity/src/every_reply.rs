@@ -86,10 +86,12 @@ fn report(
 /// The violation, with the checks in which it was seen, and the calls whose replies show it.
 fn seen_with(violation: Violation, breaches: &[ResponseBreach]) -> Violation {
     let calls = breaches.iter().take(CALLS_SHOWN_MAX).map(call);
+    let reproduction = breaches.first().map(ResponseBreach::reproduction).into_iter().collect();
     breaches
         .iter()
         .fold(violation, |violation, breach| violation.along_with(breach.check.as_deref()))
         .transcript(std::iter::once("calls".to_owned()).chain(calls).collect())
+        .reproduction(reproduction)
 }
 
 fn call(breach: &ResponseBreach) -> String {

@@ -1,5 +1,5 @@
-//! How much a check of these suites does. It depends on the settings alone, so that the same driver gets the same verdict on any
-//! machine; time is only a ceiling.
+//! The amount of work that a check of these suites does. It depends on the settings alone, so that a driver gets the same verdict on any
+//! machine. Time is only a ceiling.
 
 use std::time::Instant;
 
@@ -47,7 +47,7 @@ impl Budget {
         self.seed
     }
 
-    /// Whether another try begins after so many. It is shown as the progress of the check.
+    /// Begins another try after so many, unless the work is done or the ceiling is met. The try is shown as the progress of the check.
     pub(crate) fn begins(&self, cx: &Cx, what: &'static str, done: u32) -> bool {
         let begins = self.goes_on(done);
         if begins {
@@ -60,7 +60,7 @@ impl Budget {
         done < self.tries() && Instant::now() < self.until
     }
 
-    /// Whether the try after so many is a random one.
+    /// True if the try after so many depends on the seed of the run.
     pub(crate) fn is_random(&self, done: u32) -> bool {
         done >= self.fixed
     }
@@ -71,15 +71,15 @@ impl Budget {
         Rng::with_seed(seed.wrapping_add(done.into()))
     }
 
-    /// Says how much was done, if the ceiling left something undone.
+    /// Reports how much was done, if the ceiling left something undone.
     pub(crate) fn end(&self, cx: &Cx, done: u32, what: &str) {
         if done < self.tries() && Instant::now() >= self.until {
             cx.cut_short(done.into(), self.tries().into(), what);
         }
     }
 
-    /// Tells a user who asks for more tries which faults these would have shown; all of them were right.
-    pub(crate) fn tell_chances(&self, cx: &Cx, done: u32, what: &str) {
+    /// Notes for a user of `--budget`, all of whose tries were right, which faults they would have shown.
+    pub(crate) fn note_chances(&self, cx: &Cx, done: u32, what: &str) {
         if let Some(rarest) = rarest(done).filter(|_| cx.config().effort.budget_ms.is_some()) {
             cx.note(format!(
                 "{done} {what}, all right: a fault that shows in 1 of {rarest} would have been found with a probability of 95 %"

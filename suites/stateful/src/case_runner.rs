@@ -13,9 +13,9 @@ use crate::model::expectation::Breach;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::orchestrator::{Orchestrator, Tries};
 use crate::reported::Reported;
-use crate::sequence::{Item, Pace, Sequence, case, play};
+use crate::sequence::{Item, Pace, Sequence, case, play, reproduction};
 
-/// How often a sequence is made at the most to get to its end: each time, a fault that has broken it off is known.
+/// A sequence is made up to so many times to get to its end. Each time, one more fault that has broken it off is known.
 const TURNS_MAX: u32 = 8;
 
 /// The sequences of one check.
@@ -26,7 +26,7 @@ pub(crate) struct CaseRunner<'a> {
     pub(crate) profile: DriverProfile,
     seed: u64,
     told: Reported,
-    /// Why something of an earlier sequence could not be undone. Later sequences may tell why.
+    /// The reason why something of an earlier sequence could not be undone. A later sequence may show the fault behind it.
     stays: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> CaseRunner<'a> {
         &self.told
     }
 
-    /// Whether another sequence of the check begins after so many.
+    /// Begins another sequence of the check after so many, unless there is enough to report or the budget is used up.
     pub(crate) fn begins(&self, budget: &Budget, done: u32) -> bool {
         self.told.goes_on() && budget.begins(self.cx, "sequence", done)
     }
@@ -78,8 +78,8 @@ impl<'a> CaseRunner<'a> {
         Ok(())
     }
 
-    /// Makes a sequence of calls. A fault that breaks it off is told by the shortest sequence found that shows the same, unless it
-    /// is told already. From then on it is tolerated, and the sequence is made again to see what lies behind it.
+    /// Makes a sequence of calls. A fault that breaks it off is reported with the shortest sequence found that shows it, unless it was
+    /// reported before. From then on it is tolerated, and the sequence is made again to see what lies behind it.
     ///
     /// # Errors
     /// As for [`CaseRunner::next`].
@@ -95,7 +95,7 @@ impl<'a> CaseRunner<'a> {
         Ok(came)
     }
 
-    /// Makes a sequence of calls once: what it showed, and whether it was made to its end.
+    /// Makes a sequence of calls once: what it showed, and whether another turn would show nothing else.
     async fn turn(&mut self, items: &[Item], budget: &Budget) -> CheckResult<(Came, bool)> {
         self.profile = DriverProfile { known: self.told.known(), ..self.probed.profile(self.cx) };
         let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
@@ -116,15 +116,16 @@ impl<'a> CaseRunner<'a> {
                 self.told.blame(&breach, plays.of(accusation));
                 Came::New
             }
+            // These are no faults, so that nothing is tolerated from now on: the sequence would only be broken off again.
             Smallest::NeedsTime => {
                 self.told.takes_back(&breach);
                 self.probed.needs_time();
-                Came::Right
+                return Ok((Came::Right, true));
             }
             Smallest::Once => {
                 self.told.takes_back(&breach);
                 self.told.remark(&refused_once(call, &breach), &self.profile.known);
-                Came::Right
+                return Ok((Came::Right, true));
             }
             Smallest::ToldElsewhere => {
                 self.told.takes_back(&breach);
@@ -146,14 +147,36 @@ impl<'a> CaseRunner<'a> {
         }
     }
 
+    /// Makes the calls of a sequence on new names, and undoes what they made.
     pub(crate) fn attempt<'b>(
         &'b self,
         pace: Pace,
         items: &'b [Item],
     ) -> BoxFuture<'b, CheckResult<Sequence>> {
+        let scope = self.cx.scope();
+        let orchestrator = Orchestrator::new(scope.clone(), self.probed, Tries::Some);
+        self.played(scope, orchestrator, pace, items)
+    }
+
+    /// Makes them again for a report, which has the messages of each call.
+    pub(crate) fn attempt_to_report<'b>(
+        &'b self,
+        pace: Pace,
+        items: &'b [Item],
+    ) -> BoxFuture<'b, CheckResult<Sequence>> {
+        let scope = self.cx.scope();
+        let orchestrator = Orchestrator::new(scope.clone(), self.probed, Tries::Some).keeping_wire();
+        self.played(scope, orchestrator, pace, items)
+    }
+
+    fn played<'b>(
+        &'b self,
+        scope: Cx,
+        orchestrator: Orchestrator,
+        pace: Pace,
+        items: &'b [Item],
+    ) -> BoxFuture<'b, CheckResult<Sequence>> {
         Box::pin(async move {
-            let scope = self.cx.scope();
-            let orchestrator = Orchestrator::new(scope.clone(), self.probed, Tries::Some);
             let sequence = play(&orchestrator, &self.profile, pace, items).await?;
             let left = scope.undo_or_leave().await;
             // Where a rule is broken, that what it left cannot be undone comes second.
@@ -169,6 +192,6 @@ impl<'a> CaseRunner<'a> {
             let case = case(self.cx, self.seed, BreachText::from(breach));
             told.push(Case { steps: sequence.steps.clone(), ..case }.store_in(folder));
         }
-        Violation::from(breach.clone()).transcript(told)
+        Violation::from(breach.clone()).transcript(told).reproduction(reproduction(&sequence.steps))
     }
 }

@@ -149,7 +149,7 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
     let what = format!("rounds of {number} calls");
     budget.end(cx, rounds, &what);
     if told.is_all_right() {
-        budget.tell_chances(cx, rounds, &what);
+        budget.note_chances(cx, rounds, &what);
     }
     told.end()
 }

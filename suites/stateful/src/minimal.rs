@@ -14,9 +14,9 @@ use crate::reported::told_elsewhere;
 use crate::sequence::{Doing, Item, Pace, Sequence};
 use crate::shrink::Shrinker;
 
-/// Calls made at the most to shorten a sequence. They are counted and not timed, so that a busy machine shows it as short as an idle one.
+/// Shortening a sequence ends after so many calls. They are counted, so that the result is as short on a busy machine as on an idle one.
 const SHRINK_CALLS_MAX: usize = 1_200;
-/// How often a sequence is made again at the most to see whether it shows the fault once more.
+/// A sequence is made up to so many times again to confirm that it shows the fault.
 const CONFIRMATIONS_MAX: u32 = 3;
 /// How often a sequence with a call that is broken off is made again to see a refusal twice: what the break meets, the machine decides.
 const BROKEN_OFF_TRIES_MAX: u32 = 8;
@@ -36,14 +36,14 @@ pub(crate) enum Smallest {
     ToldElsewhere,
 }
 
-/// How often a fault has come where everything was done again.
+/// The result of making the failing sequence again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Played {
-    /// It has come again.
+    /// The fault has come again.
     Again,
-    /// It has not come again in so many plays.
+    /// The fault has come once in so many plays.
     Once { of: u32 },
-    /// There was no time to see.
+    /// The sequence could not be made again.
     NotAgain,
 }
 
@@ -86,7 +86,7 @@ impl CaseRunner<'_> {
         let pace = Pace { until: Instant::now() + self.cx.remaining(), insists: whole, settles };
         let tries = if smallest.is_broken_off() { BROKEN_OFF_TRIES_MAX } else { 1 };
         for _ in 0..tries {
-            let again = self.attempt(pace, &items(smallest.doings())).await?;
+            let again = self.attempt_to_report(pace, &items(smallest.doings())).await?;
             if is_the_same(&again, breach) {
                 return Ok(Smallest::Shows(again, Played::Again));
             }
@@ -123,7 +123,7 @@ impl CaseRunner<'_> {
             if Instant::now() >= budget.until() {
                 return Ok(Smallest::Shows(sequence, Played::NotAgain));
             }
-            let again = self.attempt(pace, &items(sequence.doings())).await;
+            let again = self.attempt_to_report(pace, &items(sequence.doings())).await;
             match again {
                 Ok(again) if is_the_same(&again, breach) => {
                     return Ok(Smallest::Shows(again, Played::Again));

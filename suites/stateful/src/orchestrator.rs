@@ -55,6 +55,7 @@ pub struct Orchestrator {
     started: Instant,
     /// Tells what its workloads write from everything else.
     run: u64,
+    keeps_wire: bool,
     memory: Arc<Mutex<Memory>>,
 }
 
@@ -87,7 +88,14 @@ impl Orchestrator {
     /// Somebody who knows of nothing yet but the ground, for calls on a name space of their own.
     pub fn new(cx: Cx, probed: &Arc<ProbedDriver>, tries: Tries) -> Orchestrator {
         let (started, run) = (Instant::now(), new_run());
-        Orchestrator { cx, probed: probed.clone(), tries, started, run, memory: Arc::default() }
+        let keeps_wire = cx.config().effort.regressions.is_some();
+        Orchestrator { cx, probed: probed.clone(), tries, started, run, keeps_wire, memory: Arc::default() }
+    }
+
+    /// Keeps what goes over the wire, for a sequence that may be reported. Without that, it is kept only where cases are stored: to put
+    /// each message into words takes longer than to send it.
+    pub(crate) fn keeping_wire(self) -> Orchestrator {
+        Orchestrator { keeps_wire: true, ..self }
     }
 
     /// The same as one of several callers at the same time.
@@ -269,13 +277,13 @@ impl Orchestrator {
         Made { answer, span, request, came, listing: Listing::None }
     }
 
-    /// Whether cases are stored, with what went over the wire: to put each message into words takes longer than to send it.
+    /// True if requests and responses are kept as JSON.
     pub(crate) fn keeps_wire(&self) -> bool {
-        self.cx.config().effort.regressions.is_some()
+        self.keeps_wire
     }
 
     fn kept(&self, message: impl FnOnce() -> Value) -> Value {
-        if self.keeps_wire() { message() } else { Value::Null }
+        if self.keeps_wire { message() } else { Value::Null }
     }
 
     fn refused(&self, method: &str, code: Code) -> Answer<Response> {

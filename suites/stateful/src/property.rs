@@ -179,7 +179,7 @@ async fn run(cx: &Cx, probed: &Arc<ProbedDriver>, verbs: &[Verb]) -> CheckResult
     }
     budget.end(cx, done, "sequences");
     if trial.told().is_all_right() {
-        budget.tell_chances(cx, done, "sequences");
+        budget.note_chances(cx, done, "sequences");
     }
     trial.end()
 }

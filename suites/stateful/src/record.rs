@@ -1,10 +1,11 @@
 //! What several callers do at the same time, written down to be judged afterwards.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
+use csi_harness::spec::verdict::ReproductionStep;
 use csi_proto::lock::Mutex;
 use tokio::sync::watch;
 
@@ -18,7 +19,7 @@ use crate::model::expectation::{Breach, Known};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::orchestrator::{Made, Orchestrator, Tries};
 use crate::reported::Reported;
-use crate::sequence::{case, step};
+use crate::sequence::{case, reproduction, step};
 use crate::shrink::{is_about, related};
 
 /// How long a caller waits before it makes a call again.
@@ -158,7 +159,10 @@ impl Recorder {
         new.map(|unordered| Found {
             violation: self.accusation(&judged, unordered, seed),
             breach: unordered.breach.clone(),
-            in_turn: in_turn(&judged.history, unordered),
+            in_turn: in_turn(&judged.history, unordered)
+                .into_iter()
+                .map(|entry| entry.call.clone())
+                .collect(),
             known: judged.history.profile.known.clone(),
         })
         .collect()
@@ -206,7 +210,36 @@ impl Recorder {
             let case = Case { steps: steps.collect(), disruptions, ..case };
             lines.push(case.store_in(folder));
         }
-        Violation::from(unordered.breach.clone()).transcript(lines).timeline(timeline.into_spans())
+        let reproduction = self.reproduction(judged, unordered);
+        Violation::from(unordered.breach.clone())
+            .transcript(lines)
+            .timeline(timeline.into_spans())
+            .reproduction(reproduction)
+    }
+
+    /// The calls that led there in the order of their ends, and the ends of the driver among them.
+    fn reproduction(&self, judged: &Judged, unordered: &Unordered) -> Vec<ReproductionStep> {
+        let matter: BTreeSet<(u16, Time)> = in_turn(&judged.history, unordered)
+            .into_iter()
+            .map(|entry| (entry.worker, entry.span.invoked))
+            .collect();
+        let matters = |(worker, _, made): &&(u16, Call, Made)| matter.contains(&(*worker, made.span.invoked));
+        let calls = judged.made.iter().filter(matters).map(|(worker, call, made)| {
+            let returned = made.span.returned;
+            (returned, reproduction(&[step(*worker, call.clone(), Vec::new(), made.clone())]))
+        });
+        let ends = self.ends();
+        let ends = ends.iter().map(|end| {
+            let what = format!("the driver is {}, and started again", end.by.participle());
+            (end.at, vec![ReproductionStep::by_hand(what)])
+        });
+        let mut steps: Vec<(Time, Vec<ReproductionStep>)> = calls.collect();
+        if steps.iter().all(|(_, calls)| calls.is_empty()) {
+            return Vec::new();
+        }
+        steps.extend(ends);
+        steps.sort_by_key(|(at, _)| *at);
+        steps.into_iter().flat_map(|(_, steps)| steps).collect()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u16, Call, Made)>> {
@@ -233,12 +266,13 @@ pub(crate) struct Found {
 }
 
 /// The calls about what has no order and about what that was made from, up to the last one that matters, by their ends.
-fn in_turn(history: &History, unordered: &Unordered) -> Vec<Call> {
+fn in_turn<'a>(history: &'a History, unordered: &Unordered) -> Vec<&'a Entry> {
     let matter = unordered.calls.iter().filter_map(|place| history.entries.get(*place));
     let end = matter.map(|entry| entry.span.returned).max().unwrap_or_default();
     let mut entries: Vec<_> = history.entries.iter().filter(|entry| entry.span.returned <= end).collect();
     entries.sort_by_key(|entry| entry.span.returned);
-    let calls: Vec<&Call> = entries.into_iter().map(|entry| &entry.call).collect();
+    let calls: Vec<&Call> = entries.iter().map(|entry| &entry.call).collect();
     let names = related([unordered.name].into(), &calls);
-    calls.into_iter().filter(|call| call.subject().is_none() || is_about(call, &names)).cloned().collect()
+    entries.retain(|entry| entry.call.subject().is_none() || is_about(&entry.call, &names));
+    entries
 }

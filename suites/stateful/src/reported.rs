@@ -15,7 +15,7 @@ struct Again {
     /// The check that tells it.
     reported_by: String,
     times: u32,
-    /// Whether only random tries have met it, which other seeds may not do.
+    /// True if only tries that depend on the seed have met it.
     by_chance: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Reported {
     leaves_doubt: bool,
     undecided: usize,
     objects: usize,
-    /// Whether the present try is a random one.
+    /// True while a try is made that depends on the seed.
     is_random: bool,
 }
 
@@ -68,7 +68,7 @@ impl Reported {
         u32::try_from(self.own.len()).unwrap_or(u32::MAX) < self.cx.config().effort.faults
     }
 
-    /// Notes whether what comes next depends on the seed. A known fault that is only met by chance decides nothing.
+    /// Notes whether the next try depends on the seed. A known fault that only such tries meet does not decide the outcome of the check.
     pub(crate) fn is_random(&mut self, is_random: bool) {
         self.is_random = is_random;
     }

@@ -34,9 +34,9 @@ use used::Used;
 const WORKERS: u16 = 6;
 /// Longest time under load before an end at a random moment.
 const LOAD_MAX: Duration = Duration::from_millis(60);
-/// How long callers go on at the most, also while the driver takes its time to end.
+/// Callers stop after this time, also while the driver takes its time to end.
 const LOAD_LIMIT: Duration = Duration::from_secs(10);
-/// Calls of the load at the most, in which every kind of call comes.
+/// Callers stop after so many calls in all. Every kind of call comes among them.
 const LOAD_CALLS_MAX: u32 = 2_000;
 /// The call of its kind at which the driver is killed: the first ones meet nothing.
 const AT_CALL: u32 = 2;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
-
-use csi_proto::code_name;
+use csi_harness::spec::verdict::ReproductionStep;
+use csi_proto::{RPCS, code_name};
 
 use crate::after_error::rules::AFTER_ERROR_005;
 use crate::case::{BreachText, Case, CaseStep, Driver, FORM};
@@ -270,6 +270,28 @@ impl Sequence {
         lines.extend(legend(self.steps.iter().flat_map(|step| step.call.ids())));
         lines
     }
+}
+
+/// The steps as reports have them; none if the messages were not kept. A call that is disrupted has a step before it that says how.
+pub(crate) fn reproduction(steps: &[CaseStep]) -> Vec<ReproductionStep> {
+    let has_messages = steps.iter().any(|step| !step.request.is_null());
+    if has_messages { steps.iter().flat_map(reproduction_of).collect() } else { Vec::new() }
+}
+
+fn reproduction_of(step: &CaseStep) -> impl Iterator<Item = ReproductionStep> {
+    let disrupted = match step.how {
+        How::Disrupted(by) => Some(ReproductionStep::by_hand(format!("while the next call is made: {by}"))),
+        How::Once | How::Insisting => None,
+    };
+    let method = step.call.method();
+    let made = ReproductionStep {
+        rpc: RPCS.iter().copied().find(|rpc| rpc.method == method),
+        what: step.call.to_string(),
+        request: step.request.clone(),
+        code: step.came.code.clone(),
+        response: step.came.response.clone(),
+    };
+    disrupted.into_iter().chain([made])
 }
 
 /// A case without steps, of a check on its driver.

@@ -1,7 +1,7 @@
 // controller/create-volume/repeated-reply (MSG-VOLUME-008): the volume_context of the repeated answer differs
 // expected: {"backend": "memory", "tier": "gold"}
 // actual: {"answer": "repeated", "backend": "memory", "tier": "gold"}
-// Put the secrets in where ***stripped*** stands.
+// Replace ***stripped*** by your secrets.
 //
 // A test for a crate that depends on csi-proto, tonic and tokio, with its features macros and rt. CSI_ENDPOINT names the driver, such as
 // unix:///csi/csi.sock; without it, nothing is tested.
@@ -16,7 +16,7 @@ async fn controller_create_volume_repeated_reply() {
     // 1. CreateVolume: OK
     let answer = v1::controller_client::ControllerClient::new(driver.clone())
         .create_volume(v1::CreateVolumeRequest {
-            name: "sanity-5rrkcq-1d-0".to_owned(),
+            name: "sanity-9tq838-1d-0".to_owned(),
             capacity_range: Some(v1::CapacityRange {
                 required_bytes: 335544320,
                 ..Default::default()
@@ -36,11 +36,12 @@ async fn controller_create_volume_repeated_reply() {
         })
         .await;
     println!("CreateVolume: {answer:?}");
+    let id1 = answer.as_ref().ok().and_then(|answer| answer.get_ref().volume.clone()).unwrap_or_default().volume_id;
 
     // 2. CreateVolume: OK
     let answer = v1::controller_client::ControllerClient::new(driver.clone())
         .create_volume(v1::CreateVolumeRequest {
-            name: "sanity-5rrkcq-1d-0".to_owned(),
+            name: "sanity-9tq838-1d-0".to_owned(),
             capacity_range: Some(v1::CapacityRange {
                 required_bytes: 335544320,
                 ..Default::default()
@@ -60,5 +61,25 @@ async fn controller_create_volume_repeated_reply() {
         })
         .await;
     println!("CreateVolume: {answer:?}");
-    println!("{}", "expected {\"backend\": \"memory\", \"tier\": \"gold\"}");
+    let found = answer.as_ref().ok().and_then(|answer| csi_proto::reflect::message(answer.get_ref()));
+    let found = found.map(csi_proto::redact::dynamic).and_then(|found| found.pointer("/volume/volume_context").map(ToString::to_string));
+    let is_wrong = found.as_deref() != Some("{\"backend\":\"memory\",\"tier\":\"gold\"}");
+    let wrong = is_wrong.then(|| format!("{}, got {answer:?}", "expected {\"backend\": \"memory\", \"tier\": \"gold\"}"));
+
+    // What was made is undone, the last first; where a call was rejected, there is nothing to undo.
+    let _ = v1::controller_client::ControllerClient::new(driver.clone())
+        .delete_volume(v1::DeleteVolumeRequest {
+            volume_id: id1.clone(),
+            secrets: [("user".to_owned(), "***stripped***".to_owned())].into(),
+        })
+        .await;
+    let _ = v1::controller_client::ControllerClient::new(driver.clone())
+        .delete_volume(v1::DeleteVolumeRequest {
+            volume_id: id1.clone(),
+            secrets: [("user".to_owned(), "***stripped***".to_owned())].into(),
+        })
+        .await;
+    if let Some(wrong) = wrong {
+        panic!("{wrong}");
+    }
 }

@@ -1,7 +1,7 @@
 // controller/delete-volume/repeated (CTRL-DELETEVOL-003): DeleteVolume must succeed for a volume that is deleted already, but failed
 // expected: OK
-// actual: NOT_FOUND "volume vol-55eb1363-00000006 does not exist"
-// Put the secrets in where ***stripped*** stands.
+// actual: NOT_FOUND "volume vol-0ca3e3d7-00000006 does not exist"
+// Replace ***stripped*** by your secrets.
 //
 // A test for a crate that depends on csi-proto, tonic and tokio, with its features macros and rt. CSI_ENDPOINT names the driver, such as
 // unix:///csi/csi.sock; without it, nothing is tested.
@@ -16,7 +16,7 @@ async fn controller_delete_volume_repeated() {
     // 1. CreateVolume: OK
     let answer = v1::controller_client::ControllerClient::new(driver.clone())
         .create_volume(v1::CreateVolumeRequest {
-            name: "sanity-ehndrc-58-0".to_owned(),
+            name: "sanity-tq923l-5a-0".to_owned(),
             capacity_range: Some(v1::CapacityRange {
                 required_bytes: 335544320,
                 ..Default::default()
@@ -36,7 +36,7 @@ async fn controller_delete_volume_repeated() {
         })
         .await;
     println!("CreateVolume: {answer:?}");
-    let id1 = answer.ok().and_then(|answer| answer.into_inner().volume).unwrap_or_default().volume_id;
+    let id1 = answer.as_ref().ok().and_then(|answer| answer.get_ref().volume.clone()).unwrap_or_default().volume_id;
 
     // 2. DeleteVolume: OK
     let answer = v1::controller_client::ControllerClient::new(driver.clone())
@@ -47,7 +47,7 @@ async fn controller_delete_volume_repeated() {
         .await;
     println!("DeleteVolume: {answer:?}");
 
-    // 3. DeleteVolume: NOT_FOUND volume vol-55eb1363-00000006 does not exist
+    // 3. DeleteVolume: NOT_FOUND volume vol-0ca3e3d7-00000006 does not exist
     let answer = v1::controller_client::ControllerClient::new(driver.clone())
         .delete_volume(v1::DeleteVolumeRequest {
             volume_id: id1.clone(),
@@ -55,40 +55,18 @@ async fn controller_delete_volume_repeated() {
         })
         .await;
     println!("DeleteVolume: {answer:?}");
-    let code = answer.err().map(|status| status.code());
-    assert_ne!(code, Some(tonic::Code::NotFound), "{}", "expected OK");
+    let code = answer.as_ref().map_or_else(tonic::Status::code, |_| tonic::Code::Ok);
+    let is_wrong = !matches!(code, tonic::Code::Ok);
+    let wrong = is_wrong.then(|| format!("{}, got {answer:?}", "expected OK"));
 
-    // 4. CreateVolume: OK
-    let answer = v1::controller_client::ControllerClient::new(driver.clone())
-        .create_volume(v1::CreateVolumeRequest {
-            name: "sanity-ehndrc-58-1".to_owned(),
-            capacity_range: Some(v1::CapacityRange {
-                required_bytes: 335544320,
-                ..Default::default()
-            }),
-            volume_capabilities: vec![v1::VolumeCapability {
-                access_type: Some(v1::volume_capability::AccessType::Mount(v1::volume_capability::MountVolume {
-                    ..Default::default()
-                })),
-                access_mode: Some(v1::volume_capability::AccessMode {
-                    mode: v1::volume_capability::access_mode::Mode::SingleNodeWriter.into(),
-                }),
-            }],
-            parameters: [("pool".to_owned(), "mock".to_owned()), ("tier".to_owned(), "silver".to_owned())].into(),
-            secrets: [("user".to_owned(), "***stripped***".to_owned())].into(),
-            mutable_parameters: [("iops".to_owned(), "3000".to_owned()), ("tier".to_owned(), "gold".to_owned())].into(),
-            ..Default::default()
-        })
-        .await;
-    println!("CreateVolume: {answer:?}");
-    let id2 = answer.ok().and_then(|answer| answer.into_inner().volume).unwrap_or_default().volume_id;
-
-    // 5. DeleteVolume: OK
-    let answer = v1::controller_client::ControllerClient::new(driver.clone())
+    // What was made is undone, the last first; where a call was rejected, there is nothing to undo.
+    let _ = v1::controller_client::ControllerClient::new(driver.clone())
         .delete_volume(v1::DeleteVolumeRequest {
-            volume_id: id2.clone(),
-            ..Default::default()
+            volume_id: id1.clone(),
+            secrets: [("user".to_owned(), "***stripped***".to_owned())].into(),
         })
         .await;
-    println!("DeleteVolume: {answer:?}");
+    if let Some(wrong) = wrong {
+        panic!("{wrong}");
+    }
 }

@@ -18,11 +18,11 @@ const CONFIRMING_MAX: Duration = Duration::from_secs(600);
 struct Sighting {
     violation: Violation,
     plays: Plays,
-    /// Whether the first run of the check showed it, and not only a repetition.
+    /// The first run of the check showed it, and not only a repetition.
     is_first: bool,
 }
 
-/// Whether an outcome needs a repetition. A dead driver and what was proven by other means need none.
+/// The violation of an outcome that needs a repetition. A dead driver and what was proven by other means need none.
 fn needs_confirmation(outcome: &Outcome) -> Option<&Violation> {
     let Outcome::Failed(violation) = outcome else { return None };
     let is_proven = violation.plays.is_some() || violation.damage == Some(Damage::Crash) || violation.harms;
@@ -33,7 +33,7 @@ fn outcomes(report: &CheckReport) -> impl Iterator<Item = &Outcome> {
     std::iter::once(&report.outcome).chain(&report.also)
 }
 
-/// Whether a failure of the check is still to be confirmed.
+/// Says if a failure of the check is still to be confirmed.
 pub(super) fn is_open(report: &CheckReport) -> bool {
     report.planned.check.varies && outcomes(report).any(|outcome| needs_confirmation(outcome).is_some())
 }
@@ -86,7 +86,7 @@ impl Runner<'_> {
         report
     }
 
-    /// Writes into the report how often each failure came.
+    /// Writes the number of plays of each failure into the report, and what that makes of it.
     fn settle(&self, report: &mut CheckReport, sightings: Vec<Sighting>) {
         let label = report.label();
         let mut all = vec![std::mem::replace(&mut report.outcome, Outcome::Passed)];
@@ -116,7 +116,7 @@ impl Runner<'_> {
             .collect();
         let faults = self.target.faults();
         for fault in &reported {
-            // Another check may have claimed it meanwhile, and reports it as well.
+            // If another check has claimed it, both report it.
             let _ = faults.claim(fault, &label);
         }
         faults.keep_reported(&label, &reported);

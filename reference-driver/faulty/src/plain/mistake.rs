@@ -92,7 +92,7 @@ defects! {
     RemembersMounts = "plain/remembers-mounts";
     /// What is staged is emptied when the driver starts.
     CleansAtStart = "plain/cleans-at-start";
-    /// What is mounted from volumes is unmounted when the driver starts.
+    /// The driver unmounts all volumes when it starts.
     UnmountsAtStart = "plain/unmounts-at-start";
     /// A file system is noted as grown before it is.
     NotesGrownTooEarly = "plain/notes-grown-too-early";

@@ -112,16 +112,12 @@ fn fits(field: &str, text: &str, bytes_max: usize) -> Done {
 }
 
 fn no_status() -> Stop {
-    failed("something is wrong, and it is not said what", "a status other than 0", "status 0")
+    failed("a problem is reported without saying what it is", "a status other than 0", "status 0")
 }
 
 /// The API server refuses the whole status.
 fn twice(reason: &str) -> Stop {
-    failed(
-        "the same is told twice to be wrong",
-        "each status and reason once",
-        format!("reason {reason:?} twice"),
-    )
+    failed("one problem is reported twice", "each status and reason once", format!("reason {reason:?} twice"))
 }
 
 /// Tells of an answer that cannot be used, where nobody has asked for it.

@@ -27,6 +27,8 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     /// What the driver's manifests say, or what can be told without them.
     pub(super) csi_driver: CsiDriver,
+    /// True if a manifest has it.
+    pub(super) has_csi_driver: bool,
     pub(super) nodes: Vec<KubeNode>,
     /// The processes of pods, by the UIDs of those. They outlive kubelet.
     sandboxes: Mutex<BTreeMap<String, Arc<Sandbox>>>,
@@ -57,9 +59,10 @@ impl Shared {
         nodes: Vec<KubeNode>,
         live: mpsc::Sender<Infallible>,
     ) -> Shared {
-        let told = settings.objects.csi_driver(&cx.target().info().name).cloned();
+        let given = settings.objects.csi_driver(&cx.target().info().name).cloned();
         Shared {
-            csi_driver: told.unwrap_or_else(|| csi_driver::of(cx.target().capabilities())),
+            has_csi_driver: given.is_some(),
+            csi_driver: given.unwrap_or_else(|| csi_driver::of(cx.target().capabilities())),
             cx,
             store: Arc::default(),
             settings,

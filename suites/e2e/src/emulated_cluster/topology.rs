@@ -29,7 +29,7 @@ pub(super) fn requirement(
     };
     places.retain(|place| !place.is_empty());
     if places.is_empty() {
-        return Err("no node tells its topology".to_owned());
+        return Err("no node reports its topology".to_owned());
     }
     places.sort();
     places.dedup();

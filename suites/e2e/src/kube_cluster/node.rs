@@ -87,7 +87,8 @@ impl KubeCluster {
         // Nobody could start it any more, if this were wrong.
         let idle = self.on_node(&pod, &scripts::on_host(HOST, start_command), COMMAND_LIMIT).await?;
         if idle.code != 0 {
-            let problem = "so it was not stopped; --kubelet-start-command has to end well where kubelet runs";
+            let problem =
+                "so it was not stopped; --kubelet-start-command must succeed where kubelet already runs";
             return Err(unfit(node, start_command, &idle, problem));
         }
         let begun = Instant::now();

@@ -69,7 +69,7 @@ fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fact
         findings.push(Finding::error(
             format!("kubelet mounts no {} volume of the driver", mode.to_lowercase()),
             format!("the definition has {promise}, the CSIDriver has volumeLifecycleModes {:?}", object.lifecycle_modes),
-            format!("add {mode}, for which the object has to be made anew, or take {promise} out of the definition"),
+            format!("add {mode}, for which the object must be deleted and created again, or take {promise} out of the definition"),
         ));
     }
     let by_driver = definition.can(Promise::VolumeMountGroup)
@@ -95,12 +95,12 @@ fn advertised(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fa
         (false, true) => findings.push(Finding::error(
             "ControllerPublishVolume is never called",
             "the driver advertises PUBLISH_UNPUBLISH_VOLUME, the CSIDriver has attachRequired: false",
-            "set attachRequired: true, for which the object has to be made anew",
+            "set attachRequired: true, for which the object must be deleted and created again",
         )),
         (true, false) => findings.push(Finding::warning(
             "pods wait for attachments in which the driver has no part",
             "the CSIDriver has attachRequired: true, the driver does not advertise PUBLISH_UNPUBLISH_VOLUME",
-            "set attachRequired: false, for which the object has to be made anew",
+            "set attachRequired: false, for which the object must be deleted and created again",
         )),
         (true, true) | (false, false) => {}
     }

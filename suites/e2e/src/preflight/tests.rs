@@ -249,7 +249,9 @@ fn said_of(more: &str, spoil: impl FnOnce(&mut Facts)) -> Vec<String> {
 
 #[test]
 fn promises_that_a_sidecar_is_told_not_to_keep() {
-    let attributes = "VolumeAttributesClass: { FromFile: x.yaml }\n";
+    let class = tempfile::NamedTempFile::new().unwrap();
+    let attributes = format!("VolumeAttributesClass: {{ FromFile: {} }}\n", class.path().display());
+    let attributes = attributes.as_str();
     let facts = |change: fn(&mut Sidecar)| {
         move |facts: &mut Facts| {
             facts.kinds.as_mut().unwrap().insert("VolumeAttributesClass");

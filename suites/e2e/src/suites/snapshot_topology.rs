@@ -159,7 +159,7 @@ impl Source {
         for allowed in [places, &snapshot.topology] {
             if !meet(&made.topology, allowed) {
                 return Err(failed(
-                    "a volume made of a snapshot lies where the snapshot cannot be used, or where nobody asked for it",
+                    "a volume restored from a snapshot is in a place where the snapshot cannot be used, or that was not requested",
                     format!("{allowed:?}"),
                     format!("{:?}", made.topology),
                 ));

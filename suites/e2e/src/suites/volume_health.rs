@@ -132,7 +132,7 @@ async fn is_well(scene: &Scene, of: &HealthOf, otherwise: &str) -> Done {
 async fn falls_ill_and_recovers(scene: &Scene, what: &str, of: &HealthOf) -> Done {
     let cx = scene.cx();
     if cx.config().health.make_ill.is_none() {
-        return Err(Stop::skip("nothing can be made ill: health of --config has no commands"));
+        return Err(Stop::skip("--config has no `health` commands that break a volume"));
     }
     scene.cluster().look_after_health().await?;
     is_well(scene, of, "something is wrong before anything was made ill").await?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use csi_harness::prelude::{CheckResult, Cx, Stop};
+use csi_harness::prelude::{CheckResult, Cx, Stop, Violation};
 use csi_suite_e2e::cluster::{
     AccessMode, BindingMode, Cluster as _, Pairs, PodPhase, PodVolume, StorageClass, VolumeMode, VolumeMount,
     VolumeSource,
@@ -15,6 +15,7 @@ use crate::stage::{FLAGS, Test, claim, class, delete_pod, on_hostpath, on_hostpa
 pub(crate) const TESTS: &[Test] = &[
     ("sub_paths_stay_in_the_volume", sub_paths_stay_in_the_volume),
     ("files_are_handed_over_to_the_group", files_are_handed_over_to_the_group),
+    ("files_that_are_not_handed_over_have_a_reason", files_that_are_not_handed_over_have_a_reason),
     ("volumes_live_as_long_as_their_pod", volumes_live_as_long_as_their_pod),
     ("kubelet_takes_up_what_it_finds", kubelet_takes_up_what_it_finds),
     ("kubelet_takes_down_devices_that_it_finds", kubelet_takes_down_devices_that_it_finds),
@@ -80,6 +81,27 @@ fn files_are_handed_over_to_the_group() {
     }
     let Some(played) = on_hostpath(&FLAGS, body) else { return };
     played.passed();
+}
+
+/// Without a CSIDriver object and without a file system type, kubelet leaves the group alone, which a failure has to say.
+fn files_that_are_not_handed_over_have_a_reason() {
+    async fn body(local: EmulatedCluster, cx: Cx) -> CheckResult {
+        let class = class(&local, &cx).await;
+        claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
+        let mut pod = pod_spec("pod", VolumeMode::Filesystem, false);
+        pod.fs_group = Some(4321);
+        local.create_pod(&pod).await?;
+        started(&local, "pod").await?;
+        local.close().await?;
+        Err(Violation::new("the group was not changed").into())
+    }
+    // With VOLUME_MOUNT_GROUP, the driver would set the group itself.
+    let flags: Vec<&str> = FLAGS.into_iter().chain(["--enable-volume-mount-group=false"]).collect();
+    let Some(played) = on_hostpath(&flags, body) else { return };
+    let incidents = &played.incidents;
+    let reason =
+        "no --manifest has a CSIDriver object of this driver, so fsGroupPolicy is ReadWriteOnceWithFSType";
+    assert!(incidents.iter().any(|what| what.contains(reason)), "{incidents:?}");
 }
 
 fn volumes_live_as_long_as_their_pod() {

@@ -49,6 +49,8 @@ pub(crate) struct Played {
     label: String,
     outcome: Outcome,
     calls: Vec<CallRecord>,
+    /// Incidents between the calls.
+    pub(crate) incidents: Vec<String>,
     /// What is still there after it.
     left: Vec<String>,
 }
@@ -56,7 +58,8 @@ pub(crate) struct Played {
 impl Played {
     fn of(report: CheckReport) -> Played {
         let label = report.label();
-        Played { label, outcome: report.outcome, calls: report.calls, left: report.leftovers }
+        let incidents = report.incidents.into_iter().map(|(_, what)| what).collect();
+        Played { label, outcome: report.outcome, calls: report.calls, incidents, left: report.leftovers }
     }
 
     /// The calls, without those that only ask who the driver is, what it can do, and how its volumes are.

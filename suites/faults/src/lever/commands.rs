@@ -19,7 +19,7 @@ pub(crate) const NAME: &str = "commands";
 /// Calls of one command in one step that are told apart.
 const CALLS_MAX: u32 = 3;
 /// Faults that the seed adds to the plain ones in a default run.
-pub(crate) const MORE: usize = 20;
+pub(crate) const MORE: u32 = 20;
 
 /// The commands of a driver that the run has started.
 pub(crate) struct Commands<'a> {

@@ -18,7 +18,7 @@ const ANSWER: &str = "answer";
 const CALL: &str = "call";
 const KILLED: &str = "killed";
 /// Faults that the seed adds to the plain ones in a default run.
-pub(crate) const MORE: usize = 60;
+pub(crate) const MORE: u32 = 40;
 /// What it costs not to have it.
 const COSTS: &str = "what a driver makes of its state when it is killed between two changes of it";
 

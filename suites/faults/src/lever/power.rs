@@ -28,7 +28,7 @@ use crate::life::Step;
 pub(crate) use device::{FILE_SYSTEMS, FileSystem};
 use disk::{Disk, Loss};
 use journal::Pending;
-pub(crate) use machine::Machine;
+pub(crate) use machine::{Machine, NO_POWER_START};
 pub(crate) use on_device::OnDevice;
 use store::Point;
 use way::Way;
@@ -36,7 +36,7 @@ use way::Way;
 /// The name in stored faults.
 pub(crate) const NAME: &str = "power";
 /// Faults that the seed adds to the plain ones in a default run.
-pub(crate) const MORE: usize = 24;
+pub(crate) const MORE: u32 = 16;
 /// The place behind all changes.
 const ANSWER: &str = "answer";
 /// The place before a change, with its number.

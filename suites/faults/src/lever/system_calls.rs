@@ -17,7 +17,7 @@ pub(crate) const NAME: &str = "system-calls";
 /// Calls of one name in one step that are told apart.
 const CALLS_MAX: u32 = 3;
 /// Faults that the seed adds to the plain ones in a default run.
-pub(crate) const MORE: usize = 60;
+pub(crate) const MORE: u32 = 40;
 /// How much later a call is made that is late.
 const LATE_BY: Duration = Duration::from_millis(300);
 const LATE: &str = "late";

@@ -28,6 +28,8 @@ const STORAGE: &str = "SERVE_FAULTS_STORAGE";
 
 /// How long a call may take, unless what was healed may take longer.
 const CALL_MS: u64 = 10_000;
+/// Time limit of a check.
+const CHECK_MS: u64 = 600_000;
 /// Large enough for any file system.
 const VOLUME_BYTES: i64 = 64 << 20;
 
@@ -124,11 +126,13 @@ fn proxy() -> std::io::Result<BackendProxy> {
 fn config(root: &Path, tries: &Tries, proxy: BackendProxy) -> Config {
     let settle_ms = Some(tries.settle_ms);
     let call_ms = tries.settle_ms.max(CALL_MS);
-    let limits = TimeLimits { call_ms, check_ms: 600_000, settle_ms, ..TimeLimits::default() };
+    let limits = TimeLimits { call_ms, check_ms: CHECK_MS, settle_ms, ..TimeLimits::default() };
     let effort = Effort {
         only_faults: tries.only.clone(),
         budget_ms: Some(tries.budget_ms.max(1)),
         faults: 100,
+        // A machine that stands still for a while does no less of it.
+        check_budget_ms: CHECK_MS,
         ..Effort::default()
     };
     Config {

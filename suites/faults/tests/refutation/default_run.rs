@@ -1,5 +1,5 @@
-//! What a run without any choice of faults comes to: the same with every seed, and nothing that is due to chance, to the machine or to a
-//! wrong request is held against the driver.
+//! A run for which no faults are named ends alike with every seed, and holds nothing against the driver that is due to chance, to the machine
+//! or to a wrong request.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::bench::{self, Played, Tries};
 
 /// So little that the seed adds no fault to the plain ones.
 const PLAIN_ONLY_MS: u64 = 1;
-/// How long what was healed may take: these drivers need no time at all, but the machine may.
+/// Time for a call once nothing is broken: these drivers need none, but the machine may.
 const SETTLES_MS: u64 = 10_000;
 /// The plain driver answers UNKNOWN once in a directory with this file.
 const UNKNOWN_ONCE: &str = "unknown-once";
@@ -86,7 +86,7 @@ fn confirmed(run: &Run) -> Vec<String> {
     rules
 }
 
-/// How often what is wrong was seen, of how many times.
+/// The plays of each failure.
 fn plays(run: &Run) -> Vec<Option<Plays>> {
     run.reports.iter().flat_map(outcomes).filter_map(Outcome::violation).map(|one| one.plays).collect()
 }
@@ -129,7 +129,7 @@ fn copies_that_never_can_be_staged() -> Result<(), Failed> {
     }
 }
 
-/// A driver that rejects the request as wrong does not put it off: nobody waits for it.
+/// A driver that rejects a request as wrong does not put it off, so the call is not repeated.
 fn a_wrong_request_is_made_once() -> Result<(), Failed> {
     let check = "faults/commands";
     let parameters = BTreeMap::from([("backend".to_owned(), "none-of-these".to_owned())]);

@@ -101,8 +101,8 @@ fn repeated<'a>(wanted: impl Iterator<Item = &'a String>, entries: &[Entry]) -> 
     wanted.filter(|id| count(id) > 1).collect()
 }
 
-/// Walks until the list has each of the ids once, and returns how often that took: others that come and go may shift pages, but not
-/// for ever.
+/// Walks until the list has each of the ids once, and returns the number of walks. Others that come and go can shift pages, so one
+/// incomplete walk proves nothing.
 async fn walk_until_complete(
     cx: &Cx,
     max_entries: i32,

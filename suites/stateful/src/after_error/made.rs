@@ -104,7 +104,7 @@ fn is_definite(refused: &Refused) -> bool {
 
 /// True for a refusal after which sidecars make no further attempt, so that an object which it leaves is never deleted.
 fn ends_the_matter(refused: &Refused) -> bool {
-    of_change(refused.code) != Effect::Pending
+    of_change(refused.code) != Effect::Pending && refused.code != Code::ResourceExhausted
 }
 
 impl RefusedRpc {

@@ -91,8 +91,8 @@ check! {
 
 const BEHIND_DELETED: &str = "with a token behind which everything was deleted";
 
-/// How many entries come before those at the end that are ours alone, and which these are; one entry is left at least. What other checks
-/// of this run have left in the list is no user's.
+/// The number of entries before those at the end that may be deleted, and the ids of these. One entry is left at least. If the run owns
+/// everything, entries that other checks have left may be deleted as well.
 fn split(cx: &Cx, listed: Vec<String>, ours: &[String]) -> CheckResult<(i32, Vec<String>)> {
     let everything = cx.target().ownership() == Ownership::Everything;
     let is_ours = |id: &&String| everything || ours.contains(id);

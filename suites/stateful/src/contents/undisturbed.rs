@@ -1,5 +1,5 @@
-//! How long a copy takes that nothing disturbs: measured once, so that those that are disrupted are disrupted in the middle, on a fast
-//! driver as on a slow one.
+//! Measures once how long an undisturbed copy takes. Copies are then disrupted at fractions of that time, so that a fast driver is met in the
+//! middle of its work as well as a slow one.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,10 +11,10 @@ use crate::case_runner::CaseRunner;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::sequence::Pace;
 
-/// Where nothing was measured.
+/// A guess for copies that could not be measured.
 const UNKNOWN: Duration = Duration::from_millis(20);
 
-/// How long each kind of copy takes.
+/// The time that each kind of copy takes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Undisturbed {
     pub(super) snapshot: Duration,
@@ -57,7 +57,7 @@ async fn measure(cx: &Cx, probed: &Arc<ProbedDriver>) -> CheckResult<Undisturbed
     }
     let until = Instant::now() + cx.remaining() / 2;
     let pace = Pace { until, insists: cx.settle_limit(), settles: Duration::ZERO };
-    // What goes wrong here, the sequences show as well.
+    // A fault that shows here shows in the sequences of the checks as well.
     let Ok(played) = CaseRunner::new(cx, probed, 0).attempt(pace, &script.done()).await else {
         return Ok(Undisturbed::default());
     };

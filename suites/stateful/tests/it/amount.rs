@@ -1,4 +1,4 @@
-//! How much a check does, which depends on its settings and on nothing else.
+//! The amount of work of a check depends on its settings and on nothing else.
 
 use csi_harness::checks::registry::Registry;
 use csi_harness::config::Effort;
@@ -25,7 +25,7 @@ fn run(defects: &[Defect], effort: Effort, seed: u64) -> Run {
     mock::run(registry, mock, config, seed, |check| check.id == CHECK).unwrap()
 }
 
-/// How often each RPC was called.
+/// The number of calls of each RPC.
 fn calls(run: &Run) -> Vec<(&'static str, u64)> {
     run.summary.calls.iter().map(|calls| (calls.rpc.method, calls.done + calls.refused)).collect()
 }

@@ -30,6 +30,28 @@ pub(super) fn applies(policy: OfDriver, volume: &PersistentVolume, read_only: bo
         }
 }
 
+/// Says that kubelet left the files of a volume to the group that they had, and why.
+pub(super) fn left_alone(policy: OfDriver, has_object: bool, volume: &PersistentVolume) -> String {
+    let policy_name = match policy {
+        OfDriver::None => "None",
+        OfDriver::File => "File",
+        OfDriver::ReadWriteOnceWithFsType => "ReadWriteOnceWithFSType",
+    };
+    let source = match has_object {
+        true => format!("the CSIDriver object has fsGroupPolicy: {policy_name}"),
+        false => format!(
+            "no --manifest has a CSIDriver object of this driver, so fsGroupPolicy is {policy_name}, the default"
+        ),
+    };
+    let wants = match policy {
+        OfDriver::ReadWriteOnceWithFsType => {
+            ": it needs a file system type in the class or --default-fstype, and a claim for a single writer"
+        }
+        OfDriver::File | OfDriver::None => "",
+    };
+    format!("kubelet did not apply the fsGroup of a pod to the volume {}: {source}{wants}", volume.name)
+}
+
 /// Hands everything in a directory over to a group, children first. What cannot be changed stays as it is.
 pub(super) async fn hand_over(root: PathBuf, group: u32, policy: FsGroupPolicy) {
     let change = move || {

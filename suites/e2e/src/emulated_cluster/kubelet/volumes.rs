@@ -234,11 +234,14 @@ impl Kubelet {
         let published = self.shared.heard(&cx.node_publish(request).once().await);
         mount.published = after(&published, before);
         published?;
-        if let Some(group) = pod.spec.fs_group.filter(|_| !driver_sets_group)
-            && fs_group::applies(self.shared.csi_driver.fs_group_policy, &mount.volume, mount.read_only)
-            && self.cx.is_mount_point(&mount.target)
-        {
-            fs_group::hand_over(mount.target.clone().into(), group, pod.spec.fs_group_policy).await;
+        if let Some(group) = pod.spec.fs_group.filter(|_| !driver_sets_group) {
+            let policy = self.shared.csi_driver.fs_group_policy;
+            if !fs_group::applies(policy, &mount.volume, mount.read_only) {
+                let has_object = self.shared.has_csi_driver;
+                self.cx.happened(fs_group::left_alone(policy, has_object, &mount.volume));
+            } else if self.cx.is_mount_point(&mount.target) {
+                fs_group::hand_over(mount.target.clone().into(), group, pod.spec.fs_group_policy).await;
+            }
         }
         Ok(())
     }

@@ -156,10 +156,13 @@ async fn what_the_server_refuses_to_tell_is_told_in_its_words() {
 
 #[tokio::test]
 async fn a_class_that_is_in_no_file_is_no_fact() {
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let [file, class] = ["driver.yaml", "no-such-class.yaml"].map(|name| directory.path().join(name));
     let text = format!("StorageClass: {{FromFile: no-such-class.yaml}}\nDriverInfo: {{Name: {DRIVER}}}\n");
-    std::fs::write(file.path(), text).unwrap();
-    let loaded = DriverDefinition::load(file.path()).unwrap();
+    std::fs::write(&file, text).unwrap();
+    std::fs::write(&class, "").unwrap();
+    let loaded = DriverDefinition::load(&file).unwrap();
+    std::fs::remove_file(&class).unwrap();
     let error = gather(&connection(&good()), &loaded, None).await.unwrap_err();
     assert!(matches!(error, GatherError::Class(_)), "{error:?}");
     assert!(error.to_string().contains("no-such-class.yaml"), "{error}");

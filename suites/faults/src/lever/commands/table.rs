@@ -22,7 +22,7 @@ impl Way {
         }
     }
 
-    /// Whether every run breaks the command like this. One that writes no file is killed midway by a clock, so that every run would show
+    /// True if every run breaks the command like this. A command that writes no file is killed midway by a clock, so each run would show
     /// something else.
     pub(super) fn is_plain(self, command: &str) -> bool {
         match self.how {

@@ -18,6 +18,12 @@ use crate::rules::FAULT_HEAL_001;
 const DETACHED_IN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// The driver does not start with what a loss of power has left: it says why, or does not even do that.
+pub(crate) const NO_POWER_START: [&str; 2] = [
+    "the driver refuses to start after the power was lost",
+    "the driver does not answer after the power was lost",
+];
+
 pub(crate) struct Machine<'a> {
     pub(super) seen: &'a Supervised<'a>,
     /// Where the tests have volumes mounted.
@@ -163,8 +169,8 @@ impl<'a> Machine<'a> {
         let refuses = ended.is_some() && !printed.is_empty();
         let rule = if refuses { &FAULT_HEAL_001 } else { &req::GEN_ERR_001 };
         let message = match refuses {
-            true => "the driver refuses to start after the power was lost",
-            false => "the driver does not answer after the power was lost",
+            true => NO_POWER_START[0],
+            false => NO_POWER_START[1],
         };
         let violation = Violation::new(message)
             .of(rule)

@@ -17,7 +17,7 @@ use crate::life::Step;
 /// The place before a system call, with its number, as that of a crash point.
 const CALL: &str = "call";
 /// Faults that the seed adds to the plain ones in a default run.
-pub(crate) const MORE: usize = 6;
+pub(crate) const MORE: u32 = 6;
 
 pub(crate) struct OnDevice<'a> {
     machine: &'a Machine<'a>,

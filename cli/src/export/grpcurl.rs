@@ -1,0 +1,187 @@
+//! The script as shell commands.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::script::{Call, Script, Source, Step, Undo, Verdict};
+use super::{camel, comments, one_line};
+
+const HEAD: &str = r#"#
+# Needs grpcurl, jq, and csi.proto of the specification. CSI is the socket of the driver. It exits with 1 if the driver is still
+# wrong, and with 2 if a person has to judge.
+CSI=${CSI:-/csi/csi.sock}
+# Makes a call. The variable answer has the response, and code the name of the status code in Go.
+call() {
+  code=OK
+  answer=$(grpcurl -plaintext -unix -authority localhost -proto csi.proto -d "$2" "$CSI" "$1" 2>&1) ||
+    { code=$(printf '%s\n' "$answer" | sed -n 's/^ *Code: //p'); code=${code:-Unavailable}; }
+  printf '%s: %s\n%s\n' "$1" "$code" "$answer"
+}
+# Waits for a person to do something.
+by_hand() {
+  printf 'BY HAND: %s\nThen press Enter. ' "$1"
+  read -r _ || exit 2
+}
+# What was made is undone when the script ends, the last first.
+undo=:
+trap 'eval "$undo"' EXIT
+"#;
+
+/// The whole script.
+pub(super) fn text(script: &Script) -> String {
+    let mut text = comments(&script.heading, "#") + HEAD;
+    let mut known = BTreeMap::<String, usize>::new();
+    let mut number = 0;
+    for (at, step) in script.steps.iter().enumerate() {
+        match step {
+            // Writing into a string cannot fail.
+            Step::ByHand(what) => drop(writeln!(text, "\nby_hand {}", quoted(&one_line(what)))),
+            Step::Call(call) => {
+                number += 1;
+                text.push_str(&made(call, number, &mut known));
+                if script.accused() == Some(at) {
+                    text.push_str(&judged(script));
+                }
+            }
+        }
+    }
+    if script.accused().is_none() {
+        text.push_str(&judged(script));
+    }
+    text.push_str("exit \"${result:-0}\"\n");
+    text
+}
+
+fn made(call: &Call, number: usize, known: &mut BTreeMap<String, usize>) -> String {
+    let mut request = call.request.to_string().replace('\'', "'\\''");
+    for (id, number) in known.iter() {
+        let id = Value::from(id.as_str()).to_string().replace('\'', "'\\''");
+        request = request.replace(&id, &format!("\"'\"$id{number}\"'\""));
+    }
+    let path = call.rpc.path.trim_start_matches('/');
+    let mut text = format!("\n# {number}. {}: {}\n", call.rpc, one_line(&call.answer));
+    let _ = writeln!(text, "request='{request}'\ncall {path} \"$request\"");
+    for given in &call.given {
+        let number = known.len() + 1;
+        let _ = writeln!(
+            text,
+            "id{number}=$(printf %s \"$answer\" | jq -r '{} // empty' 2>/dev/null)",
+            jq(given.path.iter())
+        );
+        known.insert(given.id.clone(), number);
+    }
+    if let Some(undo) = call.undo {
+        let service = path.split('/').next().unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "if [ \"$code\" = OK ]; then\n  \
+             undo_{number}=$(jq -nc --argjson request \"$request\" --argjson response \"$answer\" '{}')\n  \
+             undo=\"call {service}/{} \\\"\\$undo_{number}\\\"; $undo\"\nfi",
+            undo_request(undo),
+            undo.by
+        );
+    }
+    text
+}
+
+/// The request that undoes a call, as an expression over its request and its response.
+fn undo_request(undo: &Undo) -> String {
+    let fields = undo.fields.iter().map(|(field, from)| {
+        let value = match from {
+            Source::Response(path) => format!("$response{}", jq(path.iter())),
+            Source::Request => format!("$request.{field}"),
+            Source::Members => "[$response.groupSnapshot.snapshots[].snapshotId]".to_owned(),
+        };
+        format!("{field}: {value}")
+    });
+    let fields: Vec<String> = fields.collect();
+    format!("{{{}}} | with_entries(select(.value != null))", fields.join(", "))
+}
+
+fn judged(script: &Script) -> String {
+    let expected = quoted(&format!("expected {}", one_line(&script.expected)));
+    let wrong = format!("{{ echo {expected}; result=1; }}");
+    let one_of = |codes: &[&str]| codes.iter().map(|code| go_code(code)).collect::<Vec<_>>().join(" | ");
+    match &script.verdict {
+        Verdict::Code { right, wrong: codes } if right.is_empty() => {
+            format!("case $code in {}) {wrong} ;; esac\n", one_of(codes))
+        }
+        Verdict::Code { right, .. } => format!("case $code in {}) ;; *) {wrong} ;; esac\n", one_of(right)),
+        Verdict::Value { path, value } => format!(
+            "printf %s \"$answer\" | jq -e --argjson expected {} '{} | . == $expected or tostring == ($expected | tostring)' >/dev/null 2>&1 || {wrong}\n",
+            quoted(&value.to_string()),
+            jq(path.iter())
+        ),
+        Verdict::OtherResponse(response) => by_eye(&format!(
+            "look at the last answer: expected {}; in the run that failed, it was {response}",
+            script.expected
+        )),
+        Verdict::ByEye(what) => by_eye(what),
+    }
+}
+
+fn by_eye(what: &str) -> String {
+    format!("echo {}\nresult=2\n", quoted(&format!("BY EYE: {}", one_line(what))))
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+/// A path in an answer, whose names are those of JSON.
+fn jq<T: AsRef<str>>(path: impl Iterator<Item = T>) -> String {
+    path.map(|part| format!(".{}", camel(part.as_ref(), false))).collect()
+}
+
+/// The name of a code as grpcurl prints it.
+pub(super) fn go_code(code: &str) -> String {
+    match code {
+        "OK" => "OK".to_owned(),
+        "CANCELLED" => "Canceled".to_owned(),
+        other => camel(&other.to_ascii_lowercase(), true),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::script::tests::{check, other_value};
+    use super::*;
+
+    #[test]
+    fn a_shell_makes_the_calls_with_the_ids_that_it_is_given() {
+        let text = text(&Script::of(&check()));
+        for line in [
+            "# controller/delete-volume/it's@block (CTRL-DELETEVOL-002): rejected */ `x`",
+            "request='{\"name\":\"it'\\''s\"}'",
+            "call csi.v1.Controller/CreateVolume \"$request\"",
+            "id1=$(printf %s \"$answer\" | jq -r '.volume.volumeId // empty' 2>/dev/null)",
+            "# 3. DeleteVolume: NOT_FOUND no such",
+            "request='{\"volume_id\":\"'\"$id1\"'\"}'",
+            "case $code in OK) ;; *) { echo 'expected OK \"twice\"'; result=1; } ;; esac",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+        assert!(text.contains("Replace ***stripped*** by your secrets."), "{text}");
+        is_a_shell_script(&text);
+    }
+
+    #[test]
+    fn a_value_is_compared_and_a_step_by_hand_waits() {
+        let text = text(&Script::of(&other_value()));
+        assert!(
+            text.contains(
+                "jq -e --argjson expected '{\"tier\":\"gold\"}' '.volume.volumeContext | . == $expected or tostring == ($expected | tostring)'"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("\nby_hand 'the driver is killed, and started again'\n"), "{text}");
+        is_a_shell_script(&text);
+    }
+
+    fn is_a_shell_script(text: &str) {
+        let checked = std::process::Command::new("sh").args(["-n", "-c", text]).output().unwrap();
+        assert!(checked.status.success(), "{}\n{text}", String::from_utf8_lossy(&checked.stderr));
+    }
+}

@@ -1,0 +1,581 @@
+//! The steps of a script, in any language: the shortest way to the fault that the report has.
+
+use std::collections::BTreeSet;
+
+use csi_harness::protocol::rpc::Facts;
+use csi_proto::redact::STRIPPED;
+use csi_proto::{RPCS, Rpc, code_name, code_named};
+use csi_report::{CallEntry, CheckEntry, ReproductionEntry};
+use serde_json::Value;
+
+/// Equal questions in a row after which the driver is taken to have been polled.
+const POLLS_MIN: usize = 3;
+
+/// A script before it is written in a language.
+pub(super) struct Script {
+    /// The label of the check.
+    pub(super) check: String,
+    /// Lines for the head: what is wrong, and what has to be done before.
+    pub(super) heading: Vec<String>,
+    pub(super) steps: Vec<Step>,
+    pub(super) expected: String,
+    pub(super) verdict: Verdict,
+}
+
+pub(super) enum Step {
+    Call(Call),
+    /// Something that a script cannot do.
+    ByHand(String),
+}
+
+pub(super) struct Call {
+    pub(super) rpc: Rpc,
+    pub(super) request: Value,
+    /// The answer in the run, in a few words.
+    pub(super) answer: String,
+    /// The ids that the answer gives for the first time.
+    pub(super) given: Vec<Given>,
+    /// The call that undoes it where it succeeds.
+    pub(super) undo: Option<&'static Undo>,
+    pub(super) response: Value,
+    code: String,
+    is_accused: bool,
+}
+
+/// An id that an answer gives.
+pub(super) struct Given {
+    pub(super) path: &'static [&'static str],
+    pub(super) id: String,
+}
+
+/// The demand on the answer to the call that breaks the rule.
+pub(super) enum Verdict {
+    /// One of these codes, or, where none is known, another one than those.
+    Code { right: Vec<&'static str>, wrong: Vec<&'static str> },
+    /// This value at a place of the response.
+    Value { path: Vec<String>, value: Value },
+    /// Another response than this one.
+    OtherResponse(Value),
+    /// Only a person can say; the sentence names what to look at.
+    ByEye(String),
+}
+
+/// The call that undoes one that succeeded.
+pub(super) struct Undo {
+    of: &'static str,
+    pub(super) by: &'static str,
+    /// Its fields, and where their values are.
+    pub(super) fields: &'static [(&'static str, Source)],
+}
+
+pub(super) enum Source {
+    Response(&'static [&'static str]),
+    Request,
+    /// The ids of the snapshots of a group.
+    Members,
+}
+
+/// The places of ids in responses. A driver gives other ids each time.
+const GIVEN: [&[&str]; 3] = [VOLUME, SNAPSHOT, GROUP];
+const VOLUME: &[&str] = &["volume", "volume_id"];
+const SNAPSHOT: &[&str] = &["snapshot", "snapshot_id"];
+const GROUP: &[&str] = &["group_snapshot", "group_snapshot_id"];
+
+const UNDO: [Undo; 6] = [
+    Undo {
+        of: "CreateVolume",
+        by: "DeleteVolume",
+        fields: &[("volume_id", Source::Response(VOLUME)), ("secrets", Source::Request)],
+    },
+    Undo {
+        of: "CreateSnapshot",
+        by: "DeleteSnapshot",
+        fields: &[("snapshot_id", Source::Response(SNAPSHOT)), ("secrets", Source::Request)],
+    },
+    Undo {
+        of: "CreateVolumeGroupSnapshot",
+        by: "DeleteVolumeGroupSnapshot",
+        fields: &[
+            ("group_snapshot_id", Source::Response(GROUP)),
+            ("snapshot_ids", Source::Members),
+            ("secrets", Source::Request),
+        ],
+    },
+    Undo {
+        of: "ControllerPublishVolume",
+        by: "ControllerUnpublishVolume",
+        fields: &[("volume_id", Source::Request), ("node_id", Source::Request), ("secrets", Source::Request)],
+    },
+    Undo {
+        of: "NodeStageVolume",
+        by: "NodeUnstageVolume",
+        fields: &[("volume_id", Source::Request), ("staging_target_path", Source::Request)],
+    },
+    Undo {
+        of: "NodePublishVolume",
+        by: "NodeUnpublishVolume",
+        fields: &[("volume_id", Source::Request), ("target_path", Source::Request)],
+    },
+];
+
+impl Call {
+    /// The name of its service, such as `Controller`.
+    pub(super) fn service(&self) -> &'static str {
+        let path = self.rpc.path.trim_start_matches('/').split('/').next().unwrap_or_default();
+        path.rsplit('.').next().unwrap_or_default()
+    }
+
+    fn new(rpc: Rpc, request: &Value, code: &str, message: &str, response: &Value) -> Call {
+        Call {
+            rpc,
+            request: request.clone(),
+            answer: format!("{code} {message}").trim_end().to_owned(),
+            given: Vec::new(),
+            undo: UNDO.iter().find(|undo| undo.of == rpc.method),
+            response: response.as_array().map_or(response, |all| all.first().unwrap_or(&Value::Null)).clone(),
+            code: code.to_owned(),
+            is_accused: false,
+        }
+    }
+
+    fn asks(&self) -> bool {
+        Facts::of(self.rpc).is_some_and(|facts| !facts.changes())
+    }
+
+    fn repeats(&self, other: &Call) -> bool {
+        (self.rpc, &self.request, &self.code, &self.response)
+            == (other.rpc, &other.request, &other.code, &other.response)
+    }
+
+    fn ids(&self) -> impl Iterator<Item = Given> + '_ {
+        GIVEN.into_iter().filter_map(|path| {
+            let id = at(&self.response, path)?.as_str()?;
+            Some(Given { path, id: id.to_owned() })
+        })
+    }
+}
+
+impl Script {
+    pub(super) fn of(check: &CheckEntry) -> Script {
+        let mut steps = match check.reproduction.is_empty() {
+            true => of_calls(check),
+            false => of_reproduction(&check.reproduction),
+        };
+        if let Some(fault) = &check.injected {
+            let at = steps.iter().position(is_accused).unwrap_or(0);
+            steps.insert(at, Step::ByHand(format!("make this fault happen in the next call: {fault}")));
+        }
+        let polls = fold_polls(&mut steps);
+        let mut known = BTreeSet::new();
+        for call in calls_mut(&mut steps) {
+            call.given = call.ids().filter(|given| known.insert(given.id.clone())).collect();
+        }
+        let verdict = verdict(check, &steps);
+        let heading = heading(check, &steps, &known, polls);
+        Script { check: check.id.clone(), heading, steps, expected: check.expected.clone(), verdict }
+    }
+
+    /// The place of the call whose answer is judged.
+    pub(super) fn accused(&self) -> Option<usize> {
+        self.steps.iter().position(is_accused)
+    }
+}
+
+fn is_accused(step: &Step) -> bool {
+    matches!(step, Step::Call(call) if call.is_accused)
+}
+
+pub(super) fn calls(steps: &[Step]) -> impl Iterator<Item = &Call> {
+    steps.iter().filter_map(|step| match step {
+        Step::Call(call) => Some(call),
+        Step::ByHand(_) => None,
+    })
+}
+
+fn calls_mut(steps: &mut [Step]) -> impl Iterator<Item = &mut Call> {
+    steps.iter_mut().filter_map(|step| match step {
+        Step::Call(call) => Some(call),
+        Step::ByHand(_) => None,
+    })
+}
+
+/// A report has the calls of the check, or the way to its fault.
+pub(super) fn has_calls(check: &CheckEntry) -> bool {
+    !check.reproduction.is_empty() || made(check).next().is_some()
+}
+
+/// The calls that the check made itself; those that undid them are left out.
+fn made(check: &CheckEntry) -> impl Iterator<Item = (&CallEntry, Rpc)> {
+    check
+        .calls
+        .iter()
+        .filter(|call| !call.cleanup)
+        .filter_map(|call| Some((call, RPCS.iter().copied().find(|rpc| rpc.method == call.rpc)?)))
+}
+
+/// The steps that the check has found to be enough. The last one breaks the rule.
+fn of_reproduction(reproduction: &[ReproductionEntry]) -> Vec<Step> {
+    let mut steps: Vec<Step> = reproduction
+        .iter()
+        .map(|step| match RPCS.iter().copied().find(|rpc| Some(rpc.method) == step.rpc.as_deref()) {
+            Some(rpc) => Step::Call(Call::new(rpc, &step.request, &step.code, "", &step.response)),
+            None => Step::ByHand(step.what.clone()),
+        })
+        .collect();
+    if let Some(Step::Call(last)) = steps.last_mut() {
+        last.is_accused = true;
+    }
+    steps
+}
+
+/// Takes the recorded calls that the failure shows, and the calls that gave the ids which these name. Incidents between the calls, such
+/// as an end of the driver, become steps.
+fn of_calls(check: &CheckEntry) -> Vec<Step> {
+    let all: Vec<(&CallEntry, Rpc)> = made(check).collect();
+    let accused = all.iter().rposition(|(call, _)| call.accused).or_else(|| {
+        // Reports of earlier versions do not say which call is accused.
+        let named =
+            |call: &CallEntry| call.status.as_ref().is_some_and(|status| check.actual.contains(&status.code));
+        all.iter().rposition(|(call, _)| named(call)).or(all.len().checked_sub(1))
+    });
+    let is_shown = |call: &CallEntry| call.times > 0;
+    let keeps_all = !all.iter().any(|(call, _)| is_shown(call));
+    let mut later = String::new();
+    let mut kept = Vec::new();
+    for (at, (call, rpc)) in all.iter().enumerate().rev() {
+        let (code, message) = match (&call.status, &call.no_answer) {
+            (Some(status), _) => (status.code.as_str(), status.message.as_str()),
+            (None, Some(why)) => ("no answer", why.as_str()),
+            (None, None) => ("OK", ""),
+        };
+        let response = call.response.as_ref().unwrap_or(&Value::Null);
+        let mut made = Call::new(*rpc, &call.request, code, message, response);
+        made.is_accused = accused == Some(at);
+        let gives = made.ids().any(|given| later.contains(&Value::from(given.id).to_string()));
+        if keeps_all || is_shown(call) || made.is_accused || gives {
+            later.push_str(&call.request.to_string());
+            kept.push((call.sent_after, Step::Call(made)));
+        }
+    }
+    kept.reverse();
+    let incidents = check.incidents.iter().map(|incident| {
+        (std::time::Duration::from_millis(incident.after_ms), Step::ByHand(incident.what.clone()))
+    });
+    kept.extend(incidents);
+    kept.sort_by_key(|(after, _)| *after);
+    kept.into_iter().map(|(_, step)| step).collect()
+}
+
+/// Keeps one of many equal questions in a row: a script need not wait as the check did. Returns how many are left out.
+fn fold_polls(steps: &mut Vec<Step>) -> usize {
+    let before = steps.len();
+    let mut folded: Vec<Step> = Vec::new();
+    let mut run: Vec<Step> = Vec::new();
+    for step in std::mem::take(steps) {
+        let is_repeated = match (run.last(), &step) {
+            (Some(Step::Call(last)), Step::Call(call)) => call.asks() && call.repeats(last),
+            _ => false,
+        };
+        if !is_repeated {
+            flush(&mut folded, &mut run);
+        }
+        run.push(step);
+    }
+    flush(&mut folded, &mut run);
+    *steps = folded;
+    before - steps.len()
+}
+
+/// Moves a run of equal calls to the others, only one of them if the driver was polled.
+fn flush(folded: &mut Vec<Step>, run: &mut Vec<Step>) {
+    if run.len() < POLLS_MIN {
+        folded.append(run);
+        return;
+    }
+    let is_accused = run.iter().any(is_accused);
+    run.truncate(1);
+    calls_mut(run).for_each(|call| call.is_accused = is_accused);
+    folded.append(run);
+}
+
+/// Codes that Go and Rust report of a call that the driver did not answer.
+const UNANSWERED: [&str; 3] = ["UNAVAILABLE", "UNKNOWN", "DEADLINE_EXCEEDED"];
+
+fn verdict(check: &CheckEntry, steps: &[Step]) -> Verdict {
+    let found = |what: &str| {
+        Verdict::ByEye(format!("{what}: expected {}, and found {}", check.expected, check.actual))
+    };
+    let Some(accused) = calls(steps).find(|call| call.is_accused) else {
+        return found("look at what the last step leads to");
+    };
+    let code = code_named(&accused.code).map(code_name);
+    let right = codes(&check.expected);
+    match code {
+        // The sentence may name a code to exclude it.
+        Some(code) if !right.is_empty() && !right.contains(&code) => {
+            Verdict::Code { right, wrong: vec![code] }
+        }
+        Some("OK") => of_response(check, accused)
+            .unwrap_or_else(|| found("look at the answer, and at the files and mounts of the volume")),
+        Some(code) => Verdict::Code { right: Vec::new(), wrong: vec![code] },
+        None => Verdict::Code { right: Vec::new(), wrong: UNANSWERED.to_vec() },
+    }
+}
+
+/// The codes that a sentence names.
+fn codes(sentence: &str) -> Vec<&'static str> {
+    let mut codes = Vec::new();
+    for word in sentence.split(|c: char| !c.is_ascii_uppercase() && c != '_') {
+        if let Some(code) = code_named(word).map(code_name).filter(|code| !codes.contains(code)) {
+            codes.push(code);
+        }
+    }
+    codes
+}
+
+/// The demand on a response; none if the report does not have it. The checks of data look at files, which no response shows.
+fn of_response(check: &CheckEntry, accused: &Call) -> Option<Verdict> {
+    if check.id.starts_with("data/") || accused.response.is_null() {
+        return None;
+    }
+    let read = |text: &str| serde_json::from_str::<Value>(text).ok();
+    if let (Some(value), Some(actual)) = (read(&check.expected), read(&check.actual)) {
+        let mut places = Vec::new();
+        places_of(&accused.response, &actual, &mut Vec::new(), &mut places);
+        let is_field = |part: &String| part.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        if let [path] = &mut places[..]
+            && path.iter().all(is_field)
+        {
+            return Some(Verdict::Value { path: std::mem::take(path), value });
+        }
+    }
+    Some(Verdict::OtherResponse(accused.response.clone()))
+}
+
+/// The places of a value in another one.
+fn places_of(within: &Value, value: &Value, path: &mut Vec<String>, places: &mut Vec<Vec<String>>) {
+    if within == value {
+        places.push(path.clone());
+    }
+    if let Value::Object(fields) = within {
+        for (field, inner) in fields {
+            path.push(field.clone());
+            places_of(inner, value, path, places);
+            path.pop();
+        }
+    }
+}
+
+fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, part| value.get(part))
+}
+
+fn heading(check: &CheckEntry, steps: &[Step], known: &BTreeSet<String>, polls: usize) -> Vec<String> {
+    let rule = check.requirements.first().map(|rule| format!(" ({rule})")).unwrap_or_default();
+    let mut lines = vec![format!("{}{rule}: {}", check.id, check.message)];
+    for (what, text) in [("expected", &check.expected), ("actual", &check.actual)] {
+        if !text.is_empty() {
+            lines.push(format!("{what}: {text}"));
+        }
+    }
+    if check.reproduction.is_empty() && check.calls_left_out > 0 {
+        lines.push(format!(
+            "The report has no calls from the middle of the check: {} were left out.",
+            check.calls_left_out
+        ));
+    }
+    if polls > 0 {
+        lines.push(format!("{polls} repetitions of a question with the same answer are left out."));
+    }
+    let requests: Vec<String> = calls(steps).map(|call| call.request.to_string()).collect();
+    if requests.iter().any(|text| text.contains(STRIPPED)) {
+        lines.push(format!("Replace {STRIPPED} by your secrets."));
+    }
+    let missing: BTreeSet<&str> =
+        calls(steps).flat_map(|call| named_ids(&call.request)).filter(|id| !known.contains(*id)).collect();
+    if !missing.is_empty() && check.calls.is_empty() {
+        let missing: Vec<&str> = missing.into_iter().collect();
+        lines.push(format!(
+            "These ids were made by another check, or name nothing; replace them if they should exist: {}",
+            missing.join(", ")
+        ));
+    }
+    if made(check).any(|(call, _)| call.worker != 0) {
+        lines.push(
+            "Several callers made these calls at the same time; here they come one after another.".to_owned(),
+        );
+    }
+    if made(check).any(|(call, _)| call.node != 0) {
+        lines.push("Some of these calls went to other nodes; here they all go to one.".to_owned());
+    }
+    if steps.iter().any(|step| matches!(step, Step::ByHand(_))) {
+        lines.push("A script cannot do some of the steps; it says so where they belong.".to_owned());
+    }
+    lines
+}
+
+/// The ids of volumes and snapshots that a request names.
+fn named_ids(request: &Value) -> Vec<&str> {
+    match request {
+        Value::Object(fields) => fields
+            .iter()
+            .flat_map(|(field, value)| match value {
+                Value::String(id) if field.ends_with("volume_id") || field.ends_with("snapshot_id") => {
+                    if id.is_empty() { Vec::new() } else { vec![id.as_str()] }
+                }
+                other => named_ids(other),
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(rpc: &str, request: Value, answer: Value) -> Value {
+        let mut call = json!({
+            "rpc": rpc, "node": 0, "worker": 0, "sent_after_ms": 0, "duration_ms": 1, "cleanup": false, "request": request,
+        });
+        call.as_object_mut().unwrap().extend(answer.as_object().unwrap().clone());
+        call
+    }
+
+    fn entry(id: &str, expected: &str, actual: &str, more: Value) -> CheckEntry {
+        let mut entry = json!({
+            "id": id, "suite": "s", "outcome": "failed", "duration_ms": 1, "requirements": ["CTRL-DELETEVOL-002"],
+            "message": "rejected\n*/ `x`", "expected": expected, "actual": actual, "repeat": "", "title": "", "calls": [],
+        });
+        entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(entry).unwrap()
+    }
+
+    /// A volume that cannot be deleted twice.
+    pub(in super::super) fn check() -> CheckEntry {
+        let calls = json!([
+            call(
+                "CreateVolume",
+                json!({"name": "it's"}),
+                json!({"response": {"volume": {"volume_id": "vol-1"}}})
+            ),
+            call(
+                "DeleteVolume",
+                json!({"volume_id": "vol-1", "secrets": {"a": STRIPPED}}),
+                json!({"response": {}})
+            ),
+            call(
+                "DeleteVolume",
+                json!({"volume_id": "vol-1"}),
+                json!({"status": {"code": "NOT_FOUND", "message": "no\nsuch"}})
+            ),
+        ]);
+        entry("controller/delete-volume/it's@block", "OK \"twice\"", "NOT_FOUND", json!({"calls": calls}))
+    }
+
+    /// A volume that has another context after the driver was killed; the report has the shortest way, and 100 calls of the check.
+    pub(in super::super) fn other_value() -> CheckEntry {
+        let volume = |tier: &str| json!({"volume": {"volume_id": "vol-1", "volume_context": {"tier": tier}}});
+        let create = |tier: &str| json!({"what": "CreateVolume v1", "rpc": "CreateVolume", "request": {"name": "a"}, "code": "OK", "response": volume(tier)});
+        let kill = json!({"what": "the driver is killed, and started again"});
+        let calls: Vec<Value> =
+            (0..100).map(|_| call("ListVolumes", json!({}), json!({"response": {}}))).collect();
+        let more = json!({"calls": calls, "reproduction": [create("gold"), kill, create("silver")]});
+        entry("property/volumes", "{\"tier\": \"gold\"}", "{\"tier\": \"silver\"}", more)
+    }
+
+    #[test]
+    fn a_script_takes_the_shortest_way_and_judges_by_the_texts() {
+        let script = Script::of(&other_value());
+        assert_eq!((script.steps.len(), script.accused()), (3, Some(2)));
+        assert!(
+            matches!(&script.verdict, Verdict::Value { path, .. } if path.join(".") == "volume.volume_context")
+        );
+        let wrong = |expected: &str, code: &str| {
+            let answer = match code {
+                "OK" => json!({"response": {}}),
+                code => json!({"status": {"code": code, "message": ""}}),
+            };
+            let calls = json!([call("DeleteVolume", json!({}), answer)]);
+            match Script::of(&entry("x/y/z", expected, code, json!({"calls": calls}))).verdict {
+                Verdict::Code { right, wrong } => format!("{} not {}", right.join(" "), wrong.join(" ")),
+                Verdict::Value { .. } => "value".to_owned(),
+                Verdict::OtherResponse(_) => "other response".to_owned(),
+                Verdict::ByEye(_) => "by eye".to_owned(),
+            }
+        };
+        assert_eq!(
+            wrong("ALREADY_EXISTS, or OUT_OF_RANGE (too large)", "OK"),
+            "ALREADY_EXISTS OUT_OF_RANGE not OK"
+        );
+        assert_eq!(wrong("the volume", "INTERNAL"), " not INTERNAL");
+        assert_eq!(wrong("a code other than INTERNAL", "INTERNAL"), " not INTERNAL");
+        assert_eq!(wrong("a volume_id", "OK"), "other response");
+    }
+
+    #[test]
+    fn a_reply_without_an_answer_must_not_come_again() {
+        let calls = json!([call("DeleteVolume", json!({}), json!({"no_answer": "the connection broke"}))]);
+        let script = Script::of(&entry("x/y/z", "an answer", "", json!({"calls": calls})));
+        assert!(
+            matches!(script.verdict, Verdict::Code { right, wrong } if right.is_empty() && wrong == UNANSWERED)
+        );
+    }
+
+    #[test]
+    fn polls_are_made_once_and_other_calls_are_left_out() {
+        let shown = |mut call: Value| {
+            call["times"] = json!(1);
+            call
+        };
+        let poll = || call("ListVolumes", json!({}), json!({"response": {"entries": []}}));
+        let mut calls = vec![
+            call(
+                "CreateVolume",
+                json!({"name": "a"}),
+                json!({"response": {"volume": {"volume_id": "vol-1"}}}),
+            ),
+            call(
+                "CreateVolume",
+                json!({"name": "b"}),
+                json!({"response": {"volume": {"volume_id": "vol-2"}}}),
+            ),
+        ];
+        calls.extend((0..10).map(|_| shown(poll())));
+        let refused = json!({"status": {"code": "INTERNAL", "message": ""}, "accused": true});
+        calls.push(shown(call("DeleteVolume", json!({"volume_id": "vol-2"}), refused)));
+        let script = Script::of(&entry("x/y/z", "OK", "INTERNAL", json!({"calls": calls})));
+        let methods: Vec<&str> = super::calls(&script.steps).map(|call| call.rpc.method).collect();
+        assert_eq!(methods, ["CreateVolume", "ListVolumes", "DeleteVolume"]);
+        assert!(script.heading.iter().any(|line| line.contains("9 repetitions")), "{:?}", script.heading);
+    }
+
+    #[test]
+    fn what_a_script_cannot_do_is_a_step_of_its_own() {
+        let incidents = json!([{"after_ms": 0, "what": "the driver was killed"}]);
+        let more = json!({"calls": check().calls, "incidents": incidents, "injected": "mount exits 32"});
+        let script = Script::of(&entry("faults/commands", "OK", "NOT_FOUND", more));
+        let by_hand: Vec<&str> = script
+            .steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::ByHand(what) => Some(what.as_str()),
+                Step::Call(_) => None,
+            })
+            .collect();
+        assert_eq!(by_hand.len(), 2, "{by_hand:?}");
+        assert!(
+            by_hand.contains(&"the driver was killed")
+                && by_hand.iter().any(|what| what.contains("mount exits 32"))
+        );
+        let data = entry(
+            "data/files",
+            "the file",
+            "no file",
+            json!({"calls": [call("NodePublishVolume", json!({}), json!({"response": {}}))]}),
+        );
+        assert!(matches!(Script::of(&data).verdict, Verdict::ByEye(what) if what.contains("no file")));
+    }
+}

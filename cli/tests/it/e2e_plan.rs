@@ -1,0 +1,114 @@
+//! The tests of `csi-sanity e2e` before any of them runs: the plan, the definition, the driver that it is for.
+
+use std::fs;
+use std::path::PathBuf;
+
+use csi_mock_driver::Config;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::driver::Driver;
+use crate::program::{check, program};
+
+const MOCK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../driver-definitions/mock.yaml");
+
+/// A definition in a directory of its own.
+fn definition(text: &str) -> (TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("driver.yaml");
+    fs::write(&path, text).unwrap();
+    (directory, path)
+}
+
+#[test]
+fn the_plan_is_for_programs_too() {
+    let plan = ["e2e", "--plan", "--driver-definition", MOCK, "--filter", "volumes/*"];
+    let said = check(&[&plan[..], &["--format", "json"]].concat(), 0, &[]);
+    let shown: Value = serde_json::from_str(&said.stdout).unwrap();
+    let tests = shown["tests"].as_array().unwrap();
+    let with = |plan: &str| tests.iter().filter(|test| test["plan"] == plan).count() as u64;
+    assert!(with("run") > 0 && with("skip") > 0, "{shown}");
+    for plan in ["run", "may_run", "skip"] {
+        assert_eq!(shown[plan], with(plan), "{shown}");
+    }
+    assert!(shown["all"].as_u64().unwrap() > tests.len() as u64, "{shown}");
+    for test in tests {
+        assert!(test["id"].as_str().unwrap().starts_with("volumes/"), "{test}");
+        assert!(test["name"].as_str().unwrap().starts_with("External Storage "), "{test}");
+        assert_eq!(test["plan"] == "run", test["reason"].is_null(), "{test}");
+    }
+    check(&["e2e", "--driver-definition", MOCK, "--format", "json"], 2, &["--plan"]);
+}
+
+#[test]
+fn a_reason_does_not_put_words_into_the_definition() {
+    let (_directory, path) = definition(
+        "StorageClass: {FromName: true}\nDriverInfo: {Name: a.example, Capabilities: {block: false}}\n",
+    );
+    let said = check(&["e2e", "--plan", "--driver-definition", path.to_str().unwrap()], 0, &[]);
+    assert!(said.stdout.contains("the definition says block: false"), "{}", said.stdout);
+    assert!(said.stdout.contains("the definition does not mention controllerExpansion"), "{}", said.stdout);
+    assert!(!said.stdout.contains("the definition says controllerExpansion"), "{}", said.stdout);
+}
+
+#[test]
+fn a_manifest_that_is_missing_is_an_error_with_the_plan_too() {
+    for text in ["{FromFile: none.yaml}", "{FromExistingClassName: none}"] {
+        let (_directory, path) = definition(&format!("StorageClass: {text}\nDriverInfo: {{Name: a}}\n"));
+        check(&["e2e", "--plan", "--driver-definition", path.to_str().unwrap()], 2, &["none.yaml"]);
+    }
+}
+
+#[test]
+fn mistakes_in_a_definition_are_all_reported_with_their_keys() {
+    let (_directory, path) =
+        definition("DriverInfo:\n  Name: a\n  MaxFileSize: 1Gi\n  Capabilities: {block: 'yes'}\n");
+    let shown = [
+        "DriverInfo.MaxFileSize: expected a whole number of 0 or more, got a string",
+        "error: ",
+        "DriverInfo.Capabilities.block: expected true or false, got a string",
+    ];
+    let said = check(&["e2e", "--plan", "--driver-definition", path.to_str().unwrap()], 2, &shown);
+    assert_eq!(said.stderr.matches("error: ").count(), 2, "{}", said.stderr);
+}
+
+/// Tools that list tests before they run them have no socket yet.
+#[test]
+fn a_dry_run_with_the_flags_of_kubernetes_needs_no_endpoint() {
+    let said = check(&["-storage.testdriver", MOCK, "-ginkgo.dry-run"], 0, &[]);
+    assert!(said.stdout.lines().any(|line| line.starts_with("volumes/")), "{}", said.stdout);
+    check(&["-storage.testdriver", MOCK], 2, &["--endpoint"]);
+}
+
+#[test]
+fn a_driver_of_another_name_is_an_error_before_anything_runs() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    let driver = Driver::start(Config { driver_name: "other.example".to_owned(), ..Config::default() });
+    let shown = ["mock.csi-sanity.example", "other.example", "Pending", "DriverInfo.Name"];
+    let arguments = ["e2e", "--driver-definition", MOCK, "--endpoint", &driver.endpoint];
+    let said = check(&arguments, 2, &shown);
+    assert_eq!(said.stdout, "", "no test has begun");
+    let (_directory, path) = definition("DriverInfo: {Name: other.example}\n");
+    let mut right = program();
+    right.args(["e2e", "--driver-definition", path.to_str().unwrap(), "--endpoint", &driver.endpoint]);
+    let said = right.args(["--filter", "capacity/*"]).output().unwrap();
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert!(text.contains("other.example"), "{text} {}", String::from_utf8_lossy(&said.stderr));
+}
+
+#[test]
+fn a_test_can_be_explained_by_its_id_and_by_its_name() {
+    let plan = ["e2e", "--plan", "--driver-definition", MOCK, "--format", "json"];
+    let shown: Value = serde_json::from_str(&check(&plan, 0, &[]).stdout).unwrap();
+    let test = &shown["tests"][0];
+    for word in ["id", "name"] {
+        let said = check(&["explain", test[word].as_str().unwrap()], 0, &[]);
+        assert!(said.stdout.starts_with(test["id"].as_str().unwrap()), "{}", said.stdout);
+        assert!(said.stdout.contains("--plan --filter"), "{}", said.stdout);
+    }
+    let id = test["id"].as_str().unwrap();
+    check(&["explain", &format!("{id}s")], 2, &["did you mean", id]);
+}
