@@ -32,7 +32,7 @@ pub fn played(
     played_on(registry, check, defect, seed, true)
 }
 
-/// The same where the settings name the directory of the driver, or leave it to be found.
+/// Plays the check as [`played`] does. The settings name the directory of the driver, or leave it to be found.
 pub fn played_on(
     registry: Registry,
     check: &Check,
@@ -54,7 +54,7 @@ pub fn played_on(
     // Some defects keep files open, and are to be seen for that.
     let room = "ulimit -Sn \"$(ulimit -Hn)\"";
     let (socket, state_dir, program) = (socket.display(), state_dir.display(), program.display());
-    // As drivers have it, the command line names the directory.
+    // The command line names the directory, as those of most drivers do.
     let command = format!(
         "{room}; {SOCKET}='{socket}' {STATE}='{state_dir}' {DEFECT}='{defect}' exec '{program}' --state-dir='{state_dir}'"
     );

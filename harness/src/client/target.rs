@@ -81,7 +81,7 @@ pub struct Target {
     logbook: Option<Arc<Logbook>>,
     /// Decided once, when a run begins.
     ownership: OnceLock<Ownership>,
-    /// Where the driver was seen to keep its files.
+    /// The directory in which the driver was seen to keep its files.
     directory: OnceLock<PathBuf>,
     /// What it kept when it did not start any more.
     ruined: Arc<Mutex<Ruined>>,

@@ -214,7 +214,7 @@ fn is_there(name: &str) -> bool {
 pub struct CommandWatch<'a> {
     first: &'a Path,
     calls: TempDir,
-    /// How many commands were broken so far.
+    /// Number of commands that were broken so far.
     broken: AtomicU64,
     _turn: MutexGuard<'a, ()>,
 }

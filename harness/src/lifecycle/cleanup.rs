@@ -14,7 +14,7 @@ use crate::resources::logbook::Remains;
 use crate::resources::mounts;
 use crate::resources::resource::Resource;
 
-/// How the kernel writes the name of a file that is gone.
+/// The end that the kernel gives to the name of a deleted file.
 const DELETED: &str = " (deleted)";
 
 impl Remains {
@@ -59,7 +59,7 @@ impl Remains {
         left
     }
 
-    /// Loop devices that the driver has left on files of the run: on those of its volumes, and on deleted ones, which nobody else has.
+    /// Loop devices that the driver has left on files of the run: on those of its volumes, and on deleted ones, which no other program uses.
     fn loop_devices(&self) -> Vec<String> {
         let Some(directory) = &self.driver_directory else { return Vec::new() };
         let ids: Vec<String> = self.resources.iter().filter_map(|(resource, ..)| resource.id()).collect();

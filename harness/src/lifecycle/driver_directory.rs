@@ -1,4 +1,4 @@
-//! Finds the directory in which a driver keeps its files, so that nobody has to name it.
+//! Finds the directory in which a driver keeps its files, so that no setting has to name it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const VOLUMES: usize = 2;
 /// A directory with more entries than this belongs to more than a driver in a test.
 const ENTRIES_MAX: usize = 20_000;
 
-/// What was found out: the directory, if there is one to see.
+/// The result of the search: the directory, if there is one to see.
 #[derive(Debug)]
 struct Found(Option<PathBuf>);
 
@@ -68,7 +68,7 @@ async fn find(cx: &Cx) -> CheckResult<Option<PathBuf>> {
     if seen.is_empty() {
         return Ok(None);
     }
-    // What comes without a volume comes from somebody else.
+    // A file that appears without a volume comes from another program.
     cx.call(v1::GetPluginInfoRequest {}).once().await.any_answer()?.ok();
     seen.retain_mut(|candidate| candidate.new_files() == 0);
     for _ in 0..VOLUMES {
@@ -100,7 +100,7 @@ async fn behind_a_volume(cx: &Cx) -> CheckResult<BTreeSet<PathBuf>> {
 struct Candidate {
     directory: PathBuf,
     files: BTreeSet<(PathBuf, u64)>,
-    /// How many files came or were replaced in all.
+    /// The number of files that came or were replaced in all.
     gained: usize,
 }
 
@@ -109,7 +109,7 @@ impl Candidate {
         Candidate { files: inodes_below(&directory), directory, gained: 0 }
     }
 
-    /// How many files came or were replaced since the last look. One that is written to may be a log.
+    /// Counts the files that came or were replaced since the last look. A file that only grows may be a log, and does not count.
     fn new_files(&mut self) -> usize {
         let now = inodes_below(&self.directory);
         let new = now.difference(&self.files).count();

@@ -281,7 +281,7 @@ impl Ledger {
             .collect()
     }
 
-    /// What calls have made, was undone with OK, and is still mounted, with its node.
+    /// Returns each resource that was undone with OK and is still mounted, with its node.
     pub(crate) fn still_mounted(&self) -> Vec<(Resource, usize)> {
         let inner = self.lock();
         let is_still_mounted = |entry: &&Entry| {

@@ -341,7 +341,7 @@ impl Cx {
         })
     }
 
-    /// Whether a mount is seen where the driver has just taken a volume away, as it says: it is undone with all else.
+    /// Returns true if there is still a mount at the place from which the driver says that it has taken the volume.
     async fn is_still_mounted(&self, resource: &Resource) -> bool {
         let (Resource::Publication { path, .. } | Resource::Staging { path, .. }) = resource else {
             return false;

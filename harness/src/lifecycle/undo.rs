@@ -102,7 +102,7 @@ where
     let is_mounted = || session.paths().commands().is_none() && !mounts::at(Path::new(path)).is_empty();
     for _ in 0..TRIES_MAX {
         if let Err(stays) = undo().await {
-            // What is seen to be there is left, whatever the driver answers.
+            // The mount is there, so that the volume is in use whatever the driver answers.
             let obstacle = if is_mounted() { Obstacle::Other } else { stays.obstacle };
             return Err(Stays { obstacle, ..stays });
         }

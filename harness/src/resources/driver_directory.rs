@@ -1,5 +1,5 @@
-//! Where a driver keeps its files, as far as its process and what it mounts show: candidates, which the look at new files in
-//! [`crate::lifecycle::driver_directory`] confirms.
+//! Candidates for the directory in which a driver keeps its files, from its process and from its mounts. The search that uses them
+//! confirms a candidate by the files that appear in it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,7 +36,7 @@ const IN_MEMORY: [&str; 2] = ["/run", "/dev/shm"];
 /// Entries that are looked at there, and bytes of a file.
 const RECORDS_MAX: usize = 20_000;
 const RECORD_BYTES_MAX: u64 = 1 << 20;
-/// What comes before the path of a socket in an endpoint.
+/// The beginning of an endpoint that is a socket, before its path.
 const SCHEME: &str = "unix://";
 
 /// The directory of a file, unless programs share it.
@@ -94,7 +94,8 @@ pub(crate) fn behind(path: &Path) -> BTreeSet<PathBuf> {
     elsewhere.collect()
 }
 
-/// Whether a file in memory names this, or is named so: a driver may keep there what a true reboot makes it forget.
+/// Returns true if the name or the text of a file in memory contains this id: a driver may keep records there, which a true reboot
+/// deletes.
 pub fn is_recorded_in_memory(id: &str) -> bool {
     let mut open: Vec<PathBuf> = IN_MEMORY.map(PathBuf::from).into();
     let mut entries = 0;
@@ -107,7 +108,7 @@ pub fn is_recorded_in_memory(id: &str) -> bool {
                 text.windows(id.len().max(1)).any(|part| part == id.as_bytes())
             };
             let is_small = found.is_file() && found.len() <= RECORD_BYTES_MAX;
-            // Where there is too much to look at, it may be among that.
+            // With too many files to read, the id may be in one of the others.
             if entries > RECORDS_MAX
                 || entry.file_name().to_string_lossy().contains(id)
                 || (is_small && names_it())

@@ -203,7 +203,7 @@ pub struct Remains {
     pub(crate) resources: Vec<(Resource, usize, bool)>,
     pub(crate) directories: Vec<PathBuf>,
     pub(crate) drivers: Vec<ChildProcess>,
-    /// Where the driver keeps its files, if the run has found out.
+    /// The directory in which the driver keeps its files, if the run has found it.
     pub(crate) driver_directory: Option<PathBuf>,
     /// Keeps others from undoing the same.
     _file: File,

@@ -1,5 +1,5 @@
-//! What this machine denies every driver: a right that processes lack here, and devices that stay read-only when nobody uses them any more.
-//! Neither is a fault of the driver that fails because of it.
+//! Limits of this machine that make calls fail: a right that processes lack here, and free loop devices that are still read-only. Neither is
+//! a fault of the driver that meets it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 /// The number of CAP_SYS_RESOURCE among the capabilities of a process.
 const SYS_RESOURCE: u32 = 24;
-/// What a driver says that may not grow a file system: words for the growing, and words for the denial. resize2fs says "Permission denied
+/// Words in the answer of a driver that may not grow a file system, for the growing and for the denial. resize2fs prints "Permission denied
 /// to resize filesystem".
 const GROWS: [&str; 3] = ["resiz", "grow", "expand"];
 const DENIED: [&str; 3] = ["permission denied", "operation not permitted", "eperm"];
@@ -35,8 +35,8 @@ fn lacks_right_of(answer: &str, capabilities: u64) -> Option<&'static str> {
     )
 }
 
-/// The loop devices that nobody uses and that refuse writes all the same: BLKROSET outlives the use that it was meant for, and mkfs on the
-/// next volume that gets the device fails with EPERM.
+/// The free loop devices that refuse writes. BLKROSET outlives the use that it was meant for, and mkfs on the next volume that gets the
+/// device fails with EPERM.
 pub(crate) fn read_only_loops() -> BTreeSet<String> {
     read_only_loops_in(Path::new("/sys/block"))
 }
@@ -58,7 +58,7 @@ pub(crate) fn warn_of_read_only_loops() -> Option<String> {
     let left: Vec<String> = read_only_loops().into_iter().collect();
     (!left.is_empty()).then(|| {
         format!(
-            "read-only although nobody uses them: {0}. An earlier run or driver has set that (BLKROSET), and a driver that gets one of them \
+            "loop devices that are free and still read-only: {0}. An earlier run or driver has set that (BLKROSET), and a driver that gets one of them \
              cannot format it (\"Operation not permitted\"). To clear it: blockdev --setrw {0}",
             left.join(" ")
         )
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_for_want_of_a_right_is_known_only_where_the_right_is_missing() {
+    fn a_missing_right_explains_only_failures_for_want_of_it() {
         let (without, with) = (!(1 << SYS_RESOURCE), u64::MAX);
         for answer in [
             "INTERNAL \"resize2fs: Permission denied to resize filesystem\"",
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_the_driver_has_left_read_only_is_made_writable_as_root() {
+    fn a_device_left_read_only_is_made_writable_as_root() {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: needs root for loop devices");
             return;
@@ -142,7 +142,7 @@ mod tests {
         run("blockdev", &["--setro", &device]);
         run("losetup", &["--detach", &device]);
         let cleared = clear_read_only_loops(&before);
-        // Another program may have taken the device meanwhile, or the kernel has cleared the flag with the last user.
+        // Another program may have taken the device since, or the kernel has cleared the flag with the last user.
         if let Some(cleared) = cleared {
             assert!(cleared.contains(&device), "{cleared}");
         }

@@ -65,14 +65,14 @@ pub fn at(path: &Path) -> Vec<Mount> {
     table().into_iter().filter(|mount| mount.point == path).collect()
 }
 
-/// Whether what is written to a directory is gone after a reboot, since its file system is in memory.
+/// Returns true if the file system of a directory is in memory, so that a reboot deletes its files.
 pub fn is_in_memory(directory: &Path) -> bool {
     let on = table().into_iter().filter(|mount| directory.starts_with(&mount.point));
     let mount = on.max_by_key(|mount| mount.point.as_os_str().len());
     mount.is_none_or(|mount| ["tmpfs", "ramfs", "devtmpfs"].contains(&&*mount.fs_type))
 }
 
-/// Whether the last part of a path is a symbolic link, so that what is mounted there is not at the path itself.
+/// Returns true if the last part of a path is a symbolic link, which leads to a mount at another path.
 pub(crate) fn is_behind_link(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }

@@ -62,7 +62,7 @@ pub(crate) struct Stays {
     pub(crate) obstacle: Obstacle,
 }
 
-/// What stands in the way of undoing a resource.
+/// The reason for which a resource cannot be undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Obstacle {
     /// The driver rejects the call that undoes it.

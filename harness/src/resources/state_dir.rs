@@ -176,7 +176,7 @@ mod tests {
                 ruined.put_aside(&state, &check.to_string()).expect("it goes on");
             }
         }
-        // The last ones have kept the first of theirs, and no second one.
+        // The last checks have kept their first state, and no second one.
         let checks =
             [&["power".to_owned()][..], &(0..=KEPT_MAX).map(|n| n.to_string()).collect::<Vec<_>>()].concat();
         let kept_of = |check: &String| ruined.0.iter().filter(|(known, _)| known == check).count();

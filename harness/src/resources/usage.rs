@@ -119,7 +119,7 @@ impl Usage {
     pub fn of(process: u32, directory: Option<&Path>) -> Option<Usage> {
         let mut usage = Usage { process, ..Usage::default() };
         usage.add(Resource::Mounts, lines(&proc(process).join("mountinfo"))?);
-        // Where the driver's directory is known, those on other files are of other programs.
+        // If the driver's directory is known, loop devices on other files belong to other programs.
         let is_its = |file: &String| directory.is_none_or(|directory| Path::new(file).starts_with(directory));
         usage.add(Resource::Loops, mounts::loops().values().filter(|file| is_its(file)).count() as u64);
         let mut is_seen = false;
@@ -187,9 +187,9 @@ impl Usage {
     }
 }
 
-/// How many TCP connections a process has that are established, such as those to a back end.
+/// Counts the established TCP connections of a process, such as those to a back end.
 pub fn connections_to_others(process: u32) -> u64 {
-    /// As `/proc/PID/net/tcp` writes it.
+    /// The code of this state in `/proc/PID/net/tcp`.
     const ESTABLISHED: &str = "01";
     let tables =
         ["net/tcp", "net/tcp6"].map(|name| fs::read_to_string(proc(process).join(name)).unwrap_or_default());
@@ -213,7 +213,7 @@ pub fn entries_below(directory: &Path) -> BTreeSet<PathBuf> {
     entries
 }
 
-/// The same, each with its inode: a file that is replaced is another one.
+/// Files and directories below a directory with their inodes, by which a file that replaces another one differs from it.
 pub(crate) fn inodes_below(directory: &Path) -> BTreeSet<(PathBuf, u64)> {
     let mut inodes = BTreeSet::new();
     each_entry(directory, |path, found| {

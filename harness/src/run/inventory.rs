@@ -179,8 +179,8 @@ impl Surroundings {
         Surroundings { seen: true, mounts: mounts::points().into_iter().collect(), loops: mounts::loops() }
     }
 
-    /// What is there now and was not there before, as far as it belongs to the driver or to the run: other programs mount and attach
-    /// at the same time.
+    /// Returns the new mounts and loop devices that belong to the driver or to the run. Other programs mount and attach at the same time,
+    /// and theirs are left out.
     pub(crate) fn news(self, target: &Target) -> Vec<LeftBehind> {
         if !self.seen {
             return Vec::new();
@@ -227,7 +227,7 @@ impl New<'_> {
         } else {
             return None;
         };
-        // What a driver had before the run may have come back, and be in use.
+        // An object of the driver from before the run may have come back, and be in use.
         let is_free = owner != Owner::Driver || target.ownership() == Ownership::Everything;
         let remove = is_free.then_some(Removal::Command(self.remove));
         let in_doubt = owner != Owner::RuinedDriver;

@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_blamed_for_a_right_that_the_machine_lacks() {
+    fn a_right_that_the_machine_lacks_is_no_violation() {
         let lacks = |answer: &str| answer.contains("EPERM").then_some("the machine lacks a right");
         let said = |actual: &str| Violation::new("it must grow, but failed").actual(actual);
         let judge = |ended: CheckResult, blamed: &[&str], warned: &[&str]| {

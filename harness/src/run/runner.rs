@@ -229,7 +229,11 @@ impl<'a> Runner<'a> {
         for expired in self.options.known.expired() {
             self.emit(&Event::Remark(&expired));
         }
-        if let Some(left) = machine::warn_of_read_only_loops() {
+        // Only a driver with devices of this machine can get one of them.
+        if let Some(node) = target.nodes().first()
+            && node.shares_mounts().await
+            && let Some(left) = machine::warn_of_read_only_loops()
+        {
             self.emit(&Event::Remark(&left));
         }
         self.before = self.take_inventory().await;

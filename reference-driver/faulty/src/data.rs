@@ -137,7 +137,7 @@ impl Faults {
     }
 
     /// What a driver does that starts.
-    /// Whether a volume is at the path by the records of a driver that trusts them, and from now on if not.
+    /// Returns true if the driver's records have a volume at the path, and enters it there.
     pub(crate) fn is_recorded(&self, path: &str) -> bool {
         self.has(Defect::TrustsRecords) && !RECORDS.lock().insert(path.to_owned())
     }

@@ -138,8 +138,8 @@ const DELETES: &str = "controller/delete-volume/works";
 const NEGATIVE: &str = "controller/list-volumes/negative-max-entries";
 
 const WARNING: Scenario = Scenario {
-    defects: &[Defect::DeleteVolumeDeletesInUse],
-    filter: "controller/delete-volume/in-use",
+    defects: &[Defect::ControllerExpandAcceptsEmptyRange],
+    filter: "controller/controller-expand-volume/empty-range",
     ..PLAIN
 };
 

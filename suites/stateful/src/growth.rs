@@ -45,7 +45,7 @@ const LOOKS_OF_SERIES: usize = 6;
 /// Rounds between two looks: of calls that make something, and of calls that make nothing and take less time.
 const ROUNDS_THAT_MAKE: u32 = 16;
 const ROUNDS_THAT_MAKE_NOTHING: u32 = 60;
-/// What grows has to grow again, in so many times as many rounds: an allocator may take long to level off.
+/// A resource that grows has to grow again in so many times as many rounds: an allocator may take long to level off.
 const AGAIN: u64 = 4;
 /// Memory is looked at again as often as this, until there is more of it than a collector of garbage keeps.
 const AGAIN_MEMORY: usize = 4;
@@ -170,7 +170,7 @@ async fn judge(cx: &Cx, cycle: Cycle) -> CheckResult {
     if found.is_empty() { Ok(()) } else { trial.tell(&found).await }
 }
 
-/// Whether more memory came than a collector of garbage may keep, which lets the heap grow to twice of what is used.
+/// Returns true if more memory came than a garbage collector may keep, which lets the heap grow to twice its live size.
 fn is_more_than_garbage(memory: &Growth) -> bool {
     memory.amount() >= memory.before + MEMORY_BYTES_MIN
 }
@@ -191,7 +191,7 @@ struct CaseRunner<'a> {
     planned: u64,
 }
 
-/// Whether connections that the driver holds to other programs go by themselves once they were idle for a while.
+/// The finding about the driver's connections to other programs: true if the driver closes those that were idle for a while.
 #[derive(Debug)]
 struct ClosesIdleConnections(bool);
 
@@ -201,12 +201,13 @@ impl CaseRunner<'_> {
         let effort = &self.cx.config().effort;
         let usual = if self.cycle.makes_something() { ROUNDS_THAT_MAKE } else { ROUNDS_THAT_MAKE_NOTHING };
         let each = u64::from(effort.scaled(usual)) * times;
-        let longest = effort.ceiling() / SERIES;
-        let until = Instant::now() + longest.min(self.cx.remaining() / SERIES);
+        let longest = (effort.ceiling() / SERIES).min(self.cx.remaining() / SERIES);
+        // Each look has its part of the time: rounds that all come before the first one would show no growth after it.
+        let longest = longest / u32::try_from(looks).unwrap_or(u32::MAX);
         let mut samples = vec![self.sample().await?];
         for _ in 0..looks {
             self.planned += each;
-            let end = self.rounds + each;
+            let (end, until) = (self.rounds + each, Instant::now() + longest);
             while self.rounds < end && Instant::now() < until {
                 self.cycle.round(self.cx, &self.scene, &mut self.rng).await?;
                 self.rounds += 1;
@@ -265,8 +266,8 @@ impl CaseRunner<'_> {
         Ok(())
     }
 
-    /// Whether what grows are connections that the driver keeps for later and closes when they were idle. One check waits for that; the
-    /// others go by what it has seen.
+    /// Returns true if the driver keeps connections for later and closes them when they were idle. One check waits for that, and the others
+    /// use its finding.
     async fn closes_idle_connections(&self, seen: &[Growth]) -> CheckResult<bool> {
         let Some(growth) = seen.iter().find(|growth| is_of_connections(growth)) else { return Ok(false) };
         let held = || async {
@@ -285,7 +286,7 @@ impl CaseRunner<'_> {
     }
 }
 
-/// Whether this grows with connections: a socket is an open file, too.
+/// Returns true if the resource grows with connections: a socket is an open file, too.
 fn is_of_connections(growth: &Growth) -> bool {
     matches!(growth.resource, Resource::Sockets | Resource::Files)
 }

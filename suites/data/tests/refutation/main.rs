@@ -61,7 +61,7 @@ fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-/// What drivers do wrong with mounts after they were killed, the check that finds it, and its rule.
+/// Defects in the handling of mounts after a driver was killed, each with the check that finds it and the rule.
 const AFTER_RESTART: [(Defect, &str, &str); 2] = [
     (Defect::ForgetsPublications, "restart/in-use", "NODE-UNPUBLISH-002"),
     (Defect::TrustsRecords, "restart/reboot", "RESTART-003"),

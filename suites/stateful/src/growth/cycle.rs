@@ -91,7 +91,7 @@ impl Cycle {
         }
     }
 
-    /// Whether a round makes and undoes something, for which a driver may take long.
+    /// Returns true if a round makes and undoes something, which takes longer than a look or a rejection.
     pub(super) fn makes_something(self) -> bool {
         use Cycle::*;
         matches!(

@@ -145,7 +145,7 @@ impl Volumes<'_> {
             {
                 return Err(violation.of(&RESTART_003).into());
             }
-            // What a driver keeps in memory, such as below /run, is still there, and would be gone after a true reboot.
+            // A driver's records in memory, such as below /run, are still there; a true reboot deletes them.
             Err(Stop::Violation(violation)) => {
                 self.cx.warn(*violation);
                 WITHOUT_MOUNTS
@@ -156,8 +156,8 @@ impl Volumes<'_> {
         self.goes.back(self.cx, WITHOUT_MOUNTS).await
     }
 
-    /// Whether the driver's directory is known and on a disk, and nothing in memory is about the volume: what the driver goes by is the
-    /// same after a true reboot.
+    /// Returns true if the driver's directory is known and on a disk, and no file in memory names the volume: then a true reboot leaves the
+    /// driver the same records.
     async fn keeps_files_over_reboot(&self) -> bool {
         let directory = self.cx.driver_directory().await;
         directory.is_some_and(|directory| !mounts::is_in_memory(&directory))

@@ -23,7 +23,7 @@ pub static RESTART_002: Requirement = own_rule(
     "it stays undone",
 );
 
-/// What was in use.
+/// A volume that was in use when the node rebooted.
 pub static RESTART_003: Requirement = own_rule(
     SECTION,
     "RESTART-003",

@@ -39,7 +39,7 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     let pairs: Vec<(CheckRef, &'static str)> = registry()
         .check_refs()
         .flat_map(|check| check.refuted_by.iter().map(move |defect| (check.clone(), *defect)))
-        // What shows on true mounts is tried by the tests of the data suite, on the reference driver.
+        // The tests of the data suite try those that show on true mounts, on the reference driver.
         .filter(|(_, defect)| !defect.starts_with("hostpath/"))
         .collect();
     let trial = |(check, defect): (CheckRef, &'static str)| {
