@@ -26,7 +26,7 @@ use script::Ground;
 use undisturbed::Undisturbed;
 
 /// Sequences that are played again with something random in between.
-const DISTURBED: u32 = 3;
+const DISTURBED: u32 = 2;
 /// Calls at random in a sequence, at the most.
 const CALLS_MAX: usize = 6;
 

@@ -22,10 +22,14 @@ struct Sighting {
     is_first: bool,
 }
 
-/// The violation of an outcome that needs a repetition. A dead driver and what was proven by other means need none.
+/// The violation of an outcome that needs a repetition. A dead driver, what was proven by other means, and a fault that another check
+/// reports need none.
 fn needs_confirmation(outcome: &Outcome) -> Option<&Violation> {
     let Outcome::Failed(violation) = outcome else { return None };
-    let is_proven = violation.plays.is_some() || violation.damage == Some(Damage::Crash) || violation.harms;
+    let is_proven = violation.plays.is_some()
+        || violation.met_again
+        || violation.damage == Some(Damage::Crash)
+        || violation.harms;
     (!is_proven).then_some(violation)
 }
 
