@@ -68,7 +68,7 @@ const CASES: [(&[&str], &str, &[&str], usize); 5] = [
         ],
         "restart/under-load",
         &["byHand(\"the driver is "],
-        400,
+        2_000,
     ),
 ];
 

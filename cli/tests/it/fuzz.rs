@@ -8,7 +8,7 @@ const LITTLE: [&str; 7] = ["fuzz", "--seed", "3", "--inputs", "600", "--settle-t
 
 #[test]
 fn a_right_driver_stands_it() {
-    let said = check(&["fuzz", "--seed", "1", "--inputs", "8000"], 0, &["built in"]);
+    let said = check(&["fuzz", "--seed", "1", "--inputs", "8000"], 0, &["built-in"]);
     assert!(
         said.stdout.contains("fuzz/mixed") && said.stdout.contains("kinds of answers"),
         "{}",

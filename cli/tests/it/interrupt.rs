@@ -56,7 +56,7 @@ fn the_second_signal_leaves_at_once() {
     assert!(line.contains("press Ctrl-C again"), "{line}");
     interrupt(&child, Signal::INT);
     let line = stderr.find(|line| line.contains("stopped without cleaning up")).unwrap();
-    assert!(line.contains("--cleanup undoes it"), "{line}");
+    assert!(line.contains("--cleanup undoes what the run made"), "{line}");
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_ne!(driver.volumes(), Vec::<String>::new(), "nothing was undone");
 }

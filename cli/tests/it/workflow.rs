@@ -32,7 +32,7 @@ fn what_failed_becomes_a_list_and_is_run_again() {
 
     check(&[&["--mock-defect", DEFECT, "--report", &json][..], &few].concat(), 1, &[]);
     let shell = check(&["export", &report, FAILS], 0, &[]).stdout;
-    assert!(shell.contains("\ncall csi.v1.Identity/GetPluginInfo '{}'\n"), "{shell}");
+    assert!(shell.contains("\nrequest='{}'\ncall csi.v1.Identity/GetPluginInfo \"$request\"\n"), "{shell}");
     let go = check(&["export", &report, FAILS, "--format", "go"], 0, &[]).stdout;
     assert!(go.contains("csi.NewIdentityClient(conn).GetPluginInfo(ctx, request1)"), "{go}");
     check(&["export", &report, "identity/get-plugin-info/nam"], 2, &[&report, "did you mean", FAILS]);
@@ -56,7 +56,7 @@ fn only_what_failed_is_chosen_and_what_cannot_be_is_told() {
     assert_eq!(chosen.stdout, format!("{FAILS}\n"));
     let said = check(&["--only-failed", report], 0, &[]);
     assert!(said.stdout.contains("passes the checks that --only-failed "), "{}", said.stdout);
-    check(&["--only-failed", report, "--suite", "data"], 4, &["--only-failed:", FAILS, "suites of that run"]);
+    check(&["--only-failed", report, "--suite", "data"], 4, &["--only-failed:", FAILS, "--suite of that run"]);
     check(&few, 0, &[]);
     check(&["--only-failed", report], 4, &["no check failed or was inconclusive in", report]);
     check(&["--only-failed", "/none.json"], 2, &["/none.json"]);

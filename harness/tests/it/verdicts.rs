@@ -42,7 +42,7 @@ check! {
     RELIED_ON {
         id: "verdicts/relied-on",
         title: "fails what kubelet relies on",
-        spec: [req::NODE_STATS_018],
+        spec: [req::CTRL_LISTSNAP_015],
         refuted_by: ["none"],
     }
     async |_cx| {
