@@ -241,7 +241,7 @@ pub(crate) static ROWS: &[Row] = &[
         MockDefect::VolumeHealthEntryTwice,
         "tells the same of a volume twice, so that its pod can have no status and is never gone",
         "volume-health/dynamic-pv-filesystem-volmode:return-abnormal-volume-health",
-        "told twice",
+        "reported twice",
     ),
     mock(
         MockDefect::NodeGetVolumeHealthInaccessibleWhenUsed,

@@ -392,7 +392,7 @@ mod tests {
         assert_eq!(found(&binding, Answer::Refused(Code::NotFound)), "wrong");
         let soft = must(&req::CTRL_UNPUBLISH_006, "succeed");
         assert_eq!(found(&soft, Answer::Refused(Code::NotFound)), "odd");
-        let derived = must(&req::CTRL_CREATEVOL_014, "take the name");
+        let derived = must(&req::CTRL_LISTSNAP_010, "take the number");
         assert_eq!(found(&derived, Answer::Refused(Code::InvalidArgument)), "odd");
     }
 
