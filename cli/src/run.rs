@@ -234,7 +234,7 @@ impl Plan {
             return Err(Error::KnownFailingStale(stale));
         }
         for entry in known.unmatched(labels.iter().map(String::as_str)) {
-            note(&format!("{entry} is for an access type that this run does not test (--access-type)"));
+            note(format!("{entry} is for an access type that this run does not test (--access-type)"));
         }
         let filter = terms.filter(chosen)?;
         let is_chosen = |planned: &Planned| filter.selects(&planned.check, &planned.label());

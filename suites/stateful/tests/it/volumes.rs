@@ -463,7 +463,7 @@ fn a_list_on_one_page_has_every_volume() {
     story.wait();
     story.judges(
         Call::List(List::Volumes),
-        [(list(1, &[v(1)]), "CTRL-DELETEVOL-002"), (list(1, &[]), "fits")],
+        [(list(1, &[v(1)]), "odd CTRL-DELETEVOL-002"), (list(1, &[]), "fits")],
     );
 }
 

@@ -146,6 +146,8 @@ fn said_of_nothing(call: &VolumeCall, said: &VolumeResponse) -> Finding {
         "nothing of it once the deletion is complete",
         "the volume",
     )
+    // How long a deletion may go on after its OK is said nowhere. Checks that wait for its end judge that.
+    .remarked()
     .in_doubt()
 }
 
