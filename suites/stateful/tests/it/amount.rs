@@ -22,7 +22,7 @@ fn run(defects: &[Defect], effort: Effort, seed: u64) -> Run {
     config.access_types.truncate(1);
     config.effort = effort;
     let registry = Registry::new([csi_suite_stateful::property::SUITE]);
-    mock::run(registry, mock, config, seed, |check| check.id == CHECK).unwrap()
+    mock::run(registry, mock, config, seed, |check| check.id == CHECK).expect("the mock runs")
 }
 
 /// The number of calls of each RPC.
