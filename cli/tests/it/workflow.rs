@@ -56,7 +56,11 @@ fn only_what_failed_is_chosen_and_what_cannot_be_is_told() {
     assert_eq!(chosen.stdout, format!("{FAILS}\n"));
     let said = check(&["--only-failed", report], 0, &[]);
     assert!(said.stdout.contains("passes the checks that --only-failed "), "{}", said.stdout);
-    check(&["--only-failed", report, "--suite", "data"], 4, &["--only-failed:", FAILS, "--suite of that run"]);
+    check(
+        &["--only-failed", report, "--suite", "data"],
+        4,
+        &["--only-failed:", FAILS, "--suite of that run"],
+    );
     check(&few, 0, &[]);
     check(&["--only-failed", report], 4, &["no check failed or was inconclusive in", report]);
     check(&["--only-failed", "/none.json"], 2, &["/none.json"]);

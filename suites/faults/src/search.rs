@@ -421,7 +421,9 @@ impl Tries<'_, '_> {
         }
         while failed < 2 && plays <= REPLAYS_MAX && self.can_replay() {
             plays += 1;
-            failed += u32::from(self.leads_to(std::slice::from_ref(&finding.fault), &finding.key()).await?.is_some());
+            failed += u32::from(
+                self.leads_to(std::slice::from_ref(&finding.fault), &finding.key()).await?.is_some(),
+            );
         }
         let violation = finding.clone().full(self.bench.cx, self.lever);
         Ok(if plays > 1 { violation.replayed(failed, plays) } else { violation })
