@@ -6,7 +6,7 @@ use csi_harness::config::{
     AccessType, Config, Effort, HealthHooks, NodeConfig, Pairs, Secret, StaticVolume, TimeLimits,
 };
 use csi_harness::driver::Driver;
-use csi_harness::resources::logbook::BUILT_IN_PREFIX;
+use csi_harness::resources::logbook::{BUILT_IN_PREFIX, BUILT_IN_STATE};
 use csi_mock_driver::{Capability, Defect, MockDriver, NodeConfig as NodeOfMock};
 use csi_proto::Endpoint;
 use csi_proto::lock::Mutex;
@@ -26,7 +26,7 @@ pub(crate) fn driver(
     let [first, others @ ..] = sockets.each_ref().map(ToString::to_string);
     config.endpoint = Some(first);
     config.nodes = others.map(|endpoint| NodeConfig { endpoint, ..NodeConfig::default() }).into();
-    let state_dir = directory.path().join("state");
+    let state_dir = directory.path().join(BUILT_IN_STATE);
     fs::create_dir(&state_dir)?;
     let [make_ill, make_well] = csi_mock_driver::health::commands(&state_dir);
     config.health =

@@ -237,6 +237,8 @@ pub fn remains() -> io::Result<Vec<Result<Remains, UnreadableRemains>>> {
 
 /// How the names of directories begin that the driver that is built in has for itself.
 pub const BUILT_IN_PREFIX: &str = "csi-sanity-mock-";
+/// The directory in it in which that driver keeps its files.
+pub const BUILT_IN_STATE: &str = "state";
 
 /// The remains in a file; `None` if its run is under way, or it is somebody else's.
 fn read(path: &Path) -> Result<Option<Remains>, String> {
@@ -293,17 +295,16 @@ fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
     Ok(Remains { run, path: path.to_owned(), resources, directories, drivers, driver_directory, _file: file })
 }
 
-/// Removes the files in which the driver that is built in has told what it has, where the directory is its own.
-fn remove_what_it_told(directory: &Path) {
-    let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    if !name.starts_with(BUILT_IN_PREFIX) {
-        return;
-    }
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+/// Removes the files of the built-in driver's state, if the directory is its own. Returns the directory that they were in.
+fn remove_built_in_state(directory: &Path) -> Option<PathBuf> {
+    let name = directory.file_name()?.to_string_lossy();
+    let state = directory.join(BUILT_IN_STATE);
+    let entries = std::fs::read_dir(&state).ok().filter(|_| name.starts_with(BUILT_IN_PREFIX))?.flatten();
     for file in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())) {
-        // What stays is told with the directory.
+        // A file that stays is reported with the directory, which then cannot be removed.
         let _ = std::fs::remove_file(file.path());
     }
+    Some(state)
 }
 
 impl Remains {
@@ -363,7 +364,7 @@ impl Remains {
                 && std::fs::remove_file(&path).is_ok()
                 && let Some(directory) = path.parent()
             {
-                remove_what_it_told(directory);
+                self.directories.extend(remove_built_in_state(directory));
                 self.directories.push(directory.to_owned());
             }
         }
