@@ -1,7 +1,7 @@
 //! A list of known failures is read or refused with the line that is wrong; every pattern without wildcards stands for the
-//! check of that name, and whatever stands for a check is not called unmatched.
+//! check of that name until it expires, and whatever stands for a check is not called unmatched.
 
-use csi_harness::checks::known::KnownFailing;
+use csi_harness::checks::known::{Entry, KnownFailing};
 
 use crate::{CANARY, Target, file};
 
@@ -35,13 +35,15 @@ fn run(bytes: &[u8]) {
         Ok(known) => known,
         Err(error) => return assert!(error.to_string().contains(NAME), "{error}"),
     };
-    let text = std::str::from_utf8(bytes).expect("a file that was read as text");
-    let patterns = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    let names: Vec<&str> = patterns.filter(|name| !name.is_empty() && !name.contains(['*', '?'])).collect();
-    let names: Vec<&str> = names.into_iter().filter(|name| !name.ends_with('/')).collect();
-    for name in &names {
-        assert!(known.reason(label(name)).is_some_and(|reason| !reason.is_empty()), "{name} is listed");
+    let is_name = |entry: &&Entry| !entry.pattern.to_string().contains(['*', '?']);
+    let named: Vec<(String, bool)> =
+        known.entries().filter(is_name).map(|entry| (entry.pattern.to_string(), entry.is_expired)).collect();
+    let named: Vec<_> = named.into_iter().filter(|(name, _)| !name.ends_with('/')).collect();
+    for (name, is_expired) in &named {
+        let found = known.entry(label(name)).is_some_and(|entry| !entry.reason.is_empty());
+        assert!(found || *is_expired, "{name} is listed");
     }
+    let names: Vec<&str> = named.iter().map(|(name, _)| name.as_str()).collect();
     let unmatched = known.unmatched(names.iter().copied());
     assert!(unmatched.iter().all(|entry| entry.contains(['*', '?'])), "{unmatched:?}");
 }

@@ -13,7 +13,7 @@ use crate::scene::{Request, Scene};
 use crate::send::send;
 
 /// A check sends so many requests. By then each place of each request has had its turn with most texts.
-const REQUESTS_MAX: u32 = 1_200;
+const REQUESTS_MAX: u32 = 2_000;
 /// A check may spend this part of its longest time on requests.
 const SHARE_OF_TIME: u32 = 3;
 
