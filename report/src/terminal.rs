@@ -80,9 +80,9 @@ pub struct Terminal<W: Write> {
     flaky_failures: Vec<String>,
     /// Why checks did not apply, and how many did not.
     skipped: BTreeMap<String, usize>,
-    /// How many of the checks that took longest are named at the end.
+    /// The number of slowest checks that are named at the end.
     durations: usize,
-    /// How long each check took, in milliseconds.
+    /// The duration of each check in milliseconds, with its label.
     took: Vec<(u64, String)>,
     lost: Option<io::Error>,
 }

@@ -85,7 +85,7 @@ impl Inventory {
         now.things.into_iter().filter(|thing| !is_old(thing)).collect()
     }
 
-    /// Which of the driver's objects belong to the run, by what there is now.
+    /// Returns the part of the driver's objects that the run owns, decided by what was there when this was taken.
     pub(crate) fn ownership(&self) -> Ownership {
         self.ownership
     }
