@@ -8,6 +8,7 @@ use csi_harness::config::Config;
 use csi_harness::config::profile::{FlakyResult, Profile};
 use csi_harness::prelude::*;
 use csi_harness::results::outcome::{Halt, Outcome, OutcomeKind, Verdict};
+use csi_harness::spec::faults::FaultKey;
 use csi_harness::spec::verdict::{CutShort, Plays};
 use tokio::sync::watch;
 
@@ -68,6 +69,26 @@ check! {
 }
 
 static STATED_PLAYS: AtomicU32 = AtomicU32::new(0);
+
+check! {
+    /// Fails each time, and warns of something else.
+    FAILS_AND_WARNS {
+        id: "flaky/fails-and-warns",
+        title: "the call is answered, and in the usual way",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+        varies: true,
+    }
+    async |cx| {
+        cx.warn(violation_of("odd"));
+        Err(violation_of("wrong").into())
+    }
+}
+
+fn violation_of(what: &str) -> Violation {
+    let fault = FaultKey { rule: req::CTRL_CREATEVOL_010.id, what: what.to_owned() };
+    Violation { fault: Some(Box::new(fault)), ..Violation::new(what) }
+}
 
 check! {
     /// Fails while the user stops the run.
@@ -187,6 +208,17 @@ async fn an_entry_that_is_listed_as_flaky_may_fail_and_need_not() {
     assert_eq!(ran.outcome(&EXPIRED).kind(), OutcomeKind::Failed, "an expired entry excuses nothing");
     let expired = |remark: &String| remark.contains(":2: flaky/expired expired after 2020-01-01");
     assert!(ran.remarks.iter().any(expired), "{:?}", ran.remarks);
+}
+
+/// Before, other checks that met the same oddity failed, although each of them alone only warned of it.
+#[tokio::test]
+async fn a_warning_beside_a_confirmed_failure_is_no_known_fault() {
+    let bench = Bench::start(Default::default(), config()).await;
+    let target = bench.target.clone();
+    let ran = bench.run(&[&FAILS_AND_WARNS]).await;
+    assert_eq!(ran.outcome(&FAILS_AND_WARNS).kind(), OutcomeKind::Failed);
+    let known: Vec<String> = target.faults().all().into_keys().map(|fault| fault.what).collect();
+    assert_eq!(known, ["wrong"]);
 }
 
 #[tokio::test]

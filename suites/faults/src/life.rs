@@ -14,8 +14,6 @@ use crate::found;
 const PLACE: WriteLocation = WriteLocation::near(0);
 /// How long a call is repeated until it is done, where nothing is broken any more and the user says nothing else.
 const CONVERGES_IN: Duration = Duration::from_secs(20);
-/// The same limit once another fault in the same call has shown that the call does not succeed in time.
-const KNOWN_TO_FAIL_IN: Duration = Duration::from_secs(2);
 /// Pauses between two tries.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 
@@ -181,8 +179,8 @@ pub(crate) struct Life {
     noted: (String, u32),
     /// True once something has been broken in it.
     pub(crate) has_failed: bool,
-    /// True if an earlier fault of this kind has shown that calls keep failing after it.
-    pub(crate) is_known_to_fail: bool,
+    /// How long a call is repeated where earlier faults of this kind have shown that it keeps failing; `None` for the full time.
+    pub(crate) converges_in: Option<Duration>,
 }
 
 impl Life {
@@ -212,7 +210,7 @@ impl Life {
             lines: Vec::new(),
             noted: Default::default(),
             has_failed: false,
-            is_known_to_fail: false,
+            converges_in: None,
         })
     }
 
@@ -393,11 +391,8 @@ impl Life {
     pub(crate) async fn converge(&mut self, step: Step) -> CheckResult<Result<Duration, String>> {
         let begun = Instant::now();
         let settle_ms = self.cx.config().time_limits.settle_ms;
-        let limit = match self.is_known_to_fail {
-            true => KNOWN_TO_FAIL_IN,
-            false => settle_ms.map_or(CONVERGES_IN, Duration::from_millis),
-        };
-        let limit = limit.min(self.cx.remaining());
+        let full = settle_ms.map_or(CONVERGES_IN, Duration::from_millis);
+        let limit = self.converges_in.map_or(full, |limit| limit.min(full)).min(self.cx.remaining());
         let settles = if self.has_failed { Settles::Healed } else { Settles::Willing };
         let mut pause = PAUSES[0];
         loop {

@@ -1,7 +1,9 @@
 //! One life of a volume in which something fails, at one step or at several one after another: the volume is led to the step, something
 //! breaks, the call is made and judged, it is healed, the call is made again, and the volume is led to its end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
@@ -27,6 +29,14 @@ const ENDS_IN: Duration = Duration::from_millis(500);
 /// How long what was healed may take until nothing of it is left: before the driver is started anew, which is waited for so that few
 /// are, and after that.
 const SETTLES_IN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
+/// How long a call is repeated if it is reported that it does not succeed after such a fault.
+const KNOWN_TO_FAIL_IN: Duration = Duration::from_secs(2);
+/// The same limit for the fault alone, once several together have shown that it does not succeed in its full time.
+const SEEN_TO_FAIL_IN: Duration = Duration::from_secs(6);
+/// Waits in vain for something to be removed after which lives with several faults wait less.
+const FULL_WAITS: u32 = 2;
+/// The shortest wait for something to be removed.
+const MIN_WAIT: Duration = Duration::from_millis(250);
 /// What has happened to a driver of which something is gone.
 const KILLED: &str = "the driver was killed";
 /// Pauses between two looks at what is left.
@@ -42,6 +52,32 @@ pub(crate) struct Bench<'a> {
     pub(crate) may_kill: bool,
     /// States with which the driver did not start, and that are not kept.
     pub(crate) ruined_more: u32,
+    pub(crate) cleanup: Cleanup,
+}
+
+/// How long the driver takes to remove what a fault has left, as far as earlier lives have shown it.
+#[derive(Default)]
+pub(crate) struct Cleanup {
+    longest_ms: AtomicU64,
+    /// Waits at whose end something was still there.
+    in_vain: AtomicU32,
+}
+
+impl Cleanup {
+    /// How much of a limit is worth waiting for: all of it, until some waits have shown that this driver removes nothing so late.
+    fn worth(&self, limit: Duration) -> Duration {
+        match self.in_vain.load(Relaxed) < FULL_WAITS {
+            true => limit,
+            false => limit.min(MIN_WAIT.max(Duration::from_millis(4 * self.longest_ms.load(Relaxed)))),
+        }
+    }
+
+    fn ended(&self, waited: Duration, is_clean: bool) {
+        match is_clean {
+            true => self.longest_ms.fetch_max(waited.as_millis() as u64, Relaxed),
+            false => self.in_vain.fetch_add(1, Relaxed).into(),
+        };
+    }
 }
 
 /// In place of an RPC, where it does not matter in which one something was broken.
@@ -50,39 +86,61 @@ const ANY_RPC: &str = "all RPCs";
 /// By which the same thing is known at other places: the rule, the RPC in which something was broken, and what is wrong.
 pub(crate) type Key = (&'static str, &'static str, String);
 
-/// The failures that were reported, with the number of faults that led to each.
+/// The failures that were reported, with the number of faults that led to each, and those that a life with several faults has shown.
 #[derive(Default)]
-pub(crate) struct Reported(BTreeMap<Key, u32>);
+pub(crate) struct Reported {
+    times: BTreeMap<Key, u32>,
+    seen: BTreeSet<Key>,
+}
 
 impl Reported {
     /// Counts a fault that led to it, reported or to be reported now.
     pub(crate) fn count(&mut self, key: Key) {
-        *self.0.entry(key).or_default() += 1;
+        *self.times.entry(key).or_default() += 1;
+    }
+
+    /// Notes a failure that is not reported before a single fault has led to it.
+    pub(crate) fn note_seen(&mut self, key: Key) {
+        self.seen.insert(key);
     }
 
     /// True if it is reported.
     pub(crate) fn knows(&self, key: &Key) -> bool {
-        self.0.contains_key(key)
+        self.times.contains_key(key)
+    }
+
+    /// True if a life with several faults has shown that the driver breaks a rule in any call.
+    fn has_seen(&self, rule: &Requirement) -> bool {
+        self.seen.iter().any(|(known, ..)| *known == rule.id)
+    }
+
+    /// How long a call is to be repeated after a fault in this step, if one was repeated for its full time before, and did not succeed.
+    fn converges_in(&self, step: Step) -> Option<Duration> {
+        let is_of_step = |(rule, rpc, _): &Key| *rule == FAULT_HEAL_001.id && *rpc == step.rpc();
+        if self.times.keys().any(is_of_step) {
+            return Some(KNOWN_TO_FAIL_IN);
+        }
+        self.seen.iter().any(is_of_step).then_some(SEEN_TO_FAIL_IN)
     }
 
     /// True if it is reported that the driver breaks a rule in the call of this step.
     pub(crate) fn has(&self, step: Step, rule: &Requirement) -> bool {
-        self.0.keys().any(|(known, rpc, _)| *known == rule.id && *rpc == step.rpc())
+        self.times.keys().any(|(known, rpc, _)| *known == rule.id && *rpc == step.rpc())
     }
 
     /// True if it is reported that the driver breaks a rule in any call.
     fn is_known(&self, rule: &Requirement) -> bool {
-        self.0.keys().any(|(known, ..)| *known == rule.id)
+        self.times.keys().any(|(known, ..)| *known == rule.id)
     }
 
     /// Number of different failures.
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.times.len()
     }
 
     /// Says how many faults led to each.
     pub(crate) fn end(self, cx: &Cx) {
-        for ((rule, rpc, what), times) in self.0.into_iter().filter(|(_, times)| *times > 1) {
+        for ((rule, rpc, what), times) in self.times.into_iter().filter(|(_, times)| *times > 1) {
             cx.note(format!("{rpc}: {times} faults led to this: {what} ({rule})"));
         }
     }
@@ -180,7 +238,10 @@ impl Bench<'_> {
                 }
                 // It is said once of each RPC, and looking takes seconds where something is left.
                 let is_known = faults.iter().all(|fault| reported.has(fault.step, &FAULT_LEFT_001));
-                if !is_known && let Err(left) = self.is_nothing_left(&before, trial.lost_power).await? {
+                // What is reported was seen after a full wait: a single fault has one.
+                let waits = if faults.len() == 1 { Waits::Fully } else { Waits::AsLearnt };
+                if !is_known && let Err(left) = self.is_nothing_left(&before, trial.lost_power, waits).await?
+                {
                     trial.find(left, &life, true);
                 }
             }
@@ -248,13 +309,18 @@ impl Bench<'_> {
 
     /// Whether nothing has come to be that stays, also when the driver is started the next time. An empty directory whose removal the power
     /// was lost before is nobody's fault.
-    async fn is_nothing_left(&self, before: &Look, loses_power: bool) -> CheckResult<Result<(), Violation>> {
+    async fn is_nothing_left(
+        &self,
+        before: &Look,
+        loses_power: bool,
+        waits: Waits,
+    ) -> CheckResult<Result<(), Violation>> {
         // Of a driver that forgets everything it cannot be seen what it would find at its next start.
-        if self.left_after(before, SETTLES_IN[0]).await.is_empty() || !self.may_kill {
+        if self.left_after(before, SETTLES_IN[0], waits).await.is_empty() || !self.may_kill {
             return Ok(Ok(()));
         }
         come_back(self.cx).await?;
-        let mut left = self.left_after(before, SETTLES_IN[1]).await;
+        let mut left = self.left_after(before, SETTLES_IN[1], waits).await;
         left.retain(|one| !(loses_power && left::is_empty_directory(one)));
         if left.is_empty() {
             return Ok(Ok(()));
@@ -267,17 +333,29 @@ impl Bench<'_> {
     }
 
     /// What is still there that was not before, after so long at the most.
-    async fn left_after(&self, before: &Look, limit: Duration) -> Vec<String> {
+    async fn left_after(&self, before: &Look, limit: Duration, waits: Waits) -> Vec<String> {
+        let limit = match waits {
+            Waits::Fully => limit,
+            Waits::AsLearnt => self.cleanup.worth(limit),
+        };
         let (begun, mut pause) = (Instant::now(), LOOKS[0]);
         loop {
             let left = Look::take(self.cx, &self.places).await.since(before);
             if left.is_empty() || begun.elapsed() > limit {
+                self.cleanup.ended(begun.elapsed(), left.is_empty());
                 return left;
             }
             self.cx.wait(Settles::Willing("DeleteVolume"), pause, limit).await;
             pause = (pause * 2).min(LOOKS[1]);
         }
     }
+}
+
+/// How long a life waits for something to be removed.
+#[derive(Clone, Copy)]
+enum Waits {
+    Fully,
+    AsLearnt,
 }
 
 /// The faults of a life, in words.
@@ -393,7 +471,7 @@ impl<'a> Trial<'a> {
     async fn break_it(&mut self, life: &mut Life) -> CheckResult<Broke> {
         let Some(At { fault, traits }) = self.at else { return Ok(Broke::Unmet) };
         let step = fault.step;
-        life.is_known_to_fail = self.reported.has(step, &FAULT_HEAL_001);
+        life.converges_in = self.reported.converges_in(step);
         let injected = self.lever.inject(fault).await?;
         let limit = Duration::from_millis(self.cx().config().time_limits.call_ms);
         let begun = Instant::now();
@@ -498,6 +576,7 @@ impl<'a> Trial<'a> {
         }
         // Each look takes seconds if no call is answered.
         let is_known_silent = self.reported.is_known(&FAULT_OTHERS_001)
+            || self.faults.len() > 1 && self.reported.has_seen(&FAULT_OTHERS_001)
             || self.lived.findings.iter().any(|finding| finding.is_of(&FAULT_OTHERS_001));
         if !self.traits().freezes && !is_known_silent {
             if let Some(silent) = self.bench.neighbour.is_served(self.traits().isolates).await {

@@ -114,14 +114,18 @@ impl Runner<'_> {
         report.outcome = all.next().unwrap_or(Outcome::Passed);
         report.also = all.collect();
         // Other checks look behind the faults that this one reports, and only behind those.
-        let reported: Vec<&FaultKey> = outcomes(report)
-            .filter(|outcome| outcome.kind() != OutcomeKind::Flaky)
-            .filter_map(|outcome| outcome.violation()?.fault.as_deref())
-            .collect();
         let faults = self.target.faults();
-        for fault in &reported {
-            // If another check has claimed it, both report it.
-            let _ = faults.claim(fault, &label);
+        let mut reported = Vec::new();
+        for outcome in outcomes(report).filter(|outcome| outcome.kind() != OutcomeKind::Flaky) {
+            let Some(fault) = outcome.violation().and_then(|violation| violation.fault.as_deref()) else {
+                continue;
+            };
+            // A check that only warns of something must not turn the warnings of others into failures.
+            if outcome.kind() == OutcomeKind::Failed {
+                // If another check has claimed it, both report it.
+                let _ = faults.claim(fault, &label);
+            }
+            reported.push(fault);
         }
         faults.keep_reported(&label, &reported);
     }
