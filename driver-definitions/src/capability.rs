@@ -1,4 +1,4 @@
-//! What a driver can do, in the words of a definition.
+//! The capabilities of a driver, with the names that a definition has.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,22 +11,22 @@ use serde_json::Value;
 /// Declares the enum from a table of variants, names and meanings.
 macro_rules! capabilities {
     ($($variant:ident, $name:literal, $meaning:literal;)*) => {
-        /// One of the things that a definition says a driver can do; the names are Kubernetes'.
+        /// A capability that a definition may declare; the names are those of Kubernetes.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Capability {
             $(#[doc = $meaning] $variant,)*
         }
 
         impl Capability {
-            /// All of them, in the order of the documentation.
+            /// All capabilities, in the order of the documentation.
             pub const ALL: &'static [Capability] = &[$(Capability::$variant,)*];
 
-            /// The name as a definition has it; letter case matters.
+            /// Returns the name in a definition; its case matters.
             pub const fn name(self) -> &'static str {
                 match self { $(Capability::$variant => $name,)* }
             }
 
-            /// What it means that a driver has it.
+            /// Describes a driver with the capability.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Capability::$variant => $meaning,)* }
             }
@@ -67,28 +67,28 @@ impl fmt::Display for Capability {
     }
 }
 
-/// Which capabilities a driver has. What is left out, it has not, but for growth online and offline.
+/// The capabilities of a driver. One that is left out is missing, except online and offline expansion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities(BTreeMap<Capability, bool>);
 
 impl Capabilities {
-    /// Whether the driver has it.
+    /// Returns whether the driver has the capability.
     pub fn has(&self, capability: Capability) -> bool {
         self.0.get(&capability).copied().unwrap_or(false)
     }
 
-    /// Whether the definition sets it, to true or to false.
+    /// Returns whether the definition sets the capability, to true or to false.
     pub fn sets(&self, capability: Capability) -> bool {
         self.0.contains_key(&capability)
     }
 
-    /// Those that the driver has.
+    /// Returns the driver's capabilities.
     pub fn iter(&self) -> impl Iterator<Item = Capability> {
         self.0.iter().filter(|(_, has)| **has).map(|(capability, _)| *capability)
     }
 }
 
-/// Unknown names are left out, as upstream does; the loader warns of them.
+/// Unknown names are ignored, as Kubernetes does; the loader warns of them.
 impl<'de> Deserialize<'de> for Capabilities {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Capabilities, D::Error> {
         let given = BTreeMap::<Cow<'de, str>, Option<bool>>::deserialize(deserializer)?;

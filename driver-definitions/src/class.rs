@@ -1,4 +1,4 @@
-//! The classes that a definition names: what their manifests say that reaches a driver.
+//! Reads the manifests of the classes that a definition names, as far as they reach a driver.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,26 +11,26 @@ use crate::document::Value;
 use crate::load::{LoadError, Loaded, Manifest};
 use crate::lookup::{Lookup, Missing};
 
-/// A kind of class.
+/// A Kubernetes object that configures how a driver makes or changes volumes or snapshots.
 pub trait Class: DeserializeOwned {
-    /// The `kind` of its manifests.
+    /// The `kind` in the manifests.
     const KIND: &'static str;
-    /// The part of their `apiVersion` before the slash.
+    /// The part of the manifests' `apiVersion` before the slash.
     const GROUP: &'static str;
 
-    /// The keys that a manifest of it can have.
+    /// The permitted keys of a manifest.
     const KEYS: &'static [&'static str];
 
-    /// One without parameters.
+    /// Makes a class without parameters for a driver.
     fn of_driver(name: &str) -> Self;
 
-    /// Which driver it is for.
+    /// Returns the name of the class's driver.
     fn driver(&self) -> &str;
 
     /// Reads a manifest, which has to be the only one in its file.
     ///
     /// # Errors
-    /// The file cannot be read, or does not hold one class of this kind.
+    /// Fails if the file cannot be read, or does not contain exactly one class of this kind.
     fn read(path: &Path) -> Result<Self, LoadError> {
         let manifest = Manifest::read(path)?;
         let wrong = |place, message: String| Err(manifest.wrong(place, message));
@@ -59,43 +59,43 @@ pub trait Class: DeserializeOwned {
     }
 }
 
-/// How volumes are made.
+/// The class for new volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageClass {
-    /// The driver.
+    /// The name of the driver.
     pub provisioner: String,
-    /// What CreateVolume gets as `parameters`, and keys of the provisioner itself, below `csi.storage.k8s.io/`.
+    /// The `parameters` of CreateVolume, and keys of the provisioner itself below `csi.storage.k8s.io/`.
     pub parameters: BTreeMap<String, String>,
-    /// Options for each mount.
+    /// The options of each mount.
     pub mount_options: Vec<String>,
-    /// When volumes are made; at once if it is left out.
+    /// The time at which volumes are made; the default is immediately.
     pub volume_binding_mode: VolumeBindingMode,
-    /// Whether claims can grow.
+    /// True if claims can grow.
     pub allow_volume_expansion: bool,
-    /// What happens to a volume without a claim; it is deleted if it is left out.
+    /// The fate of a volume without a claim; the default is deletion.
     pub reclaim_policy: ReclaimPolicy,
-    /// Where volumes may be.
+    /// The topologies in which volumes may be.
     pub allowed_topologies: Vec<TopologyTerm>,
 }
 
-/// When a volume is made.
+/// The time at which a volume is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum VolumeBindingMode {
-    /// As soon as there is a claim.
+    /// The volume is made as soon as the claim exists.
     #[default]
     Immediate,
-    /// Not before a pod wants it, so that it can be where the pod is.
+    /// The volume is made when a pod uses the claim, in the topology of that pod.
     WaitForFirstConsumer,
 }
 
-/// What happens to a volume whose claim is gone.
+/// The fate of a volume whose claim is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum ReclaimPolicy {
-    /// It goes too.
+    /// The volume is deleted, too.
     #[default]
     Delete,
-    /// It stays.
+    /// The volume is kept.
     Retain,
 }
 
@@ -103,51 +103,52 @@ pub enum ReclaimPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TopologyTerm {
-    /// All of which have to hold.
+    /// The requirements, all of which must be met.
     pub match_label_expressions: Vec<TopologyRequirement>,
 }
 
-/// What a label of a segment may be.
+/// The permitted values of a label.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct TopologyRequirement {
     /// The label.
     pub key: String,
-    /// Any of which it may be.
+    /// The values, any of which is permitted.
     pub values: Vec<String>,
 }
 
-/// How snapshots are made. What happens to one without its object, the tests choose themselves.
+/// The class for new snapshots. The tests choose the deletion policy themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct VolumeSnapshotClass {
-    /// The driver.
+    /// The name of the driver.
     pub driver: String,
-    /// What CreateSnapshot gets as `parameters`, and keys of the snapshotter itself, below `csi.storage.k8s.io/`.
+    /// The `parameters` of CreateSnapshot, and keys of the snapshotter itself below `csi.storage.k8s.io/`.
     pub parameters: BTreeMap<String, String>,
 }
 
-/// How group snapshots are made. What happens to one without its object, the tests choose themselves.
+/// The class for new group snapshots. The tests choose the deletion policy themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct VolumeGroupSnapshotClass {
-    /// The driver.
+    /// The name of the driver.
     pub driver: String,
-    /// What CreateVolumeGroupSnapshot gets as `parameters`, and keys of the snapshotter itself.
+    /// The `parameters` of CreateVolumeGroupSnapshot, and keys of the snapshotter itself.
     pub parameters: BTreeMap<String, String>,
 }
 
-/// How volumes are changed.
+/// The class for changes of volumes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeAttributesClass {
-    /// The driver.
+    /// The name of the driver.
     pub driver_name: String,
-    /// What ControllerModifyVolume gets as `mutable_parameters`.
+    /// The `mutable_parameters` of ControllerModifyVolume.
     pub parameters: BTreeMap<String, String>,
 }
 
-/// The kinds: their group, the field that names the driver, and the keys beside those that every object has.
+/// Implements [`Class`] for each kind, from its group, the field that names the driver, and the keys beside those of
+/// every object.
 macro_rules! classes {
     ($($class:ident, $group:literal, $driver:ident, [$($key:literal),*];)*) => {
         $(impl Class for $class {
@@ -176,29 +177,29 @@ classes! {
     VolumeAttributesClass, "storage.k8s.io", driver_name, ["driverName", "parameters"];
 }
 
-/// Why there is no class where a definition names one.
+/// Says why a class that a definition names cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ClassError {
-    /// Its file is nowhere.
+    /// The file was not found.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// Its file is no manifest of it.
+    /// The file is no manifest of the class.
     #[error(transparent)]
     Invalid(#[from] LoadError),
-    /// It is in a cluster, which nobody asks here.
+    /// The class is in a cluster, which is not read here.
     #[error(
         "the {kind} {name:?} is in a cluster; without one, put its manifest into classes/{name}.yaml beside the definition"
     )]
     InCluster {
-        /// The kind of class.
+        /// The kind of the class.
         kind: &'static str,
-        /// Its name.
+        /// The name of the class.
         name: String,
     },
-    /// It is for another driver.
+    /// The class is for another driver.
     #[error("the {kind} is for the driver {other:?}, but the definition is for {driver:?}")]
     OtherDriver {
-        /// The kind of class.
+        /// The kind of the class.
         kind: &'static str,
         /// The driver of the class.
         other: String,
@@ -208,36 +209,36 @@ pub enum ClassError {
 }
 
 impl Loaded {
-    /// The class of volumes; none if the definition names none.
+    /// Returns the class for volumes, or `None` if the definition names none.
     ///
-    /// A class that is in a cluster is read from `classes/NAME.yaml`, looked for as `FromFile`.
+    /// A class in a cluster is read from `classes/NAME.yaml`, which is searched for like the file of `FromFile`.
     ///
     /// # Errors
-    /// There is no such class, or it is for another driver.
+    /// Fails if there is no such class, or if it is for another driver.
     pub fn storage_class(&self) -> Result<Option<StorageClass>, ClassError> {
         self.class(self.definition.storage_class.source())
     }
 
-    /// The class of snapshots, likewise.
+    /// Returns the class for snapshots, as [`Loaded::storage_class`] does.
     ///
     /// # Errors
-    /// As [`Loaded::storage_class`].
+    /// Fails as [`Loaded::storage_class`] does.
     pub fn snapshot_class(&self) -> Result<Option<VolumeSnapshotClass>, ClassError> {
         self.class(self.definition.snapshot_class.source())
     }
 
-    /// The class of group snapshots, likewise.
+    /// Returns the class for group snapshots, as [`Loaded::storage_class`] does.
     ///
     /// # Errors
-    /// As [`Loaded::storage_class`].
+    /// Fails as [`Loaded::storage_class`] does.
     pub fn group_snapshot_class(&self) -> Result<Option<VolumeGroupSnapshotClass>, ClassError> {
         self.class(self.definition.group_snapshot_class.source())
     }
 
-    /// The class for changes of volumes, likewise.
+    /// Returns the class for changes of volumes, as [`Loaded::storage_class`] does.
     ///
     /// # Errors
-    /// As [`Loaded::storage_class`].
+    /// Fails as [`Loaded::storage_class`] does.
     pub fn volume_attributes_class(&self) -> Result<Option<VolumeAttributesClass>, ClassError> {
         self.class(self.definition.volume_attributes_class.source())
     }

@@ -1,29 +1,29 @@
-//! The CSIDriver object: what a driver's manifests tell Kubernetes of it.
+//! The CSIDriver object, in which a driver's manifests describe it to Kubernetes.
 
 use serde::{Deserialize, Deserializer};
 
-/// A shorter period the API server does not take.
+/// The API server rejects a shorter period.
 const PERIOD_SECONDS_MIN: u32 = 10;
 
-/// `spec` of a CSIDriver, as far as it shows in calls. What is left out has the value that the API server gives it.
+/// The `spec` of a CSIDriver, as far as it affects calls. Missing fields have the defaults of the API server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiDriver {
-    /// Whether volumes are attached before they are staged.
+    /// True if volumes are attached before they are staged.
     pub attach_required: bool,
-    /// Whether NodePublishVolume is told about the pod.
+    /// True if NodePublishVolume gets the name of the pod.
     pub pod_info_on_mount: bool,
-    /// When kubelet hands volumes over to a pod's group.
+    /// The condition on which kubelet gives volumes to a pod's group.
     pub fs_group_policy: FsGroupPolicy,
-    /// Which volumes pods can have of it.
+    /// The kinds of volumes that pods can have.
     pub volume_lifecycle_modes: Vec<VolumeLifecycleMode>,
-    /// Whether NodePublishVolume is made again and again while a pod runs.
+    /// True if NodePublishVolume is repeated while a pod runs.
     pub requires_republish: bool,
-    /// The tokens of the pod's service account that NodePublishVolume is given.
+    /// The tokens of the pod's service account that NodePublishVolume gets.
     pub token_requests: Vec<TokenRequest>,
-    /// Whether these are among the secrets, instead of in volume_context.
+    /// True if the tokens are in the secrets, and not in volume_context.
     pub service_account_token_in_secrets: bool,
-    /// How often kubelet reads again how many volumes a node takes, in seconds; never, if it is not said.
+    /// The period in seconds after which kubelet reads the node's volume limit again; without it, it never does.
     #[serde(deserialize_with = "period")]
     pub node_allocatable_update_period_seconds: Option<u32>,
 }
@@ -56,22 +56,22 @@ fn period<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
 /// `fsGroupPolicy`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum FsGroupPolicy {
-    /// If the volume has a file system type and one node or pod writes.
+    /// The volume changes its group if it has a file system type and is written by one node or pod.
     #[default]
     #[serde(rename = "ReadWriteOnceWithFSType")]
     ReadWriteOnceWithFsType,
-    /// Always.
+    /// The volume always changes its group.
     File,
-    /// Never.
+    /// The volume never changes its group.
     None,
 }
 
-/// How long a volume lives.
+/// The lifetime of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum VolumeLifecycleMode {
-    /// Until its claim is deleted.
+    /// The volume lives until its claim is deleted.
     Persistent,
-    /// As long as the pod that it is written in.
+    /// The volume lives as long as the pod that defines it.
     Ephemeral,
 }
 
@@ -79,9 +79,9 @@ pub enum VolumeLifecycleMode {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TokenRequest {
-    /// For whom; empty: for the API server.
+    /// The audience; empty means the API server.
     pub audience: String,
-    /// How long it is valid, in seconds.
+    /// The validity in seconds.
     pub expiration_seconds: u32,
 }
 

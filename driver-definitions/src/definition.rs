@@ -1,4 +1,5 @@
-//! What a file can say of a driver. The fields are Kubernetes'; what each means here is how the tests use it.
+//! The contents of a definition. The fields are those of Kubernetes, and their descriptions say how the tests use
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,59 +12,59 @@ use crate::document::parsed;
 use crate::quantity::{Quantity, QuantityError};
 use crate::timeouts::Timeouts;
 
-/// What Kubernetes' external storage tests have to know of a driver.
+/// A description of a driver for the external storage tests of Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DriverDefinition {
     /// The driver itself.
     pub driver_info: DriverInfo,
-    /// Where the class of volumes comes from. Without it only inline volumes are tested.
+    /// The source of the class for volumes. Without it only inline volumes are tested.
     pub storage_class: ClassSource,
-    /// Where the class of snapshots comes from. Without it tests of snapshots skip.
+    /// The source of the class for snapshots. Without it tests of snapshots skip.
     pub snapshot_class: ClassSource,
-    /// Where the class of group snapshots comes from. Without it their tests skip.
+    /// The source of the class for group snapshots. Without it their tests skip.
     pub group_snapshot_class: ClassSource,
-    /// Where the class for changes of volumes comes from. Without it tests of such changes skip.
+    /// The source of the class for changes of volumes. Without it tests of such changes skip.
     pub volume_attributes_class: AttributesClassSource,
-    /// Volumes in the definition of a pod, which tests take in turn. Without any, their tests skip.
+    /// Volumes in the definition of a pod, which tests use one after the other. Without any, their tests skip.
     pub inline_volumes: Vec<InlineVolume>,
     /// The node that all pods run on, by its host name label. Tests of two nodes then skip.
     pub client_node_name: String,
     /// Labels of nodes that pods may run on, besides `kubernetes.io/os`.
     pub node_selectors: BTreeMap<String, String>,
-    /// How long is waited for what.
+    /// The timeouts of the tests.
     pub timeouts: Timeouts,
 }
 
 impl DriverDefinition {
-    /// Whether the driver has a capability.
+    /// Returns whether the driver has a capability.
     pub fn can(&self, capability: Capability) -> bool {
         self.driver_info.capabilities.has(capability)
     }
 }
 
-/// What is true of a driver wherever it runs.
+/// The properties of a driver that do not depend on where it runs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct DriverInfo {
     /// The name that the driver returns in GetPluginInfo, such as `hostpath.csi.k8s.io`. It must be given.
     pub name: String,
-    /// The plugin inside Kubernetes that the driver takes the place of. Leave it out: it turns tests off.
+    /// The in-tree plugin of Kubernetes that the driver replaces. Leave it out, because it turns tests off.
     pub in_tree_plugin_name: String,
-    /// Added to the name of each test.
+    /// Tags that are added to the name of each test.
     pub test_tags: Vec<String>,
     /// The largest file that tests of reading and writing make, in bytes. They try 1 MiB, 100 MiB and 1 GiB; with 0, the
     /// default, they make none and check nothing.
     #[serde(rename = "MaxFileSize")]
     pub max_file_size_bytes: u64,
-    /// How large volumes can be.
+    /// The sizes that volumes can have.
     pub supported_size_range: SizeRange,
-    /// File systems that the driver makes, as keys with an empty map. The empty name stands for the driver's own choice,
-    /// which always counts.
+    /// File systems that the driver makes, as keys with an empty map. The empty name stands for the driver's default,
+    /// which is always supported.
     #[serde(deserialize_with = "keys")]
     #[schemars(with = "BTreeMap<String, Option<Empty>>")]
     pub supported_fs_type: BTreeSet<String>,
-    /// Mount options that the driver takes, as keys with an empty map. Without it the test of mount options skips.
+    /// Mount options that the driver accepts, as keys with an empty map. Without it the test of mount options skips.
     #[serde(deserialize_with = "keys_if_any")]
     #[schemars(with = "BTreeMap<String, Option<Empty>>")]
     pub supported_mount_option: Option<BTreeSet<String>>,
@@ -71,13 +72,13 @@ pub struct DriverInfo {
     #[serde(deserialize_with = "keys_if_any")]
     #[schemars(with = "BTreeMap<String, Option<Empty>>")]
     pub required_mount_option: Option<BTreeSet<String>>,
-    /// What the driver can do.
+    /// The capabilities of the driver.
     pub capabilities: Capabilities,
-    /// Access modes that most claims ask for; without any, ReadWriteOnce.
+    /// The access modes of most claims; the default is ReadWriteOnce.
     pub required_access_modes: Vec<AccessMode>,
     /// Labels of nodes that make a topology segment.
     pub topology_keys: Vec<String>,
-    /// How many segments a volume has to be allowed in; 0 is as 1. Volumes kept twice need 2.
+    /// The number of segments in which a volume must be allowed; 0 means 1. Replicated volumes need 2.
     pub num_allowed_topologies: u32,
     /// The size of the stress test of volumes. Without it the test skips.
     pub stress_test_options: Option<StressTestOptions>,
@@ -89,29 +90,30 @@ pub struct DriverInfo {
     pub volume_group_snapshot_stress_test_options: Option<SnapshotStressTestOptions>,
     /// The size of the stress test of snapshot metadata, of Kubernetes 1.37 or later. Without it the test skips.
     pub snapshot_metadata_stress_test_options: Option<SnapshotMetadataStressTestOptions>,
-    /// What the driver has to achieve in the tests of performance. Without it they skip.
+    /// The required performance of the driver. Without it the performance tests skip.
     pub performance_test_options: Option<PerformanceTestOptions>,
 }
 
 impl DriverInfo {
-    /// Whether the driver makes a file system; its own choice, the empty name, it always does.
+    /// Returns whether the driver makes a file system; it always makes its default, the empty name.
     pub fn supports_fs_type(&self, fs_type: &str) -> bool {
         fs_type.is_empty() || self.supported_fs_type.contains(fs_type)
     }
 }
 
-/// How large volumes can be, as quantities such as `1Gi`, always in quotes where they are plain numbers.
+/// The sizes that volumes can have, as quantities such as `1Gi`, which need quotes if they are plain numbers.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct SizeRange {
-    /// The smallest volume; 5Gi if it is left out. Most claims ask for this, or for what the test needs if that is more.
+    /// The smallest volume; the default is 5Gi. Most claims request this size, or the size that the test needs if
+    /// that is larger.
     #[serde(deserialize_with = "smallest")]
     pub min: Quantity,
     /// The largest volume.
     #[serde(deserialize_with = "quantity_if_any")]
     #[schemars(with = "Quantity")]
     pub max: Option<Quantity>,
-    /// By how much volumes grow in tests; 1Gi if it is left out.
+    /// The growth of volumes in tests; the default is 1Gi.
     #[serde(deserialize_with = "quantity_if_any")]
     #[schemars(with = "Quantity")]
     pub step: Option<Quantity>,
@@ -123,7 +125,7 @@ impl Default for SizeRange {
     }
 }
 
-/// Where a class comes from. Of several ways `FromName` counts first, and `FromFile` last.
+/// The source of a class. If several are given, `FromName` takes precedence, and `FromFile` comes last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ClassSource {
@@ -131,34 +133,34 @@ pub struct ClassSource {
     pub from_name: bool,
     /// Copy the class of this name, which is in the cluster.
     pub from_existing_class_name: String,
-    /// Copy the class in this manifest. It is looked for in the folder of the definition, in those above it, and in the
-    /// working directory; upstream looks in the root of its test files.
+    /// Copy the class in this manifest. It is searched for in the folder of the definition, in its parents, and in
+    /// the working directory; Kubernetes searches the root of its test files.
     pub from_file: PathBuf,
 }
 
-/// Where the class for changes of volumes comes from. Of both ways `FromExistingClassName` counts.
+/// The source of the class for changes of volumes. If both are given, `FromExistingClassName` takes precedence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct AttributesClassSource {
     /// Copy the class of this name, which is in the cluster.
     pub from_existing_class_name: String,
-    /// Copy the class in this manifest. It is looked for as those of the other kinds.
+    /// Copy the class in this manifest. It is searched for like those of the other kinds.
     pub from_file: PathBuf,
 }
 
-/// The way that counts, of those that a source names.
+/// The source that takes precedence among those of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source<'a> {
-    /// Made for the driver, without parameters.
+    /// A class that is made for the driver, without parameters.
     Name,
-    /// That of this name in the cluster.
+    /// The class of this name in the cluster.
     ExistingClass(&'a str),
-    /// That in this manifest, as it is written in the definition.
+    /// The class in this manifest, whose path is as in the definition.
     File(&'a Path),
 }
 
 impl ClassSource {
-    /// The way that counts; none if there is no class.
+    /// Returns the source that takes precedence, or `None` if there is no class.
     pub fn source(&self) -> Option<Source<'_>> {
         if self.from_name {
             Some(Source::Name)
@@ -169,14 +171,14 @@ impl ClassSource {
 }
 
 impl AttributesClassSource {
-    /// The way that counts; none if there is no class.
+    /// Returns the source that takes precedence, or `None` if there is no class.
     pub fn source(&self) -> Option<Source<'_>> {
         source(&self.from_existing_class_name, &self.from_file)
     }
 }
 
 impl Source<'_> {
-    /// The manifest that is read where there is no cluster.
+    /// Returns the manifest that is read when there is no cluster.
     pub(crate) fn file(&self) -> Option<PathBuf> {
         match self {
             Source::Name => None,
@@ -197,7 +199,7 @@ fn source<'a>(existing: &'a str, file: &'a Path) -> Option<Source<'a>> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct InlineVolume {
-    /// What the driver gets as `volume_context`.
+    /// The `volume_context` of the calls to the driver.
     pub attributes: BTreeMap<String, String>,
     /// Two pods with these attributes see the same data.
     pub shared: bool,
@@ -205,16 +207,16 @@ pub struct InlineVolume {
     pub read_only: bool,
 }
 
-/// How a claim asks to use a volume.
+/// The access mode of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
 pub enum AccessMode {
-    /// To read and write from one node.
+    /// One node reads and writes.
     ReadWriteOnce,
-    /// To read from many nodes.
+    /// Many nodes read.
     ReadOnlyMany,
-    /// To read and write from many nodes.
+    /// Many nodes read and write.
     ReadWriteMany,
-    /// To read and write from one pod.
+    /// One pod reads and writes.
     ReadWriteOncePod,
 }
 
@@ -243,9 +245,9 @@ impl<'de> Deserialize<'de> for AccessMode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct StressTestOptions {
-    /// Pods, each with a volume. The test fails with 0.
+    /// The number of pods, each with a volume. The test fails with 0.
     pub num_pods: u32,
-    /// How often each pod is made and deleted. The test fails with 0.
+    /// The number of times that each pod is made and deleted. The test fails with 0.
     pub num_restarts: u32,
 }
 
@@ -253,9 +255,9 @@ pub struct StressTestOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct SnapshotStressTestOptions {
-    /// Pods, each with a volume. The test fails with 0.
+    /// The number of pods, each with a volume. The test fails with 0.
     pub num_pods: u32,
-    /// Snapshots of each volume, or of the group. The test fails with 0.
+    /// The number of snapshots of each volume, or of the group. The test fails with 0.
     pub num_snapshots: u32,
 }
 
@@ -263,7 +265,7 @@ pub struct SnapshotStressTestOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ModifyStressTestOptions {
-    /// Volumes. The test fails with 0.
+    /// The number of volumes. The test fails with 0.
     pub num_pods: u32,
 }
 
@@ -271,21 +273,21 @@ pub struct ModifyStressTestOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct SnapshotMetadataStressTestOptions {
-    /// Pods, each with a block volume, and later with two more. The test skips with 0.
+    /// The number of pods, each with a block volume, and later with two more. The test skips with 0.
     pub num_pods: u32,
-    /// How often the snapshots of each volume are taken and looked at. The test skips with 0.
+    /// The number of times that the snapshots of each volume are taken and read. The test skips with 0.
     pub num_snapshot_pairs: u32,
 }
 
-/// What the driver has to achieve in the tests of performance.
+/// The required performance of the driver. Without it the performance tests skip.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct PerformanceTestOptions {
-    /// When it makes volumes.
+    /// The required performance of provisioning.
     pub provisioning_options: Option<ProvisioningOptions>,
 }
 
-/// What the driver has to achieve when it makes volumes.
+/// The required performance of provisioning.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ProvisioningOptions {
@@ -293,24 +295,24 @@ pub struct ProvisioningOptions {
     #[serde(deserialize_with = "quantity_if_any")]
     #[schemars(with = "Quantity")]
     pub volume_size: Option<Quantity>,
-    /// How many volumes.
+    /// The number of volumes.
     pub count: u32,
-    /// The limits. Without them upstream's test crashes.
+    /// The limits. Without them Kubernetes' test crashes.
     pub expected_metrics: Option<ExpectedMetrics>,
 }
 
-/// Limits of how long it may take to make volumes.
+/// The limits of the time that provisioning may take.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct ExpectedMetrics {
-    /// Longest time to make a volume, on average, in nanoseconds.
+    /// The longest average time to make a volume, in nanoseconds.
     #[serde(rename = "AvgLatency")]
     pub average_latency_ns: u64,
-    /// Fewest volumes a second.
+    /// The smallest number of volumes per second.
     pub throughput: f64,
 }
 
-/// What stands beside the keys of a set.
+/// The value of each key in a set.
 #[derive(Deserialize, JsonSchema)]
 struct Empty {}
 
@@ -323,13 +325,13 @@ fn keys_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BTre
     keys(deserializer).map(Some)
 }
 
-/// As upstream, an empty string is no quantity.
+/// Reads a quantity; an empty string means none, as in Kubernetes.
 fn quantity_if_any<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Quantity>, D::Error> {
     let given = |text: &str| if text.is_empty() { Ok(None) } else { text.parse().map(Some) };
     parsed::<_, _, QuantityError>(deserializer, given)
 }
 
-/// The smallest volume, where none is named on purpose.
+/// Returns the default of the smallest volume if an empty string is given.
 fn smallest<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Quantity, D::Error> {
     quantity_if_any(deserializer).map(|min| min.unwrap_or(Quantity::from_bytes(1 << 10)))
 }

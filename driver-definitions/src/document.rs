@@ -1,7 +1,7 @@
-//! A YAML or JSON document as upstream sees it: plain values, each with its place in the file.
+//! A YAML or JSON document as Kubernetes reads it, with the place of each value in the file.
 //!
-//! Upstream turns YAML into JSON first, and then reads JSON into its types: a number is no string, a quoted `"true"` no
-//! boolean, and null leaves a field as it was. [`Node`] does the same, and knows where each value stands.
+//! Kubernetes converts YAML to JSON and then reads JSON into its types: a number is no string, a quoted `"true"` is
+//! no boolean, and null leaves a field unchanged. [`Node`] does that as well, and keeps the place of each value.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,19 +13,19 @@ use serde::de::{
 };
 use serde_saphyr::{DuplicateKeyPolicy, Location, Spanned};
 
-/// Deepest nesting. Definitions and classes need six; each level takes tens of kilobytes of stack.
+/// Limits the nesting. Definitions and classes need six levels, and each level takes tens of kilobytes of stack.
 const DEPTH_MAX: usize = 16;
-/// Most values, also of those that aliases repeat.
+/// Limits the values, including those that aliases repeat.
 const NODES_MAX: usize = 100_000;
-/// Wrong values that are reported; each one costs another pass over the document.
+/// Limits the wrong values that are reported, because each costs another pass over the document.
 const ERRORS_MAX: usize = 20;
 
-/// A place in a file; both count from 1.
+/// A place in a file. Lines and columns start at 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    /// The line.
+    /// The number of the line.
     pub line: u64,
-    /// The character in it.
+    /// The number of the character in the line.
     pub column: u64,
 }
 
@@ -35,14 +35,14 @@ impl From<Location> for Position {
     }
 }
 
-/// A value and where it stands.
+/// A value with its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub(crate) place: Position,
     pub(crate) value: Value,
 }
 
-/// What JSON can say, with maps as they are written: in order, and with keys that come twice.
+/// A JSON value. Maps keep the order and the duplicate keys of the file.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Null,
@@ -54,28 +54,28 @@ pub(crate) enum Value {
     Map(Vec<(Key, Node)>),
 }
 
-/// A key of a map.
+/// A key of a map, with its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub(crate) place: Position,
     pub(crate) name: String,
 }
 
-/// What is wrong, and where, if that is known.
+/// An error, with its place if that is known.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct DocumentError {
     pub(crate) place: Option<Position>,
     pub(crate) message: String,
 }
 
-/// The first document of a text, and where a second one begins.
+/// The first document of a text, and the place of a second one.
 pub(crate) struct Documents {
     pub(crate) first: Node,
     pub(crate) second: Option<Position>,
 }
 
 impl Documents {
-    /// Reads YAML or JSON. The library bounds nesting, and what aliases unfold to.
+    /// Reads YAML or JSON. The library limits the nesting and the expansion of aliases.
     pub(crate) fn read(text: &str) -> Result<Documents, DocumentError> {
         let mut bytes = text.as_bytes();
         let mut documents = serde_saphyr::read_with_options::<_, Node>(&mut bytes, options());
@@ -83,7 +83,7 @@ impl Documents {
         let first = documents.next().ok_or_else(empty)?.map_err(|error| DocumentError::of_yaml(&error))?;
         let second = documents.next().and_then(|next| match next {
             Ok(node) => Some(node.place),
-            // It is not read, so it need not be right.
+            // The second document is not used, so it may have errors.
             Err(error) => error.location().map(Position::from),
         });
         Ok(Documents { first, second })
@@ -111,13 +111,14 @@ impl DocumentError {
     fn of_yaml(error: &serde_saphyr::Error) -> DocumentError {
         let place = error.location().map(Position::from);
         let message = error.render();
-        // The place is told by whoever shows the fault.
-        let told = place.map(|Position { line, column }| format!(" at line {line}, column {column}"));
-        let message = told.and_then(|told| message.strip_suffix(&told).map(str::to_owned)).unwrap_or(message);
+        // The message leaves the place out, because the caller shows it.
+        let suffix = place.map(|Position { line, column }| format!(" at line {line}, column {column}"));
+        let message =
+            suffix.and_then(|suffix| message.strip_suffix(&suffix).map(str::to_owned)).unwrap_or(message);
         DocumentError { place, message }
     }
 
-    /// The same, with the keys in the document that lead to the place.
+    /// Adds the keys that lead to the place in the document.
     fn below(mut self, root: &Node) -> DocumentError {
         let keys = self.place.and_then(|place| root.keys_to(place)).unwrap_or_default();
         if !keys.is_empty() {
@@ -156,7 +157,7 @@ impl<'de> Deserialize<'de> for Node {
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Key, D::Error> {
         let Node { place, value } = Node::deserialize(deserializer)?;
-        // In JSON all keys are strings, and so upstream makes strings of them.
+        // All keys in JSON are strings, so Kubernetes converts others to strings.
         let name = match value {
             Value::Text(text) => text,
             Value::Bool(value) => value.to_string(),
@@ -242,20 +243,20 @@ impl<'de> Visitor<'de> for ValueVisitor {
 }
 
 impl Node {
-    /// The value of a key of a map: of a key that comes twice, the last.
+    /// Returns the value of a key in a map; the last one counts if the key is repeated.
     pub(crate) fn get(&self, name: &str) -> Option<(&Key, &Node)> {
         let Value::Map(map) = &self.value else { return None };
         map.iter().rev().find(|(key, _)| key.name == name).map(|(key, node)| (key, node))
     }
 
-    /// The value where the keys lead, one below the other, and its own key.
+    /// Returns the value at a path of keys, with its own key.
     pub(crate) fn at(&self, keys: &[&str]) -> Option<(&Key, &Node)> {
         let (first, rest) = keys.split_first()?;
         let found = self.get(first)?;
         if rest.is_empty() { Some(found) } else { found.1.at(rest) }
     }
 
-    /// The keys that lead to the value at a place.
+    /// Returns the keys that lead to the value at a place.
     pub(crate) fn keys_to(&self, place: Position) -> Option<Vec<&str>> {
         if self.place == place {
             return Some(Vec::new());
@@ -271,7 +272,8 @@ impl Node {
         }
     }
 
-    /// Removes the value at a place, with its key; an alias of it has the place as well. Whether anything was removed.
+    /// Removes the value at a place with its key, and the aliases of it, which have that place as well. Returns
+    /// whether it removed a value.
     fn remove(&mut self, place: Position) -> bool {
         let mut removed = false;
         let mut stays = |node: &mut Node| {
@@ -287,7 +289,8 @@ impl Node {
         removed
     }
 
-    /// Reads a type. A value that does not fit is left out to find the others; the errors are in the order in which they were met.
+    /// Reads a type. A wrong value is removed before the next try, to find further errors; the errors are in the
+    /// order in which they were found.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Vec<DocumentError>> {
         let mut errors = Vec::new();
         let mut rest = Cow::Borrowed(self);
@@ -306,7 +309,7 @@ impl Node {
         }
     }
 
-    /// Refuses what is of another kind.
+    /// Returns an error unless the value has the wanted type.
     fn expect(&self, fits: bool, wanted: &str) -> Result<&Node, DocumentError> {
         let message = || format!("expected {wanted}, got {}", self.kind());
         if fits { Ok(self) } else { Err(DocumentError { place: Some(self.place), message: message() }) }
@@ -325,7 +328,7 @@ impl Node {
     }
 }
 
-/// Reads a string by a function; what it refuses is wrong at the place of the string.
+/// Reads a string with a function, whose errors get the place of the string.
 pub(crate) fn parsed<'de, D: Deserializer<'de>, T, E: fmt::Display>(
     deserializer: D,
     parse: fn(&str) -> Result<T, E>,
@@ -347,7 +350,7 @@ pub(crate) fn parsed<'de, D: Deserializer<'de>, T, E: fmt::Display>(
     deserializer.deserialize_str(Parse(parse))
 }
 
-/// The entries that count: of a key that comes twice, the last.
+/// Returns the entries of a map; the last one counts if a key is repeated.
 fn last_of_each(map: &[(Key, Node)]) -> BTreeMap<&str, &Node> {
     map.iter().map(|(key, node)| (key.name.as_str(), node)).collect()
 }
@@ -367,7 +370,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         match &self.value {
             Value::Null => visitor.visit_unit(),
             Value::Bool(value) => visitor.visit_bool(*value),
-            // Most visitors know no 128 bits; what needs them is out of every range here.
+            // Most visitors do not accept 128 bits, and such values are out of range here anyway.
             Value::Integer(value) => match (u64::try_from(*value), i64::try_from(*value)) {
                 (Ok(value), _) => visitor.visit_u64(value),
                 (_, Ok(value)) => visitor.visit_i64(value),

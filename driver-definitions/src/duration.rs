@@ -1,8 +1,8 @@
-//! Durations as Go writes them: `300ms`, `10s`, `1m30s`, `1.5h`.
+//! Parses durations in Go's format: `300ms`, `10s`, `1m30s`, `1.5h`.
 
 use std::time::Duration;
 
-/// Units in nanoseconds, the longer names before those that begin them.
+/// The units in nanoseconds. A unit comes before those that are a prefix of it.
 const UNITS_NS: [(&str, u128); 8] = [
     ("ms", 1_000_000),
     ("us", 1000),
@@ -13,18 +13,18 @@ const UNITS_NS: [(&str, u128); 8] = [
     ("m", 60_000_000_000),
     ("s", 1_000_000_000),
 ];
-/// What Go's durations hold: an int64 of nanoseconds, some 292 years.
+/// The largest duration in Go, an int64 of nanoseconds, which is about 292 years.
 const NANOSECONDS_MAX: u128 = i64::MAX as u128;
 
-/// A text that is no duration, or a negative one.
+/// The text is no duration, or a negative one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a duration; write for example 500ms, 10s or 1m30s")]
 pub struct DurationError(String);
 
-/// Reads a duration: numbers with units one after another, or `0`. Fractions of a nanosecond are cut off.
+/// Reads a duration: one or more numbers with units, or `0`. Fractions of a nanosecond are dropped.
 ///
 /// # Errors
-/// The text is none, is negative, or is longer than 292 years.
+/// Fails if the text is no duration, is negative, or is longer than 292 years.
 pub fn parse_duration(text: &str) -> Result<Duration, DurationError> {
     nanoseconds(text).map(Duration::from_nanos).ok_or_else(|| DurationError(text.to_owned()))
 }
@@ -48,13 +48,13 @@ fn nanoseconds(text: &str) -> Option<u64> {
     (total <= NANOSECONDS_MAX).then_some(total as u64)
 }
 
-/// A decimal number times a whole one.
+/// Multiplies a decimal number with an integer.
 fn times(number: &str, factor: u128) -> Option<u128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    // Digits beyond those of the longest unit are less than a nanosecond.
+    // Further digits are less than a nanosecond in the longest unit.
     let fraction = &fraction[..fraction.len().min(15)];
     let value: u128 = format!("0{whole}{fraction}").parse().ok()?;
     Some(value.checked_mul(factor)? / 10_u128.pow(fraction.len() as u32))

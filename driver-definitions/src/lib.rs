@@ -1,7 +1,8 @@
-//! What Kubernetes' external storage tests have to know of a CSI driver, read from the files that they read themselves.
+//! Reads descriptions of CSI drivers from the files of Kubernetes' external storage tests.
 //!
-//! [`DriverDefinition::load`] reads a definition, YAML or JSON, as `e2e.test -storage.testdriver` does. What is wrong is an error
-//! with file, line and column; what Kubernetes passes over in silence is a warning. [`Loaded`] finds the classes, too.
+//! [`DriverDefinition::load`] reads a definition, YAML or JSON, as `e2e.test -storage.testdriver` does. An error has
+//! its file, line and column; a part that Kubernetes ignores without a message causes a warning. [`Loaded`] finds the
+//! classes, too.
 //!
 //! ```no_run
 //! use csi_driver_definitions::{Capability, DriverDefinition};
@@ -14,6 +15,7 @@
 //! # Ok(())
 //! # }
 //! ```
+#![warn(missing_docs)]
 
 mod capability;
 mod class;

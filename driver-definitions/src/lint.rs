@@ -1,4 +1,4 @@
-//! What upstream passes over in silence: keys that it does not know, that come twice, or that have no effect.
+//! Finds the parts that Kubernetes ignores without a message: keys that are unknown, repeated or without effect.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::definition::DriverDefinition;
 use crate::document::{Key, Node, Position, Value};
 use crate::schema::{Keys, TOLERATED};
 
-/// A key and what is odd about it.
+/// A warning about a key.
 pub(crate) struct Oddity {
     pub(crate) place: Position,
     pub(crate) message: String,
@@ -19,10 +19,10 @@ impl Oddity {
     }
 }
 
-/// Keys that definitions had in the past, with what took their place.
+/// Former keys of definitions, with their replacements.
 const OBSOLETE: [(&str, &str); 2] =
     [("ShortName", "nothing"), ("ClaimSize", "DriverInfo.SupportedSizeRange")];
-/// Names that Kubernetes has for things elsewhere, with what to do about them in a definition.
+/// Names of Kubernetes for similar things, with advice for a definition.
 const NAMED_ELSEWHERE: [(&str, &str); 6] = [
     ("VolumeSnapshotClass", "write SnapshotClass"),
     ("VolumeGroupSnapshotClass", "write GroupSnapshotClass"),
@@ -31,13 +31,13 @@ const NAMED_ELSEWHERE: [(&str, &str); 6] = [
     ("ReadWriteMany", "write RWX"),
     ("RWOP", "write readWriteOncePod"),
 ];
-/// The one key below which letter case of keys does not matter.
+/// The only key below which the case of keys does not matter.
 const CASELESS: &str = "Timeouts";
 
-/// More keys that are odd say nothing new.
+/// Further warnings would not help the user.
 const ODD_KEYS_MAX: usize = 100;
 
-/// Everything that is odd about a definition, in the order of the file.
+/// Returns all warnings about a definition, in the order of the file.
 pub(crate) fn oddities(text: &str, root: &Node, definition: &DriverDefinition) -> Vec<Oddity> {
     let mut lint =
         Lint { lines: text.lines().map(|line| line.chars().collect()).collect(), found: Vec::new() };
@@ -48,7 +48,7 @@ pub(crate) fn oddities(text: &str, root: &Node, definition: &DriverDefinition) -
 }
 
 struct Lint {
-    /// Characters, since places count them.
+    /// The lines as characters, which places count.
     lines: Vec<Vec<char>>,
     found: Vec<Oddity>,
 }
@@ -88,7 +88,7 @@ impl Lint {
         }
     }
 
-    /// What may stand below a key, if the key is known.
+    /// Returns the keys that may be below a key, if it is known.
     fn known(&self, key: &Key, keys: Keys, path: &[&str]) -> Option<Keys> {
         let caseless = || keys.names().find(|name| name.eq_ignore_ascii_case(&key.name));
         let name = if path == [CASELESS] { caseless().unwrap_or(&key.name) } else { &key.name };
@@ -108,7 +108,7 @@ impl Lint {
         self.found.push(Oddity::new(key.place, message));
     }
 
-    /// What was probably meant.
+    /// Suggests the intended key.
     fn guess(&self, key: &Key, keys: Keys) -> String {
         if let Some(name) = keys.names().find(|name| name.eq_ignore_ascii_case(&key.name)) {
             return format!("; letter case matters, write {name}");
@@ -117,7 +117,7 @@ impl Lint {
             return format!("; {advice}");
         }
         let mut ways = Keys::of_definition().ways_to(&key.name);
-        // The plain one before those of variants, whose names are longer.
+        // The shortest path is the most likely one; variants have longer names.
         ways.sort_by_key(String::len);
         if !ways.is_empty() {
             return format!("; its place is {}", ways.join(" or "));
@@ -129,7 +129,7 @@ impl Lint {
         nearest(&key.name, keys.names()).map_or_else(String::new, |name| format!("; did you mean {name}?"))
     }
 
-    /// Kubernetes fills nothing in: what stands there is what the driver is called, or where a file is looked for.
+    /// Kubernetes fills in no placeholders, but uses the text as a driver's name or a file's path.
     fn text(&mut self, text: &str, place: Position) {
         if let Some(placeholder) = placeholder(text).filter(|_| self.found.len() < ODD_KEYS_MAX) {
             let message =
@@ -138,7 +138,7 @@ impl Lint {
         }
     }
 
-    /// YAML 1.1 has more words for the truth than YAML 1.2 and JSON.
+    /// Warns of words that are booleans only in YAML 1.1.
     fn boolean(&mut self, value: bool, place: Position) {
         let index = |count: u64| usize::try_from(count).ok()?.checked_sub(1);
         let line = index(place.line).and_then(|line| self.lines.get(line));
@@ -156,9 +156,9 @@ fn shown(path: &[&str], name: &str) -> String {
     path.iter().chain([&name]).copied().collect::<Vec<_>>().join(".")
 }
 
-/// What a text has in it that programs fill in: `{{ .Name }}`, `${name}`, `{name}`, `$NAME`, `[INSERT NAME]`, `<name>`.
+/// Returns a placeholder in a text: `{{ .Name }}`, `${name}`, `{name}`, `$NAME`, `[INSERT NAME]`, `<name>`.
 pub(crate) fn placeholder(text: &str) -> Option<&str> {
-    /// A placeholder is a word or two, and not half of a file.
+    /// A longer text is no placeholder, but part of the file.
     const PLACEHOLDER_BYTES_MAX: usize = 80;
     for (open, close) in [("{{", "}}"), ("${", "}"), ("[INSERT", "]"), ("<%", "%>")] {
         if let Some(at) = text.find(open) {
@@ -174,10 +174,10 @@ pub(crate) fn placeholder(text: &str) -> Option<&str> {
         let length = word(rest);
         let begins = rest.starts_with(|c: char| c.is_ascii_alphabetic());
         let is_placeholder = match open {
-            // A map in YAML has a colon, or nothing in it.
+            // A map in YAML has a colon or is empty.
             "{" => begins && rest[length..].starts_with('}'),
             "<" => begins && rest[length..].starts_with('>'),
-            // Capital letters, as variables of a shell have.
+            // Variables of a shell have capital letters.
             _ => rest.starts_with(|c: char| c.is_ascii_uppercase()),
         };
         if is_placeholder && length > 0 && length < PLACEHOLDER_BYTES_MAX {
@@ -188,18 +188,18 @@ pub(crate) fn placeholder(text: &str) -> Option<&str> {
     None
 }
 
-/// The names of which the given one is a part, whatever the case of its letters; none where there are many.
+/// Returns the names that contain a key in any case, or none if there are many.
 fn longer<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    /// Fewer letters are in too many names.
+    /// Fewer letters occur in too many names.
     const GIVEN_BYTES_MIN: usize = 4;
-    /// More names are no help.
+    /// More names would not help the user.
     const NAMES_MAX: usize = 4;
     let small = given.to_ascii_lowercase();
     let longer: Vec<&str> = names.filter(|name| name.to_ascii_lowercase().contains(&small)).collect();
     if given.len() < GIVEN_BYTES_MIN || longer.len() > NAMES_MAX { Vec::new() } else { longer }
 }
 
-/// Keys of a class that Kubernetes does not know.
+/// Returns warnings about keys of a class that Kubernetes does not know.
 pub(crate) fn odd_keys(root: &Node, known: &[&str]) -> Vec<Oddity> {
     let Value::Map(map) = &root.value else { return Vec::new() };
     let unknown = map.iter().map(|(key, _)| key).filter(|key| !known.contains(&key.name.as_str()));
@@ -211,9 +211,9 @@ pub(crate) fn odd_keys(root: &Node, known: &[&str]) -> Vec<Oddity> {
     unknown.take(ODD_KEYS_MAX).map(odd).collect()
 }
 
-/// The name that needs the fewest edits, if they are few.
+/// Returns the name with the smallest edit distance, if that is small.
 fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    /// The distance is quadratic; nobody mistypes a key into something this long.
+    /// Longer keys are no misspellings, and the cost of the distance is quadratic.
     const GIVEN_BYTES_MAX: usize = 128;
     if given.len() > GIVEN_BYTES_MAX {
         return None;
@@ -222,7 +222,7 @@ fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a 
     (distance <= given.len().max(best.len()) / 3).then_some(best)
 }
 
-/// Known keys that have no effect, or one that hardly anybody wants.
+/// Returns warnings about known keys without effect, or with a surprising one.
 fn ineffective(root: &Node, definition: &DriverDefinition) -> Vec<Oddity> {
     let mut found = Vec::new();
     for class in ["StorageClass", "SnapshotClass", "GroupSnapshotClass", "VolumeAttributesClass"] {
@@ -243,7 +243,7 @@ fn ineffective(root: &Node, definition: &DriverDefinition) -> Vec<Oddity> {
     found
 }
 
-/// A class can come from one source only.
+/// Warns of a second source of a class, which is ignored.
 fn second_sources(root: &Node, class: &str) -> Vec<Oddity> {
     let given = |source: &&str| {
         root.at(&[class, source]).filter(|(_, node)| match &node.value {
@@ -262,7 +262,7 @@ fn second_sources(root: &Node, class: &str) -> Vec<Oddity> {
     sources.map(unused).collect()
 }
 
-/// A stress test of nothing does not skip but fail; only the youngest skips.
+/// Warns of a stress test of size 0, which fails instead of skipping; only the newest one skips.
 fn empty_stress(root: &Node) -> Vec<Oddity> {
     const FAILS: &str = "with which the test fails; leave out";
     const SKIPS: &str = "with which the test skips, as without";
@@ -289,7 +289,7 @@ fn empty_stress(root: &Node) -> Vec<Oddity> {
     found
 }
 
-/// Upstream's test of performance crashes without limits.
+/// Warns of missing limits, without which Kubernetes' performance test crashes.
 fn missing_metrics(root: &Node) -> Option<Oddity> {
     let options = ["DriverInfo", "PerformanceTestOptions", "ProvisioningOptions"];
     let (key, node) = root.at(&options).filter(|(_, node)| matches!(node.value, Value::Map(_)))?;

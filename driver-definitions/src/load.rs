@@ -1,4 +1,5 @@
-//! Reading a definition from a file: what is wrong in it is an error with its place, what has no effect a warning.
+//! Reads a definition from a file. Errors and warnings have their place; a warning is about something that has no
+//! effect.
 
 use std::fmt;
 use std::fs::File;
@@ -15,50 +16,50 @@ use crate::document::{DocumentError, Documents, Node, Position};
 use crate::lint;
 use crate::lookup::Lookup;
 
-/// Larger files are no definitions.
+/// Larger files are rejected, because no definition is that large.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Longer lines are not shown.
 const LINE_BYTES_MAX: usize = 200;
 
-/// A definition, and what is odd about its file.
+/// A definition, and the warnings about its file.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// What the file says.
+    /// The contents of the file.
     pub definition: DriverDefinition,
-    /// What Kubernetes passes over in silence, in the order of the file. Of many odd keys, the first hundred.
+    /// The parts that Kubernetes ignores without a message, in the order of the file, at most a hundred unknown keys.
     pub warnings: Vec<Remark>,
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
 }
 
-/// Something about a place in a file.
+/// A message about a place in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// Where, if it is about a place.
+    /// The place, if the message is about one.
     pub place: Option<Position>,
-    /// The line there; empty if it is too long to be shown.
+    /// The line at the place; empty if it is too long to be shown.
     pub line: String,
-    /// What is odd or wrong, and what to do about it.
+    /// The problem, and its remedy.
     pub message: String,
 }
 
-/// Why a file cannot be used.
+/// Says why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("failed to read {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// It is no definition, or no manifest: everything that is wrong in it, as far as it could be read.
+    /// The file is no definition or manifest. The list has all errors, as far as the file could be read.
     #[error("{}", Lines(.0))]
     Invalid(Vec<Remark>),
-    /// It has warnings, where none are wanted.
+    /// The file has warnings, and the caller permits none.
     #[error("{}", Lines(.0))]
     Strict(Vec<Remark>),
 }
@@ -68,12 +69,12 @@ struct Lines<'a>(&'a [Remark]);
 impl fmt::Display for Lines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let lines: Vec<String> = self.0.iter().map(Remark::to_string).collect();
-        // Whoever shows the first line begins it with `error: `.
+        // The caller prefixes the first line with `error: `.
         f.write_str(&lines.join("\nerror: "))
     }
 }
 
-/// `file:line:column: message`, and the line with a mark below it.
+/// Shows `file:line:column: message`, and the line with a mark below it.
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Remark { path, place, line, message } = self;
@@ -85,7 +86,7 @@ impl fmt::Display for Remark {
             return Ok(());
         }
         let before = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX);
-        // Tabs stay tabs, so that the mark stands below what it means.
+        // Tabs are kept, so that the mark is below its character.
         let indent: String = line.chars().take(before).map(|c| if c == '\t' { c } else { ' ' }).collect();
         let margin = " ".repeat(number.to_string().len());
         write!(f, "\n  {number} | {line}\n  {margin} | {indent}^")
@@ -96,7 +97,7 @@ impl DriverDefinition {
     /// Reads a definition as Kubernetes does, from YAML or JSON.
     ///
     /// # Errors
-    /// The file cannot be read, a value has the wrong type or form, the driver has no name, or a manifest that the definition
+    /// Fails if the file cannot be read, a value has the wrong type or form, the driver has no name, or a manifest that the definition
     /// names is missing.
     pub fn load(path: &Path) -> Result<Loaded, LoadError> {
         let manifest = Manifest::read(path)?;
@@ -123,16 +124,16 @@ impl DriverDefinition {
 }
 
 impl Loaded {
-    /// The same, unless there are warnings.
+    /// Returns the definition, unless there are warnings.
     ///
     /// # Errors
-    /// There are.
+    /// Fails if there are warnings.
     pub fn strict(self) -> Result<Loaded, LoadError> {
         if self.warnings.is_empty() { Ok(self) } else { Err(LoadError::Strict(self.warnings)) }
     }
 }
 
-/// A file of YAML or JSON, of which only the first document counts.
+/// A file of YAML or JSON, of which only the first document is used.
 pub(crate) struct Manifest {
     path: PathBuf,
     text: String,
@@ -158,7 +159,7 @@ impl Manifest {
         })
     }
 
-    /// The error that one thing is wrong in the file.
+    /// Returns the error for a place in the file.
     pub(crate) fn wrong(&self, place: Option<Position>, message: impl Into<String>) -> LoadError {
         LoadError::Invalid(vec![self.remark(place, message)])
     }
@@ -173,7 +174,7 @@ impl Manifest {
     }
 }
 
-/// The same, with what is probably the cause where the line has what templates have.
+/// Adds the probable cause if the line contains a placeholder of a template.
 fn hinted(mut remark: Remark) -> Remark {
     if !remark.message.contains("template") && lint::placeholder(&remark.line).is_some() {
         remark.message.push_str("; is this a template that was not filled in?");
@@ -197,7 +198,8 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The classes that a definition can name: the key, the source that counts, and the keys of a manifest.
+/// Returns the classes that a definition can name: the key, the source that takes precedence, and the permitted keys
+/// of a manifest.
 fn classes(
     definition: &DriverDefinition,
 ) -> [(&'static str, Option<Source<'_>>, &'static [&'static str]); 4] {
@@ -209,8 +211,8 @@ fn classes(
     ]
 }
 
-/// Unknown keys of the classes, which leave out what they were meant to say. What else is wrong with a class is reported when
-/// it is read.
+/// Returns warnings about unknown keys in classes, which have no effect. Other errors of a class are reported when it
+/// is read.
 fn odd_classes(definition_path: &Path, definition: &DriverDefinition) -> Vec<Remark> {
     let lookup = Lookup::of(definition_path);
     let mut remarks = Vec::new();
@@ -225,7 +227,7 @@ fn odd_classes(definition_path: &Path, definition: &DriverDefinition) -> Vec<Rem
     remarks
 }
 
-/// Manifests that a definition names and that are nowhere.
+/// Returns the manifests that a definition names and that do not exist.
 fn missing_files(manifest: &Manifest, definition: &DriverDefinition) -> Vec<Remark> {
     let mut remarks = Vec::new();
     for (class, source, _) in classes(definition) {

@@ -1,24 +1,24 @@
-//! Where the files are that a definition names.
+//! Finds the files that a definition names.
 
 use std::path::{Path, PathBuf};
 
-/// Folders in the order in which they are searched: that of the definition, those above it, and the working directory.
+/// The folders in the order of the search: that of the definition, its parents, and the working directory.
 pub(crate) struct Lookup {
     folders: Vec<PathBuf>,
 }
 
-/// A file that is in none of the folders.
+/// None of the folders has the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no file {}{}{}", .file.display(), place(.file), guess(.near.as_deref()))]
 pub struct Missing {
-    /// As the definition names it.
+    /// The name in the definition.
     pub file: PathBuf,
-    /// A file of that name, or nearly so, beside the definition.
+    /// A file of this or a similar name beside the definition.
     pub near: Option<PathBuf>,
 }
 
 fn place(file: &Path) -> &'static str {
-    // An absolute name stands for itself.
+    // An absolute name is not searched for.
     match file.is_absolute() {
         true => "",
         false => " in the folder of the definition, those above it, or the working directory",
@@ -29,13 +29,13 @@ fn guess(near: Option<&Path>) -> String {
     near.map(|near| format!("; did you mean {}?", near.display())).unwrap_or_default()
 }
 
-/// How alike names have to be, from 0 to 1, for one to be taken for the other.
+/// The similarity, from 0 to 1, from which a name counts as a misspelling.
 const ALIKE: f64 = 0.85;
-/// Files that are looked at for one that was meant.
+/// Limits the files among which a misspelled name is searched.
 const FILES_MAX: usize = 1_000;
 
 impl Lookup {
-    /// The folders for a definition.
+    /// Returns the folders for a definition.
     pub(crate) fn of(definition: &Path) -> Lookup {
         let definition = std::path::absolute(definition).unwrap_or_else(|_| definition.to_owned());
         let mut folders: Vec<PathBuf> = definition.ancestors().skip(1).map(Path::to_owned).collect();
@@ -43,14 +43,14 @@ impl Lookup {
         Lookup { folders }
     }
 
-    /// The first file of that name; an absolute name stands for itself.
+    /// Returns the first file of a name; an absolute name is not searched for.
     pub(crate) fn find(&self, file: &Path) -> Result<PathBuf, Missing> {
         let candidates = self.folders.iter().map(|folder| folder.join(file));
         let found = candidates.into_iter().find(|path| path.is_file());
         found.ok_or_else(|| Missing { file: file.to_owned(), near: self.near(file) })
     }
 
-    /// The file beside the definition whose name is most like that of another one.
+    /// Returns the file beside the definition with the most similar name.
     fn near(&self, file: &Path) -> Option<PathBuf> {
         let wanted = file.file_name()?.to_str()?;
         let entries = self.folders.first()?.read_dir().ok()?.flatten().take(FILES_MAX);

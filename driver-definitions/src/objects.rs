@@ -1,4 +1,4 @@
-//! Objects of a cluster that a driver is installed with: Secrets that its classes name, and its CSIDriver.
+//! Reads the objects of a driver's installation: the Secrets that its classes name, and its CSIDriver.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,15 +12,15 @@ use crate::csi_driver::CsiDriver;
 use crate::document::{DocumentError, Documents, Node, Value};
 use crate::load::{self, LoadError, Remark};
 
-/// What manifests hold. Of two objects with one name the later counts, as if one were applied after the other.
+/// The objects of manifests. Of two objects with one name the later counts, as if they were applied in order.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Objects {
-    /// By namespace and name.
+    /// The Secrets by namespace and name.
     secrets: BTreeMap<(String, String), BTreeMap<String, String>>,
     csi_drivers: BTreeMap<String, CsiDriver>,
 }
 
-/// Without what is secret.
+/// Secret values are left out.
 impl fmt::Debug for Objects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let secrets: Vec<_> = self.secrets.keys().collect();
@@ -29,11 +29,11 @@ impl fmt::Debug for Objects {
 }
 
 impl Objects {
-    /// Reads files of manifests, each of one object or several. Other kinds are passed over. An object without a namespace is
-    /// in `default`.
+    /// Reads manifest files with one or several objects. Objects of other kinds are skipped. An object without a
+    /// namespace is in `default`.
     ///
     /// # Errors
-    /// A file cannot be read, or an object of these kinds is wrong. No value and no line of the file is told.
+    /// Fails if a file cannot be read, or if an object of these kinds is wrong. The error contains no value and no line of the file, because they may be secret.
     pub fn read(paths: &[PathBuf]) -> Result<Objects, LoadError> {
         let mut objects = Objects::default();
         for path in paths {
@@ -45,12 +45,12 @@ impl Objects {
         Ok(objects)
     }
 
-    /// The keys and values of a Secret.
+    /// Returns the keys and values of a Secret.
     pub fn secret(&self, namespace: &str, name: &str) -> Option<&BTreeMap<String, String>> {
         self.secrets.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// The CSIDriver of the driver with this name.
+    /// Returns the CSIDriver object of a driver.
     pub fn csi_driver(&self, driver: &str) -> Option<&CsiDriver> {
         self.csi_drivers.get(driver)
     }
@@ -82,7 +82,7 @@ impl Objects {
     }
 }
 
-/// `data`, decoded, and `stringData`, which wins.
+/// Returns the decoded `data` and the `stringData`, which takes precedence.
 fn pairs(secret: &Node) -> Result<BTreeMap<String, String>, DocumentError> {
     let mut pairs = BTreeMap::new();
     for (field, encoded) in [("data", true), ("stringData", false)] {
@@ -100,7 +100,7 @@ fn pairs(secret: &Node) -> Result<BTreeMap<String, String>, DocumentError> {
     Ok(pairs)
 }
 
-/// A fault of a file with secrets: the line may be one of them.
+/// Makes a remark without the line, which may be secret.
 fn without_line(path: &Path, DocumentError { place, message }: DocumentError) -> Remark {
     Remark { path: path.to_owned(), place, line: String::new(), message }
 }

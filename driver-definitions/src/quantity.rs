@@ -18,35 +18,35 @@ pub struct Quantity {
     bytes: u64,
 }
 
-/// A text that is no amount of bytes.
+/// Says why a text is no amount of bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// It does not have the form.
+    /// The text does not have the form of a quantity.
     #[error("{0:?} is not a quantity; write for example 1Gi, 500M or 1073741824")]
     Syntax(String),
-    /// No volume has less than nothing.
+    /// The amount is negative.
     #[error("{0:?} is a negative amount of bytes")]
     Negative(String),
-    /// It is more than 64 bits hold, or has more than 20 digits that matter.
+    /// The amount does not fit into 64 bits, or has more than 20 significant digits.
     #[error("{0:?} is too large, or more exact than bytes can be; the most is 18446744073709551615")]
     TooLarge(String),
 }
 
-/// Decimal suffixes with the power of ten that each stands for.
+/// The decimal suffixes with their powers of ten.
 const DECIMAL: [(&str, i32); 10] =
     [("n", -9), ("u", -6), ("m", -3), ("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18)];
-/// Binary suffixes with the power of two that each stands for.
+/// The binary suffixes with their powers of two.
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
-/// Digits from the first one that is not zero: enough for 64 bits, and few enough for 128 bits with any suffix.
+/// Limits the significant digits: it suffices for 64 bits, and with any suffix the value still fits into 128 bits.
 const DIGITS_MAX: usize = 20;
 
 impl Quantity {
-    /// So many bytes.
+    /// Makes a quantity of bytes.
     pub const fn from_bytes(bytes: u64) -> Quantity {
         Quantity { bytes }
     }
 
-    /// How many bytes.
+    /// Returns the number of bytes.
     pub const fn bytes(self) -> u64 {
         self.bytes
     }
@@ -85,7 +85,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// The powers of two and of ten that a suffix stands for.
+/// Returns the powers of two and ten of a suffix.
 fn scale(suffix: &str) -> Option<(u32, i32)> {
     if let Some((_, power)) = BINARY.iter().find(|(name, _)| *name == suffix) {
         return Some((*power, 0));
@@ -96,13 +96,13 @@ fn scale(suffix: &str) -> Option<(u32, i32)> {
     suffix.strip_prefix(['e', 'E'])?.parse().ok().map(|power| (0, power))
 }
 
-/// The value with the decimal point moved, rounded up; nothing if it becomes too large.
+/// Moves the decimal point and rounds up; returns `None` if the value becomes too large.
 fn times_power_of_ten(value: u128, power: i64) -> Option<u128> {
     let factor = u32::try_from(power.unsigned_abs()).ok().and_then(|power| 10_u128.checked_pow(power));
     match (factor, power < 0) {
         (Some(factor), true) => Some(value.div_ceil(factor)),
         (Some(factor), false) => value.checked_mul(factor),
-        // Less than a byte.
+        // The value is less than a byte.
         (None, true) => Some(1),
         (None, false) => None,
     }
@@ -114,7 +114,7 @@ impl<'de> Deserialize<'de> for Quantity {
     }
 }
 
-/// With the largest binary suffix that leaves a whole number.
+/// Writes the largest binary suffix that leaves a whole number.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = |(_, power): &&(&str, u32)| self.bytes.trailing_zeros() >= *power;

@@ -1,4 +1,4 @@
-//! The JSON schema of a definition, for editors, and for whoever has to know which keys there are.
+//! The JSON schema of a definition, for editors and for the warnings about unknown keys.
 
 use std::sync::LazyLock;
 
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::definition::DriverDefinition;
 
-/// Keys of every Kubernetes object, which a definition need not have.
+/// The keys of every Kubernetes object, which a definition may leave out.
 pub(crate) const TOLERATED: [&str; 2] = ["apiVersion", "kind"];
 
-/// The schema of a definition: `driver-definitions/schema.json`. It is stricter than Kubernetes, so that an editor shows
-/// keys that are unknown.
+/// Returns the schema of a definition, which is committed as `driver-definitions/schema.json`. It is stricter than
+/// Kubernetes, so that an editor marks unknown keys.
 pub fn schema() -> Schema {
     let mut schema = schema_for!(DriverDefinition);
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
@@ -29,40 +29,40 @@ pub fn schema() -> Schema {
     schema
 }
 
-/// The keys that a type has, and those of what is below them.
+/// The keys of a type, and those below them.
 #[derive(Clone, Copy)]
 pub(crate) struct Keys(&'static Value);
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| schema_for!(DriverDefinition).to_value());
 
 impl Keys {
-    /// Those of a definition.
+    /// Returns the keys of a definition.
     pub(crate) fn of_definition() -> Keys {
         Keys(&SCHEMA)
     }
 
-    /// The names of a type with a fixed set of keys; none for any other.
+    /// Returns the keys of a type with a fixed set of them, and none for any other type.
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
         self.properties().into_iter().flat_map(|properties| properties.keys().map(String::as_str))
     }
 
-    /// Whether the type has a fixed set of keys.
+    /// Returns whether the type has a fixed set of keys.
     pub(crate) fn are_fixed(self) -> bool {
         self.properties().is_some()
     }
 
-    /// What stands at a key.
+    /// Returns the type of a key's value.
     pub(crate) fn below(self, name: &str) -> Option<Keys> {
         let known = self.properties().and_then(|properties| properties.get(name));
         known.or_else(|| self.0.get("additionalProperties")).map(Keys::resolved)
     }
 
-    /// What stands in a list.
+    /// Returns the type of a list's items.
     pub(crate) fn items(self) -> Option<Keys> {
         self.0.get("items").map(Keys::resolved)
     }
 
-    /// Every way to a key of that name, letter case ignored, from here down.
+    /// Returns every path from here to a key of this name, in any case.
     pub(crate) fn ways_to(self, wanted: &str) -> Vec<String> {
         let mut ways = Vec::new();
         for name in self.names() {
@@ -79,7 +79,7 @@ impl Keys {
         self.0.get("properties")?.as_object()
     }
 
-    /// The type that a schema refers to, which is also the one of an optional value.
+    /// Resolves a reference to a type, even of an optional value.
     fn resolved(schema: &'static Value) -> Keys {
         let choice = schema.get("anyOf").and_then(|choices| choices.get(0)).unwrap_or(schema);
         let reference = choice.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix('#'));

@@ -1,4 +1,4 @@
-//! How long the tests wait for what.
+//! The timeouts of the tests.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::duration::parse_duration;
 /// Declares the struct from a table of fields, names in a file, defaults and meanings.
 macro_rules! timeouts {
     ($($field:ident, $name:literal, $seconds:literal, $meaning:literal;)*) => {
-        /// How long is waited for what. In a file these are Go durations such as `"90s"` or `"1h15m"`; here alone letter
+        /// The timeouts of the tests. In a file these are Go durations such as `"90s"` or `"1h15m"`; only here the
         /// case of keys does not matter.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Timeouts {
@@ -28,10 +28,10 @@ macro_rules! timeouts {
         }
 
         impl Timeouts {
-            /// Names, defaults in seconds, and meanings.
+            /// The names, defaults in seconds, and meanings.
             const TABLE: &'static [(&'static str, u64, &'static str)] = &[$(($name, $seconds, $meaning),)*];
 
-            /// The one of that name, letter case ignored.
+            /// Returns the timeout of a name, in any case.
             fn get_mut(&mut self, name: &str) -> Option<&mut Duration> {
                 $(if name.eq_ignore_ascii_case($name) { return Some(&mut self.$field); })*
                 None
@@ -64,8 +64,8 @@ timeouts! {
     node_not_ready, "NodeNotReady", 180, "For a node to be seen as not ready.";
 }
 
-/// Unknown names are left out, as upstream does; the loader warns of them. A bad duration is an error, where upstream
-/// silently forgets all of them.
+/// Unknown names are ignored, as Kubernetes does; the loader warns of them. A wrong duration is an error, whereas
+/// Kubernetes then ignores all timeouts without a message.
 impl<'de> Deserialize<'de> for Timeouts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Timeouts, D::Error> {
         let mut timeouts = Timeouts::default();

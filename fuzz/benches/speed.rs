@@ -1,4 +1,4 @@
-//! How many inputs a second the properties are tried with, without a fuzzer: `cargo bench`.
+//! Measures the inputs per second of each property without a fuzzer: `cargo bench`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::{fs, io};
 use csi_fuzz::{TARGETS, Target};
 
 const TIME: Duration = Duration::from_secs(3);
-/// What is aimed at, by target.
+/// The required rate by target.
 const AIMS: [(&str, f64); 2] = [("messages", 100_000.0), ("model_mock", 500.0)];
 
 fn main() -> io::Result<()> {
@@ -19,7 +19,7 @@ fn main() -> io::Result<()> {
     Ok(())
 }
 
-/// Seeds, and what searches have found on this machine.
+/// Returns the seeds, and the corpora that searches left on this machine.
 fn inputs(target: &Target) -> io::Result<Vec<Vec<u8>>> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
     let found = match fs::read_dir(corpus) {

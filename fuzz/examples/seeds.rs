@@ -1,4 +1,4 @@
-//! Writes the seeds of every target anew: `seeds/NAME/00` and so on, and `seeds/NAME.dict` for libFuzzer.
+//! Writes the seeds of every target: `seeds/NAME/00` and so on, and `seeds/NAME.dict` for libFuzzer.
 
 use std::path::Path;
 use std::{fs, io};

@@ -1,5 +1,5 @@
-//! A failing case is read or refused with the name of its file; what was read can be shown in every form, and is the same once
-//! it was written.
+//! Checks that a failing case is either rejected with the name of its file, or can be shown in every format and is
+//! unchanged after it is written and read again.
 
 use csi_harness::results::stored::CaseError;
 use csi_suite_stateful::case::{Case, Format};
@@ -78,7 +78,7 @@ fn run(bytes: &[u8]) {
 fn written(case: &Case) -> String {
     let mut case = case.clone();
     if CANARY {
-        // Too short for what takes more than 65 ms.
+        // The canary truncates times above 65 ms.
         case.steps.iter_mut().for_each(|step| step.to_us = u64::from(step.to_us as u16));
     }
     case.to_yaml().expect("a case that was read can be written")

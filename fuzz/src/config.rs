@@ -1,5 +1,5 @@
-//! A configuration, and a file of pairs, is read or refused with the name of the file; what was read is valid, and the same,
-//! but for its secrets, once it was written.
+//! Checks that a configuration or a file of pairs is either rejected with the name of the file, or is valid and,
+//! except for its secrets, unchanged after it is written and read again.
 
 use csi_harness::config::{Config, ConfigError, Pairs, read_yaml};
 
@@ -60,7 +60,7 @@ fn run(bytes: &[u8]) {
     if let Err(error) = read_yaml::<Pairs>(&path) {
         assert!(error.to_string().contains(NAME), "{error}");
     }
-    // The canary forgets to look at the values.
+    // The canary does not validate the values.
     let read = if CANARY { read_yaml::<Config>(&path) } else { Config::load(&path) };
     match read {
         Ok(config) => {

@@ -1,11 +1,11 @@
-//! A DriverDefinition and the classes that it names are read, or refused with the place of what is wrong; and a file that was
-//! read says the same the next time.
+//! Checks that a DriverDefinition and its classes are either rejected with the place of the error, or read with an
+//! equal result a second time.
 
 use csi_driver_definitions::{DriverDefinition, LoadError, Loaded, Remark};
 
 use crate::{CANARY, Target, file};
 
-/// The bytes are the file, which can name itself as the file of a class.
+/// The bytes are the file, which may also name itself as the file of a class.
 pub const TARGET: Target = Target {
     name: "definition",
     run,
@@ -78,7 +78,7 @@ fn look_at(remark: &Remark) {
     let text = remark.to_string();
     assert!(text.contains(NAME) && !remark.message.is_empty(), "{text}");
     if CANARY && let Some(place) = remark.place {
-        // Takes columns for bytes.
+        // The canary treats a column as an offset in bytes.
         let before = place.column as usize - 1;
         let there = remark.line.get(before..).and_then(|rest| rest.chars().next());
         assert_eq!(there, remark.line.chars().nth(before), "{text}");

@@ -1,4 +1,5 @@
-//! A text that is an endpoint is shown as a text that is the same endpoint, and one that is none is refused in words.
+//! Checks that a text is either rejected as an endpoint with a message, or is shown as a text that parses to an equal
+//! endpoint.
 
 use csi_proto::{Endpoint, SOCKET_PATH_BYTES_MAX};
 

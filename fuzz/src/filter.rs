@@ -1,4 +1,5 @@
-//! A filter is taken or refused in words; and a term chooses exactly the checks that its opposite leaves out.
+//! Checks that a filter is either rejected with a message, or selects exactly the checks that its negation leaves
+//! out.
 
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
@@ -7,7 +8,7 @@ use csi_suite_stateful::{concurrency, idempotency, property, restart};
 
 use crate::{CANARY, Target};
 
-/// The bytes are the expression, as behind `--filter`, `--focus` and `--skip`.
+/// The bytes are the expression of `--filter`, `--focus` or `--skip`.
 pub const TARGET: Target = Target {
     name: "filter",
     run,
@@ -66,7 +67,7 @@ fn run(bytes: &[u8]) {
 fn opposites(term: &str) {
     let (mut with, mut without) = (Filter::default(), Filter::default());
     let taken = with.add(term);
-    // The canary takes patterns for regular expressions.
+    // The canary treats patterns as regular expressions.
     let refused = if CANARY && taken.is_ok() { without.skip(term) } else { without.add(&format!("!{term}")) };
     assert_eq!(taken, refused, "{term:?}");
     if taken.is_err() {

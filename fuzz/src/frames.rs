@@ -1,4 +1,5 @@
-//! Whatever a peer sends to our server, HTTP/2 or not: the connection comes to an end, and another one is served as before.
+//! Checks that a connection to our server ends whatever the peer sends, and that the server then serves another
+//! connection.
 
 mod wire;
 
@@ -16,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::{CANARY, Target, file};
 
-/// The first byte says whether the others come after the preface and the settings of HTTP/2, or at once.
+/// The first byte decides whether the preface and settings of HTTP/2 precede the other bytes.
 pub const TARGET: Target = Target {
     name: "frames",
     run,
@@ -49,7 +50,7 @@ pub const TARGET: Target = Target {
     ],
 };
 
-/// For a connection to come to its end, and for the next one. Handlers of the mock take no time.
+/// Limits the end of a connection, and the call on the next one. Handlers of the mock driver take no time.
 const LIMIT: Duration = Duration::from_secs(5);
 
 fn run(bytes: &[u8]) {
@@ -62,7 +63,7 @@ fn run(bytes: &[u8]) {
     }
 }
 
-/// A server for these bytes, and for a client that knows how to behave.
+/// Serves these bytes, and then a correct client.
 async fn serve(bytes: &[u8]) {
     let path = file::directory_of_thread().join("csi.sock");
     let listener = Listener::bind(&Endpoint::Unix(path.clone())).await.expect("a socket of ours");
@@ -76,7 +77,7 @@ async fn serve(bytes: &[u8]) {
     let ended = timeout(LIMIT, send(&path, bytes)).await;
     assert!(ended.is_ok(), "the connection has no end");
     if CANARY && wire::has_goaway(bytes) {
-        // Takes the good-bye of one client for that of all.
+        // The canary stops the server when one client says goodbye.
         stop = None;
         tokio::task::yield_now().await;
     }
@@ -88,12 +89,12 @@ async fn serve(bytes: &[u8]) {
     served.expect("the server does not panic").expect("the server serves until it is stopped");
 }
 
-/// Sends everything, then reads until the server closes the connection.
+/// Sends all bytes, then reads until the server closes the connection.
 async fn send(path: &std::path::Path, bytes: &[u8]) {
     let mut stream = UnixStream::connect(path).await.expect("a server that listens");
     let (mut read, mut write) = stream.split();
     let send = async {
-        // The server may have had enough before the end.
+        // The server may close the connection before all is sent.
         let _ = write.write_all(bytes).await;
         let _ = write.shutdown().await;
     };

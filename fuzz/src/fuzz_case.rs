@@ -1,5 +1,5 @@
-//! What `csi-sanity fuzz` has found is read or refused with the name of its file; what was read can be shown, and is the same
-//! once it was written.
+//! Checks that a case of `csi-sanity fuzz` is either rejected with the name of its file, or can be shown and is
+//! unchanged after it is written and read again.
 
 use csi_suite_hostile::fuzz::case::{Case, WireText};
 
@@ -72,7 +72,7 @@ fn run(bytes: &[u8]) {
 fn written(case: &Case) -> String {
     let mut case = case.clone();
     if CANARY {
-        // Enough for what is cut off a small request only.
+        // The canary keeps only four bits of the number of missing bytes.
         for wire in &mut case.wire {
             if let WireText::Cut(missing) = wire {
                 *missing %= 16;

@@ -1,5 +1,5 @@
-//! A command line in the words of Go's csi-sanity is translated or refused in words; and none of those words is left in the
-//! translation, which names a command.
+//! Checks that a command line of Go's csi-sanity is either rejected with a message, or translated into one that names
+//! a command and has no Go flag left.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,7 +8,7 @@ use csi_go_flags::translate;
 
 use crate::{CANARY, Target};
 
-/// The first byte says whether the environment names an endpoint; the others are the arguments, one to a line.
+/// The first byte decides whether the environment names an endpoint; the others are the arguments, one per line.
 pub const TARGET: Target = Target {
     name: "go_flags",
     run,
@@ -55,7 +55,7 @@ fn run(bytes: &[u8]) {
         Ok(translated) => translated.arguments,
         Err(error) => return assert!(!error.is_empty()),
     };
-    // The canary forgets that nothing behind two dashes is a flag.
+    // The canary treats arguments behind `--` as flags.
     ours.retain(|argument| !CANARY || argument != "--");
     let again = translate(ours.clone(), true).map(|translated| translated.arguments);
     assert_eq!(again, Ok(ours.clone()));

@@ -1,4 +1,4 @@
-//! The search for an order of calls that were made at the same time agrees with one that tries every order.
+//! Checks that the search for an order of concurrent calls agrees with one that tries every order.
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ use tonic::Code;
 
 use crate::{CANARY, Target};
 
-/// Each four bytes are a call: what, when, how long, and how it is answered.
+/// Each four bytes are a call: its kind, start, duration and answer.
 pub const TARGET: Target = Target { name: "history", run, seeds, tokens: &[] };
 
 const CALL_BYTES: usize = 4;
 const CALLS_MAX: usize = 8;
-/// Of the search that tries every order: some have too many.
+/// The plain search gives up after this number of steps, because some histories have too many orders.
 const PLAIN_STEPS_MAX: u64 = 20_000;
-/// How long deleted volumes may be seen.
+/// The time for which lists may show a deleted volume.
 const SETTLE: Duration = Duration::from_millis(3);
 
-/// A call on its way.
+/// A call without an answer so far.
 struct Pending {
     call: Call,
     span: Span,
@@ -43,7 +43,7 @@ fn run(bytes: &[u8]) {
     let Some(plain) = has_order(&volumes, PLAIN_STEPS_MAX) else { return };
     let mut found = true;
     for parts in volumes.values() {
-        // The canary forgets the answer of the fourth call.
+        // The canary ignores the answer of the fourth call.
         let treat = |place| if CANARY && place == 3 { Treatment::Loosened } else { Treatment::Kept };
         match search(parts, treat, &mut { STEPS_MAX }) {
             Outcome::Ordered(_) => {}
@@ -55,7 +55,7 @@ fn run(bytes: &[u8]) {
     assert_eq!(check(&history).calls, history.entries.len());
 }
 
-/// What a driver of a few lines answers, here and there exchanged for something else.
+/// Returns the history of calls on the toy driver, in which some answers are replaced.
 fn history(bytes: &[u8]) -> History {
     let mut begun = Duration::ZERO;
     let mut pending: Vec<Pending> =
@@ -100,7 +100,7 @@ fn call(what: u8) -> Call {
 
 fn answer(toy: &mut Toy, call: &Call, answered: u8) -> Answer<Response> {
     let told = match answered % 32 {
-        // Not done, or nobody knows.
+        // The call had no effect, or its caller does not know.
         0 => return Answer::Unknown,
         1 => return Answer::Refused(Code::Aborted),
         _ => toy.call(call),

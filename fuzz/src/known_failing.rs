@@ -1,5 +1,5 @@
-//! A list of known failures is read or refused with the line that is wrong; every pattern without wildcards stands for the
-//! check of that name until it expires, and whatever stands for a check is not called unmatched.
+//! Checks that a list of known failures is either rejected with the wrong line, or each pattern without wildcards
+//! matches the check of that name until it expires, and no matching pattern is reported as unmatched.
 
 use csi_harness::checks::known::{Entry, KnownFailing};
 
@@ -48,7 +48,7 @@ fn run(bytes: &[u8]) {
     assert!(unmatched.iter().all(|entry| entry.contains(['*', '?'])), "{unmatched:?}");
 }
 
-/// The canary takes away the access type, which is a part of the name.
+/// The canary removes the access type, which is part of the name.
 fn label(name: &str) -> &str {
     if CANARY { name.split('@').next().unwrap_or_default() } else { name }
 }

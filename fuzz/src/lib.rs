@@ -1,7 +1,7 @@
-//! What holds for any bytes that others may send or write: drivers, orchestrators, users, crashes.
+//! Properties that hold for any bytes that drivers, orchestrators, users or crashes may send or write.
 //!
-//! Each module has one property, as a function of bytes that panics where the property does not hold. cargo-fuzz searches
-//! for such bytes; `tests/corpora.rs` runs those that are committed, on any toolchain.
+//! Each module has one property, as a function of bytes that panics if the property does not hold. cargo-fuzz
+//! searches for such bytes; `tests/corpora.rs` runs the committed ones on any toolchain.
 #![warn(missing_docs)]
 
 pub mod case;
@@ -24,20 +24,19 @@ pub mod state_file;
 
 use std::path::{Path, PathBuf};
 
-/// A property, and where to begin to look for bytes that break it.
+/// A property, and the data from which a search starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// The name of the module, and of the binary.
     pub name: &'static str,
     /// Panics if the bytes break the property.
     pub run: fn(&[u8]),
-    /// Bytes that reach far.
+    /// Inputs from which a search starts, because they exercise much of the code.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// What means something to the reader of the bytes.
+    /// Words of the input's syntax, for the fuzzer's dictionary.
     pub tokens: &'static [&'static str],
 }
 
-/// All properties.
 pub const TARGETS: &[Target] = &[
     messages::TARGET,
     endpoint::TARGET,
@@ -57,11 +56,11 @@ pub const TARGETS: &[Target] = &[
     frames::TARGET,
 ];
 
-/// Whether each target has a bug to find. It is never a bug that a seed alone shows.
+/// If true, each target has a bug to find, which no seed alone shows.
 const CANARY: bool = cfg!(feature = "canary");
 
 impl Target {
-    /// The files to begin with, by their paths below `seeds/`.
+    /// Returns the seed files by their paths below `seeds/`.
     pub fn seed_files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let folder = Path::new(self.name);
         let seeds = (self.seeds)().into_iter().enumerate();
@@ -74,7 +73,7 @@ impl Target {
     }
 }
 
-/// A dictionary as libFuzzer reads it.
+/// Returns a dictionary in libFuzzer's format.
 fn dictionary(tokens: &[&str]) -> String {
     let escaped = |token: &&str| token.bytes().map(|byte| format!("\\x{byte:02x}")).collect::<String>();
     tokens.iter().map(|token| format!("\"{}\"\n", escaped(token))).collect()

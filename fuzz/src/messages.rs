@@ -1,4 +1,4 @@
-//! Bytes that decode as a message of csi.proto are encoded to the same message again, and printed without its secrets.
+//! Checks that a decoded message of csi.proto survives encoding and decoding, and is printed without its secrets.
 
 use std::fmt::Debug;
 use std::sync::LazyLock;
@@ -10,13 +10,13 @@ use prost::{Message, Name};
 
 use crate::{CANARY, Target};
 
-/// The first byte says which message the others are.
+/// The first byte selects the type of the message; the others are the message.
 pub const TARGET: Target = Target { name: "messages", run, seeds, tokens: &[] };
 
-/// Takes the place of every secret; no message has it anywhere else, and no escape of a character begins it.
+/// Replaces every secret. No message contains it elsewhere, and no escape sequence begins with its first character.
 const SECRET: &str = "zq3d9ac5f17b";
 
-/// A message of the protocol.
+/// A message type of the protocol.
 #[derive(Clone, Copy)]
 struct Kind {
     name: fn() -> String,
@@ -38,7 +38,7 @@ macro_rules! kinds {
     ($($other:path,)*) => { &[$(Kind::plain::<$other>(),)*] };
 }
 
-/// Messages that are parts of others.
+/// Messages that are fields of others.
 const PARTS: &[Kind] = kinds! {
     v1::PluginCapability, v1::plugin_capability::Service, v1::plugin_capability::VolumeExpansion,
     v1::VolumeContentSource, v1::volume_content_source::SnapshotSource, v1::volume_content_source::VolumeSource,
@@ -77,7 +77,7 @@ fn run(bytes: &[u8]) {
     }
 }
 
-/// `hide` puts [`SECRET`] where secrets are, and says whether there are any.
+/// Checks one type. `hide` replaces the secrets with [`SECRET`] and returns whether there are any.
 fn check<M: Name + Default + Debug + PartialEq>(bytes: &[u8], hide: fn(&mut M) -> bool) {
     let Ok(mut message) = M::decode(bytes) else { return };
     let encoded = message.encode_to_vec();
@@ -102,7 +102,7 @@ fn hide<M: Call>(message: &mut M) -> bool {
     !secrets.is_empty()
 }
 
-/// The message in each way in which it is ever shown.
+/// Returns the message in every printed form.
 fn printed<M: Name + Debug>(message: &M) -> Vec<String> {
     let mut texts = vec![redact::json(message).to_string(), format!("{message:?}")];
     if CANARY && texts[0].contains("\"\":") {
@@ -111,7 +111,7 @@ fn printed<M: Name + Debug>(message: &M) -> Vec<String> {
     texts
 }
 
-/// One of each kind with every field filled in.
+/// Returns one message of each type with every field set.
 fn seeds() -> Vec<Vec<u8>> {
     (0..).zip(&*KINDS).map(|(number, kind)| [vec![number], (kind.example)()].concat()).collect()
 }
@@ -121,18 +121,18 @@ fn example<M: Name + Default>() -> Vec<u8> {
     example::of(&empty.descriptor(), 0).encode_to_vec()
 }
 
-/// The names of all kinds, for a test.
+/// Returns the names of all types, for a test.
 pub fn names() -> impl Iterator<Item = String> {
     KINDS.iter().map(|kind| (kind.name)())
 }
 
-/// Messages made up from their descriptors.
+/// Makes messages from their descriptors.
 mod example {
     use csi_proto::reflect::prost_reflect::{
         DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, Value,
     };
 
-    /// Deeper messages stay empty.
+    /// Messages at this depth stay empty, because some types contain themselves.
     const DEPTH_MAX: usize = 4;
 
     pub(super) fn of(descriptor: &MessageDescriptor, depth: usize) -> DynamicMessage {

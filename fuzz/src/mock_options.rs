@@ -1,4 +1,4 @@
-//! The options of the mock driver are taken or refused in words, be they flags or a file; and what was taken makes a driver.
+//! Checks that options of the mock driver, as flags or a file, either make a driver or are rejected with a message.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use csi_mock_driver::{Config, ConfigError, MockDriver};
 
 use crate::{CANARY, Target, file};
 
-/// The bytes are flags, one to a line, if they begin with a dash, and otherwise the file.
+/// The bytes are flags, one per line, if they begin with a dash; otherwise they are the file.
 pub const TARGET: Target = Target {
     name: "mock_options",
     run,
@@ -59,13 +59,13 @@ pub const TARGET: Target = Target {
 
 fn run(bytes: &[u8]) {
     let Some(config) = read(bytes) else { return };
-    // Where it would write.
+    // The driver must not write files.
     let config = Config { state: None, call_log: None, ..config };
     match MockDriver::new(config) {
         Ok(driver) => {
             let nodes = (0..).map_while(|node| driver.at_node(node)).count();
             assert!(nodes > 0, "a driver has a node");
-            // The canary takes every driver for one with several.
+            // The canary assumes that every driver has several nodes.
             assert!(!CANARY || nodes > 1, "there is no second node");
         }
         Err(error) => assert!(!error.to_string().is_empty()),
@@ -78,7 +78,7 @@ fn read(bytes: &[u8]) -> Option<Config> {
     }
     let flags = std::str::from_utf8(bytes).ok()?.lines();
     match Options::try_parse_from(["csi-mock-driver", "--endpoint=/csi.sock"].into_iter().chain(flags)) {
-        // A file of this machine, which may be anything.
+        // The path could name any file of this machine, so it is not read.
         Ok(options) if options.config.as_deref().is_some_and(|path| path != Path::new("")) => None,
         Ok(options) => refused(options.into_config()),
         Err(error) => {

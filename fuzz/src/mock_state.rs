@@ -1,5 +1,5 @@
-//! Whatever bytes are the state file of the mock driver: it is refused in words and left alone, or a driver begins with it, answers,
-//! and knows the same after it was started again.
+//! Checks that a state file of the mock driver is either rejected with a message and left unchanged, or makes a
+//! driver that answers and has the same state after a restart.
 
 use std::fs;
 use std::path::Path;
@@ -76,7 +76,7 @@ async fn use_it(path: &Path, driver: Arc<MockDriver>) {
     let known = known(&driver).await;
     for entry in &known.0 {
         let mut nodes = entry.status.iter().flat_map(|status| &status.published_node_ids);
-        // The canary takes every node of a state for one of the configuration.
+        // The canary assumes that every node in a state is one of the configuration.
         assert!(!CANARY || nodes.all(|node| node.starts_with("node-")), "{entry:?}");
         let volume_id = entry.volume.clone().unwrap_or_default().volume_id;
         let request = v1::ControllerGetVolumeRequest { volume_id };

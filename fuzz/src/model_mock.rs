@@ -1,5 +1,5 @@
-//! The model finds no fault with what the mock driver answers to any sequence of calls that an orchestrator may make, and what they
-//! made can be undone.
+//! Checks that the model accepts all answers of the mock driver to any sequence of calls that an orchestrator may
+//! make, and that its effects can be undone.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,14 +19,14 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::{CANARY, Target, file};
 
-/// The first byte says what the driver can do; each three of the others are something to do.
+/// The first byte selects the driver's capabilities; each three of the others are an operation.
 pub const TARGET: Target = Target { name: "model_mock", run, seeds, tokens: &[] };
 
 const OPS_MAX: usize = 100;
 const NODES: u8 = 2;
 const MIB: i64 = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
-/// What drivers are without, each bit of a byte one of these.
+/// The capabilities that a driver may lack, one for each bit of the first byte.
 const WITHOUT: [&str; 8] = [
     "STAGE_UNSTAGE_VOLUME",
     "PUBLISH_UNPUBLISH_VOLUME",
@@ -37,7 +37,7 @@ const WITHOUT: [&str; 8] = [
     "Controller.EXPAND_VOLUME",
     "CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT",
 ];
-/// What a driver with the canary does.
+/// The defect of the driver with the canary.
 const DEFECT: &str = "controller-unpublish-detaches-all-nodes";
 
 fn run(bytes: &[u8]) {
@@ -51,7 +51,7 @@ fn run(bytes: &[u8]) {
 
 async fn search(without: u8, bytes: &[u8]) {
     let probed = probed(without).await;
-    let cx = called(without).await;
+    let cx = context(without).await;
     let orchestrator = Orchestrator::new(cx.clone(), &probed, Tries::Some);
     let items: Vec<Item> = bytes.chunks_exact(3).take(OPS_MAX).filter_map(item).collect();
     let pace = Pace { until: Instant::now() + LIMIT, insists: Duration::ZERO, settles: Duration::ZERO };
@@ -63,12 +63,12 @@ async fn search(without: u8, bytes: &[u8]) {
 
 fn item(op: &[u8]) -> Option<Item> {
     let verb = Verb::ALL[usize::from(op[0]) % Verb::ALL.len()];
-    // Workloads need mounts.
+    // Workloads need mounts, which this driver does not make.
     let is_played = !matches!(verb, Verb::Write | Verb::Read);
     is_played.then(|| Item::Op(Op { verb, pick: u32::from(u16::from_le_bytes([op[1], op[2]])) }))
 }
 
-/// What is known of such a driver, which is asked once.
+/// Returns the probed properties of such a driver, which is probed once.
 async fn probed(without: u8) -> Arc<ProbedDriver> {
     thread_local! {
         static KNOWN: RefCell<BTreeMap<u8, Arc<ProbedDriver>>> = const { RefCell::new(BTreeMap::new()) };
@@ -76,13 +76,13 @@ async fn probed(without: u8) -> Arc<ProbedDriver> {
     if let Some(known) = KNOWN.with_borrow(|known| known.get(&without).cloned()) {
         return known;
     }
-    let probed = ProbedDriver::probe(&called(without).await).await.expect("a driver that can be asked");
+    let probed = ProbedDriver::probe(&context(without).await).await.expect("a driver that can be asked");
     KNOWN.with_borrow_mut(|known| known.insert(without, probed.clone()));
     probed
 }
 
-/// A driver without what the bits say, and who calls it.
-async fn called(without: u8) -> Cx {
+/// Starts a driver that lacks these capabilities, and returns the context in which it is called.
+async fn context(without: u8) -> Cx {
     let left_out = (0..).zip(WITHOUT).filter(|(bit, _)| without & (1 << bit) != 0);
     let defect = CANARY.then(|| DEFECT.parse().expect("the id of a defect"));
     let node = |number: u8| NodeConfig { id: format!("node-{number}"), topology: Default::default() };
@@ -113,7 +113,7 @@ async fn called(without: u8) -> Cx {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    // Each kind of thing to do, and then each again, with other objects.
+    // Each operation once, and then again on other objects.
     let round =
         |first: u8| (0..Verb::ALL.len() as u8).flat_map(move |verb| [verb, first.wrapping_add(verb), 0]);
     let whole = |without: u8| [without].into_iter().chain(round(0)).chain(round(7)).collect();

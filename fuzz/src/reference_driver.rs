@@ -1,7 +1,7 @@
-//! Whatever the reference driver is asked to do, with odd names, ids, sizes and paths: it does not panic, it knows the same after
-//! it was started again, and nothing changes but its own directory and those that are made for volumes.
+//! Checks that calls with unusual names, ids, sizes and paths do not make the reference driver panic, lose state at a
+//! restart, or change files outside of its own directory and those made for volumes.
 
-mod asked;
+mod calls;
 mod tree;
 
 use std::fs;
@@ -18,15 +18,15 @@ use tokio::runtime::{Builder, Runtime};
 use tonic::Request;
 
 use crate::{Target, file};
-use asked::Asker;
+use calls::Caller;
 use tree::Tree;
 
-/// Each four bytes are a call: which, of what, where, and how.
+/// Each four bytes are a call: its kind, object, place and options.
 pub const TARGET: Target = Target { name: "reference_driver", run, seeds, tokens: &[] };
 
 const CALL_BYTES: usize = 4;
 const CALLS_MAX: usize = 24;
-/// Entries of a page, so that a list has several.
+/// Pages are small, so that a list has several.
 const PAGE: i32 = 3;
 const PAGES_MAX: usize = 100;
 const NOBODY: u32 = 65_534;
@@ -34,7 +34,7 @@ const NOBODY: u32 = 65_534;
 fn run(bytes: &[u8]) {
     thread_local! {
         static RUNTIME: Runtime = {
-            // Before the threads of the runtime, which inherit what this one may do.
+            // The thread drops its capabilities first, because the threads of the runtime inherit them.
             unprivileged();
             Builder::new_current_thread().enable_all().build().expect("a runtime")
         };
@@ -42,7 +42,7 @@ fn run(bytes: &[u8]) {
     RUNTIME.with(|runtime| runtime.block_on(play(bytes)));
 }
 
-/// Gives up what root may do, so that nothing is mounted, but for giving links away.
+/// Drops the capabilities of root, so that nothing is mounted, except the one to change the owner of links.
 fn unprivileged() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -54,17 +54,17 @@ fn unprivileged() {
 }
 
 async fn play(bytes: &[u8]) {
-    let ground = file::directory();
-    let root = ground.path();
+    let directory = file::directory();
+    let root = directory.path();
     lay_out(root);
     let before = Tree::of(root, &["state", "pods"]);
     let driver = start(root).await;
-    let mut asker = Asker::new(&driver, root);
+    let mut caller = Caller::new(&driver, root);
     for bytes in bytes.chunks_exact(CALL_BYTES).take(CALLS_MAX) {
-        asker.ask([bytes[0], bytes[1], bytes[2], bytes[3]]).await;
+        caller.call([bytes[0], bytes[1], bytes[2], bytes[3]]).await;
     }
     let lists = lists(&driver).await;
-    drop(asker);
+    drop(caller);
     drop(driver);
     let driver = start(root).await;
     assert_eq!(
@@ -76,8 +76,8 @@ async fn play(bytes: &[u8]) {
     assert_eq!(Tree::of(root, &["state", "pods"]), before, "something changed that is not the driver's");
 }
 
-/// What is there beside the state: a place for pods, a bystander, and links to it that are not root's, whose links lead
-/// where they should.
+/// Makes the files beside the state: a directory for pods, a bystander, and links to it that belong to another user.
+/// Links of root are followed, because an administrator made them.
 fn lay_out(root: &Path) {
     for directory in ["pods", "bystander"] {
         fs::create_dir(root.join(directory)).expect("a directory of ours");
@@ -86,7 +86,7 @@ fn lay_out(root: &Path) {
     for link in ["link", "pods/link"] {
         let link = root.join(link);
         symlink(root.join("bystander"), &link).expect("a link of ours");
-        // Only root can, and only then is it root's.
+        // Only root can change the owner, and only root's link would be trusted.
         let _ = lchown(&link, Some(NOBODY), Some(NOBODY));
     }
 }
@@ -112,7 +112,7 @@ fn config(root: &Path) -> Config {
     Args::read(flags.map(Into::into)).expect("flags of ours").into_config().expect("a configuration of ours")
 }
 
-/// Everything that the driver tells of what it keeps.
+/// Returns all volumes and snapshots that the driver lists.
 async fn lists(
     driver: &HostpathDriver,
 ) -> (Vec<v1::list_volumes_response::Entry>, Vec<v1::list_snapshots_response::Entry>) {
@@ -143,7 +143,7 @@ async fn lists(
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    // A volume from the cradle to the grave, with a snapshot and a copy; and each call with the first of everything.
+    // The first seed is the whole life of a volume, with a snapshot and a copy; the second is one call of each kind.
     let life = [
         [0, 0, 2, 0],
         [3, 0, 0, 0],
@@ -160,6 +160,6 @@ fn seeds() -> Vec<Vec<u8>> {
         [22, 0, 1, 0],
         [2, 0, 0, 0],
     ];
-    let each: Vec<u8> = (0..asked::CALLS).flat_map(|call| [call, 0, 0, 0]).collect();
+    let each: Vec<u8> = (0..calls::CALLS).flat_map(|call| [call, 0, 0, 0]).collect();
     vec![life.concat(), each]
 }

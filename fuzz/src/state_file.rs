@@ -1,5 +1,5 @@
-//! Whatever bytes are the state file of the reference driver: it is refused, with a reason and untouched, or opens with all that was
-//! in it; and never is it taken for an empty one.
+//! Checks that a state file of the reference driver is either rejected with a reason and left unchanged, or opens
+//! with all of its contents, and is never treated as empty.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -8,18 +8,19 @@ use csi_hostpath_driver::store::{Change, Store, StoreError};
 
 use crate::{CANARY, Target, file};
 
-/// The first byte says whether the others are the file, or changes to a good one: of a driver that ended, or that was killed.
+/// The first byte decides whether the others are the file, or changes to a good file of a driver that ended or was
+/// killed.
 pub const TARGET: Target = Target { name: "state_file", run, seeds, tokens: &[] };
 
 const NAME: &str = "state.redb";
-/// A place, what to do there, and with what.
+/// A change consists of a place, an operation and a value.
 const CHANGE_BYTES: usize = 5;
-/// Files that are made longer than this are nothing new.
+/// Longer files find nothing new.
 const FILE_BYTES_MAX: usize = 8 << 20;
-/// Volumes in the good files.
+/// The number of volumes in the good files.
 const VOLUMES: u64 = 3;
 
-/// Good files, the same each time.
+/// Good files, which are made once.
 struct Good {
     closed: Vec<u8>,
     killed: Vec<u8>,
@@ -35,11 +36,12 @@ fn run(bytes: &[u8]) {
     }
 }
 
-/// Opens a file. What was made of a good one may be as it was a commit ago, as after a crash, but not empty.
+/// Opens a file. A changed good file may hold the state of the previous commit, as after a crash, but must not be
+/// empty.
 fn open(bytes: &[u8], was_good: bool) {
     let path = file::with(NAME, bytes);
     if CANARY && was_good && bytes.len() < good().closed.len() {
-        // Takes what was cut short for nothing.
+        // The canary treats a truncated file as missing.
         let _ = fs::remove_file(&path);
     }
     match Store::open(&path, &[]) {
@@ -64,7 +66,7 @@ fn open(bytes: &[u8], was_good: bool) {
     let _ = fs::remove_file(path);
 }
 
-/// A good file with some bytes changed, and perhaps shorter or longer.
+/// Returns a good file with some bytes changed, and possibly shorter or longer.
 fn changed(good: &[u8], changes: &[u8]) -> Vec<u8> {
     let mut bytes = good.to_vec();
     for change in changes.chunks_exact(CHANGE_BYTES) {
@@ -73,7 +75,7 @@ fn changed(good: &[u8], changes: &[u8]) -> Vec<u8> {
         match change[3] % 8 {
             0 => bytes.truncate(at),
             1 => bytes.resize((bytes.len() + place).min(FILE_BYTES_MAX), change[4]),
-            // The first bytes are the header, which tells the layout of everything else.
+            // The header has the layout of the rest of the file.
             2..=4 => set(&mut bytes, place % 320, change[4]),
             5 => set(&mut bytes, at, change[4]),
             _ => {

@@ -1,5 +1,5 @@
-//! With its canary, a known bug, every target finds something, beginning with seeds that are fine. The search here knows
-//! nothing of coverage, so that it needs no more than a compiler; libFuzzer has it easier.
+//! Checks that a search finds the canary, a known bug, of every target from its seeds. This search knows no coverage,
+//! so that it needs only a compiler; libFuzzer searches better.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use csi_fuzz::{TARGETS, Target};
 use fastrand::Rng;
 
-/// For each target.
+/// Limits the search for one canary.
 const SEARCH_LIMIT: Duration = Duration::from_secs(60);
 const BYTES_MAX: usize = 4096;
-/// Changes of a seed at the most.
+/// Limits the changes of a seed.
 const CHANGES_MAX: usize = 6;
 
 fn main() {
@@ -54,7 +54,7 @@ fn breaks(target: &Target, bytes: &[u8]) -> bool {
     panic::catch_unwind(AssertUnwindSafe(|| (target.run)(bytes))).is_err()
 }
 
-/// A seed with some changes.
+/// Returns a seed with some changes.
 fn changed(seeds: &[Vec<u8>], tokens: &[&str], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = rng.choice(seeds).cloned().unwrap_or_default();
     for _ in 0..rng.usize(1..=CHANGES_MAX) {
@@ -72,7 +72,7 @@ fn changed(seeds: &[Vec<u8>], tokens: &[&str], rng: &mut Rng) -> Vec<u8> {
                 other[from..(from + rng.usize(0..=64)).min(other.len())].to_vec()
             }
         };
-        // Some changes take the place of what is there, others come between.
+        // Some changes replace bytes, and others insert bytes.
         let end = if rng.bool() { at } else { end };
         bytes.splice(at..end, new);
     }

@@ -1,5 +1,5 @@
-//! Every property holds for the bytes that are committed: seeds, and what once broke a property. So it does for what
-//! searches have found on this machine.
+//! Checks every property with the committed seeds and regressions, and with the corpora that searches left on this
+//! machine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -10,11 +10,11 @@ use csi_fuzz::TARGETS;
 
 const FOLDERS: [&str; 3] = ["seeds", "regressions", "corpus"];
 
-/// The file that is tried.
+/// The current file.
 static CURRENT: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 fn main() {
-    // Also where the thread is not this one, as in the handler of a call.
+    // The hook also sees panics of other threads, such as the handler of a call.
     let show = panic::take_hook();
     panic::set_hook(Box::new(move |panicked| {
         show(panicked);

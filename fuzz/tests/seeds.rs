@@ -1,4 +1,4 @@
-//! What is committed is what the code says.
+//! Checks that the committed seeds are those of the code.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,7 +8,7 @@ use csi_fuzz::{TARGETS, messages};
 use csi_proto::DESCRIPTOR_SET;
 use csi_proto::reflect::prost_reflect::DescriptorPool;
 
-/// Bytes of all seeds together at the most.
+/// Limits the bytes of all seeds together.
 const SEEDS_BYTES_MAX: usize = 300 << 10;
 
 fn root() -> &'static Path {

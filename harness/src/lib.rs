@@ -7,6 +7,7 @@
 //!
 //! Each folder uses only those above it; `cargo xtask tidy` holds that. An item is named by the file that it is in:
 //! [`client::reply::Reply`] is in `client/reply.rs`.
+#![warn(missing_docs)]
 
 pub mod text;
 

@@ -1,4 +1,5 @@
-//! What the driver needs to know of an RPC before it looks into the request: what it depends on, what it locks.
+//! Facts about each RPC that the driver needs before it looks into the request: the capabilities it depends on and
+//! the object it locks.
 
 use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
@@ -9,20 +10,20 @@ use csi_proto::v1::plugin_capability::service::Type as ServiceType;
 use crate::capability::Capability;
 use crate::state::Map;
 
-/// What the RPCs of the Node service lock; each node locks its own.
+/// The kind of lock that RPCs of the Node service take; each node has its own.
 pub(crate) const NODE_VOLUME: &str = "node volume";
 
-/// A request as the driver's own machinery sees it.
+/// A request, as seen by the code that serves all RPCs.
 pub(crate) trait Call: prost::Name {
-    /// The name of the RPC.
     const METHOD: &'static str;
-    /// Capabilities of which one has to be advertised; none if the RPC is mandatory in its service.
+    /// The RPC is offered if one of these capabilities is advertised; empty for an RPC that is mandatory in its
+    /// service.
     const NEEDS: &'static [Capability];
-    /// Whether the RPC may change something.
+    /// True if the RPC may change the state.
     const CHANGES: bool;
-    /// The object that can have only one operation pending; none for RPCs that change nothing.
+    /// The kind and name of the object that allows one pending operation; none for an RPC that changes nothing.
     fn locks(&self) -> Option<(&'static str, &str)>;
-    /// The secrets, if the RPC has that field.
+    /// The secrets; `None` if the RPC has no such field.
     fn secrets(&self) -> Option<&Map>;
 }
 
@@ -46,7 +47,7 @@ macro_rules! calls {
             }
         })*
 
-        /// Whether the RPC of this name may change something.
+        /// Returns whether the RPC of this name may change the state.
         pub(crate) fn changes(method: &str) -> bool {
             [$(($method, <v1::$request as Call>::CHANGES)),*].contains(&(method, true))
         }

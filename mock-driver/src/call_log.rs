@@ -1,4 +1,4 @@
-//! A file with a line of JSON for every call.
+//! A log file with a line of JSON for every call.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use tonic::{Code, Status};
 
 use crate::config::ConfigError;
 
-/// Appends calls to a file, their secrets removed.
+/// Appends calls to a file, without their secrets.
 #[derive(Debug)]
 pub(crate) struct CallLog {
     path: PathBuf,
@@ -29,7 +29,7 @@ impl CallLog {
         Ok(Self { path: path.to_owned(), file: Mutex::new(file) })
     }
 
-    /// One call: what was asked, what was answered, and how long it took. A stream is answered by its messages.
+    /// Logs the request, the reply and the duration of a call. The reply of a stream is its list of messages.
     pub(crate) fn write<Q, S>(
         &self,
         method: &str,
@@ -53,7 +53,7 @@ impl CallLog {
             Err(status) => line["message"] = Value::from(status.message()),
         }
         let mut file = self.file.lock();
-        // A line is written at once, so that lines of parallel calls do not mix.
+        // A line is written in one piece, so that lines of concurrent calls do not mix.
         file.write_all(format!("{line}\n").as_bytes())
             .map_err(|error| Status::internal(format!("write call log {}: {error}", self.path.display())))
     }

@@ -1,4 +1,4 @@
-//! The capabilities of all services, each of which can be switched off.
+//! The capabilities of all services. Each of them can be switched off.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,13 +13,13 @@ use csi_proto::v1::{
 
 use crate::named;
 
-/// One capability of CSI, of whichever version.
+/// A capability of any supported version of CSI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Capability {
     /// A service of the plugin.
     Service(ServiceType),
-    /// When volumes can be expanded.
+    /// A way to expand volumes.
     Expansion(ExpansionType),
     /// An RPC or ability of the Controller service.
     Controller(ControllerType),
@@ -30,7 +30,7 @@ pub enum Capability {
 }
 
 impl Capability {
-    /// Every capability there is.
+    /// All capabilities.
     pub const ALL: &'static [Capability] = &[
         Capability::Service(ServiceType::ControllerService),
         Capability::Service(ServiceType::VolumeAccessibilityConstraints),
@@ -88,7 +88,7 @@ impl Capability {
         }
     }
 
-    /// Other capabilities without which advertising this one would break the specification.
+    /// The capabilities that the specification requires together with this one.
     fn requires(self) -> &'static [Capability] {
         use self::{ControllerType as C, ServiceType as S};
         match self {
@@ -113,23 +113,23 @@ impl Capability {
     }
 }
 
-/// Which versions of the protocol the driver has been made for.
+/// The versions of CSI that a driver supports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum CsiVersion {
-    /// Both that are known, as drivers are while callers move from one to the other.
+    /// Both supported versions, as drivers do while callers move from one to the other.
     #[default]
     #[serde(rename = "both")]
     Both,
     /// 1.12, with VOLUME_CONDITION.
     #[serde(rename = "1.12")]
     V1_12,
-    /// 1.13, with the health of volumes and of the storage, and with topologies of snapshots.
+    /// 1.13, with volume health, storage health and topologies of snapshots.
     #[serde(rename = "1.13")]
     V1_13,
 }
 
 impl CsiVersion {
-    /// Capabilities that a driver of this version does not know.
+    /// The capabilities that do not exist in this version.
     pub(crate) fn lacks(self) -> &'static [Capability] {
         match self {
             CsiVersion::Both => &[],
@@ -168,13 +168,13 @@ impl fmt::Display for Capability {
     }
 }
 
-/// A name that stands for no capability, or for more than one.
+/// A name that does not identify a single capability.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CapabilityError {
     /// No capability has that name.
     #[error(transparent)]
     Unknown(#[from] named::UnknownId),
-    /// Two services have one of that name.
+    /// Two services have a capability of this name.
     #[error("capability `{0}` is ambiguous, say Controller.{0} or Node.{0}")]
     Ambiguous(String),
 }
@@ -216,12 +216,13 @@ impl From<Capability> for String {
     }
 }
 
-/// The capabilities that a driver advertises, without those whose prerequisites are missing.
+/// The advertised capabilities. Those whose prerequisites are missing are left out.
 #[derive(Debug, Clone)]
 pub(crate) struct Capabilities(BTreeSet<Capability>);
 
 impl Capabilities {
-    /// All capabilities, or `only` those given with what they need, less those in `without` and what needs them.
+    /// Chooses all capabilities, or those in `only` with their prerequisites. Removes those in `without` and
+    /// everything that depends on them.
     pub(crate) fn choose(only: &[Capability], without: &[Capability]) -> Self {
         let mut chosen: BTreeSet<Capability> = if only.is_empty() {
             Capability::ALL.iter().copied().collect()
@@ -286,19 +287,19 @@ fn plugin_capability(capability: Capability) -> Option<v1::PluginCapability> {
     Some(v1::PluginCapability { r#type: Some(branch) })
 }
 
-/// The message for one value of the controller's enum, which may be one that this release does not define.
+/// The message for a value of the controller's enum, which may be a value that this release does not define.
 pub(crate) fn controller_capability(value: i32) -> v1::ControllerServiceCapability {
     use v1::controller_service_capability::{Rpc, Type};
     v1::ControllerServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: value })) }
 }
 
-/// As [`controller_capability`], for the GroupController service.
+/// Like [`controller_capability`], for the GroupController service.
 pub(crate) fn group_capability(value: i32) -> v1::GroupControllerServiceCapability {
     use v1::group_controller_service_capability::{Rpc, Type};
     v1::GroupControllerServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: value })) }
 }
 
-/// As [`controller_capability`], for the Node service.
+/// Like [`controller_capability`], for the Node service.
 pub(crate) fn node_capability(value: i32) -> v1::NodeServiceCapability {
     use v1::node_service_capability::{Rpc, Type};
     v1::NodeServiceCapability { r#type: Some(Type::Rpc(Rpc { r#type: value })) }

@@ -1,4 +1,4 @@
-//! What the driver is told to be: capabilities, limits, nodes, quirks, defects, faults and files.
+//! The configuration of the driver: capabilities, limits, nodes, quirks, defects, faults and files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,91 +17,91 @@ use crate::named::{UnknownId, nearest};
 use crate::quirk::Quirk;
 use crate::state::StateFileError;
 
-/// Largest configuration file that is read.
+/// The largest configuration file that is read.
 const CONFIG_BYTES_MAX: u64 = 1 << 20;
-/// Longest delay that can be asked for.
+/// The longest delay that can be configured.
 const DELAY_MAX: Duration = Duration::from_secs(3600);
 
-/// How long a call is held for a defect that shows only in calls that overlap.
+/// The time for which a call is held if a defect only shows in overlapping calls.
 const DEFECT_WINDOW: Duration = Duration::from_millis(20);
 
 const MIB: i64 = 1 << 20;
 const GIB: i64 = 1 << 30;
 const TIB: i64 = 1 << 40;
 
-/// Everything that can be chosen about a mock driver. [`Config::default`] is a correct driver with every capability,
-/// in memory, that needs no privileges.
+/// The configuration of a mock driver. [`Config::default`] is a correct driver in memory, with every capability and
+/// without a need for privileges.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
-    /// Plugin name.
+    /// The name of the plugin.
     pub driver_name: String,
-    /// Version of the plugin.
+    /// The version of the plugin.
     pub vendor_version: String,
-    /// The version of CSI that the driver has been made for: 1.12, 1.13, or both.
+    /// The version of CSI that the driver supports: 1.12, 1.13, or both.
     pub csi_version: CsiVersion,
-    /// Offer these capabilities, and what they need, and no others; empty for all.
+    /// Offers only these capabilities and their prerequisites; empty for all.
     pub only: Vec<Capability>,
-    /// Switch these capabilities off, with those that need them.
+    /// Switches these capabilities off, and those that depend on them.
     pub without: Vec<Capability>,
     /// Legal but unusual behaviour.
     pub quirks: Vec<Quirk>,
-    /// Departures from correct behaviour.
+    /// Violations of the specification.
     pub defects: Vec<Defect>,
-    /// The nodes that the controller knows; the first is the one the Node service speaks for.
+    /// The nodes that the controller knows. The first one is served by default.
     pub nodes: Vec<NodeConfig>,
-    /// What NodeGetInfo reports; 0 for no limit.
+    /// The limit that NodeGetInfo reports; 0 for none.
     pub max_volumes_per_node: u32,
-    /// How many volumes can be attached to one node; `max-volumes-per-node` unless given.
+    /// The number of volumes that can be attached to a node; `max-volumes-per-node` by default.
     pub attach_limit: Option<u32>,
-    /// How many volumes, and how many snapshots, can exist.
+    /// The largest number of volumes, and of snapshots.
     pub objects_max: u32,
-    /// Storage in all, divided evenly between the topologies of the nodes.
+    /// The total storage, divided evenly between the topologies of the nodes.
     pub capacity_bytes: i64,
-    /// Smallest volume.
+    /// The smallest size of a volume.
     pub volume_size_bytes_min: i64,
-    /// Largest volume.
+    /// The largest size of a volume.
     pub volume_size_bytes_max: i64,
-    /// Size of a volume for which no size was asked.
+    /// The size of a volume if the request names none.
     pub volume_size_bytes_default: i64,
-    /// Longest name of a volume, snapshot or group snapshot.
+    /// The longest name of a volume, snapshot or group snapshot.
     pub name_bytes_max: usize,
-    /// Keys that are understood in parameters; those of Kubernetes always are.
+    /// The known keys of parameters. The keys of Kubernetes are always known.
     pub parameters: Vec<String>,
-    /// Keys that are understood in mutable parameters.
+    /// The known keys of mutable parameters.
     pub mutable_parameters: Vec<String>,
-    /// Parameters that CreateVolume demands, with the value they must have.
+    /// The parameters that CreateVolume demands, with their values.
     pub required_parameters: BTreeMap<String, String>,
-    /// Secrets that every RPC with a secrets field demands, with the value they must have.
+    /// The secrets that every RPC with a field for secrets demands, with their values.
     pub required_secrets: Secrets,
-    /// Volumes that exist from the start.
+    /// The volumes that exist when the driver starts.
     pub volumes: Vec<StaticVolume>,
-    /// Ids or names of volumes whose condition is reported as abnormal, and whose health as degraded.
+    /// The ids or names of volumes whose condition is reported as abnormal, and whose health as degraded.
     pub abnormal_volumes: Vec<String>,
-    /// Directory with files that tell health: VOLUME.health, VOLUME.controller.health, VOLUME.node.health and
-    /// storage.health, each with the status, reason and message of what is wrong.
+    /// A directory with files that inject health: VOLUME.health, VOLUME.controller.health, VOLUME.node.health and
+    /// storage.health. Each contains the status, reason and message of a problem.
     pub health_dir: Option<PathBuf>,
-    /// Directory to which the driver writes what its back end knows: volume-ID.json and snapshot-ID.json.
+    /// A directory to which the driver writes the facts that its back end knows: volume-ID.json and snapshot-ID.json.
     pub inspect_dir: Option<PathBuf>,
-    /// Block size of snapshot metadata.
+    /// The block size of snapshot metadata.
     pub metadata_block_bytes: i64,
-    /// How long a new volume or snapshot is in no list, where the quirk `lists-lag` is asked for.
+    /// The time for which the quirk `lists-lag` keeps a new volume or snapshot out of lists.
     pub list_lag: Delay,
-    /// How long no call is answered after a start, where the quirk `slow-start` is asked for.
+    /// The time for which the quirk `slow-start` answers no call after a start.
     pub start_delay: Delay,
-    /// How long each call waits before anything is done, where the quirk `slow-calls` is asked for.
+    /// The time for which the quirk `slow-calls` delays each call.
     pub call_delay: Delay,
-    /// Time that an RPC is held, before it has any effect or at another step.
+    /// The times for which RPCs are held, before they have any effect or at another step.
     pub delay: BTreeMap<HoldPoint, Delay>,
-    /// Errors that an RPC answers with before it works.
+    /// The errors that RPCs return before they work.
     pub fail: BTreeMap<RpcName, Failure>,
-    /// Makes ids and made-up data the same for the same calls; by chance unless given.
+    /// Makes ids and generated data repeatable; random by default.
     pub seed: Option<u32>,
-    /// File to which every call is appended as a line of JSON, secrets removed.
+    /// A log file to which every call is appended as a line of JSON, without secrets.
     pub call_log: Option<PathBuf>,
-    /// File in which the state survives a restart.
+    /// The file in which the state survives a restart.
     pub state: Option<PathBuf>,
-    /// What a crash is.
+    /// The way in which the driver crashes if a defect makes it.
     #[serde(skip)]
     pub crash: CrashMode,
 }
@@ -151,15 +151,15 @@ impl Default for Config {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NodeConfig {
-    /// What NodeGetInfo answers there.
+    /// The node id that NodeGetInfo reports there.
     pub id: String,
-    /// Topology segments; a key without a prefix gets the driver name as its prefix.
+    /// The topology segments. A key without a prefix gets the driver name as prefix.
     #[serde(default)]
     pub topology: BTreeMap<String, String>,
 }
 
 impl NodeConfig {
-    /// Two nodes in one zone and a third in another.
+    /// Returns two nodes in one zone and a third node in another.
     fn defaults() -> Vec<Self> {
         [("node-1", "zone-a"), ("node-2", "zone-a"), ("node-3", "zone-b")]
             .map(|(id, zone)| Self {
@@ -170,19 +170,19 @@ impl NodeConfig {
     }
 }
 
-/// A volume that was made outside CSI.
+/// A volume that was provisioned outside of CSI.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct StaticVolume {
-    /// Its id.
+    /// The volume id.
     pub id: String,
-    /// Its size.
+    /// The size of the volume.
     #[serde(default = "StaticVolume::default_capacity")]
     pub capacity_bytes: i64,
-    /// The context that comes with it.
+    /// The volume_context that callers pass.
     #[serde(default)]
     pub volume_context: BTreeMap<String, String>,
-    /// Whether it is published with readonly only.
+    /// True if the volume can only be published read-only.
     #[serde(default)]
     pub readonly: bool,
 }
@@ -193,7 +193,7 @@ impl StaticVolume {
     }
 }
 
-/// Secrets that never show.
+/// Secrets whose values `Debug` never shows.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secrets(pub BTreeMap<String, String>);
@@ -204,12 +204,12 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// What happens where a defect makes the driver crash.
+/// The effect of a crash that a defect causes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CrashMode {
-    /// The process ends at once; for the binary.
+    /// The process aborts; for the binary.
     Abort,
-    /// The handler panics, which breaks the connection; for drivers inside another process.
+    /// The handler panics, which closes the connection; for drivers inside another process.
     #[default]
     DropConnection,
 }
@@ -219,7 +219,7 @@ pub enum CrashMode {
 #[serde(into = "String")]
 pub struct RpcName(pub(crate) &'static str);
 
-// Derived, it would ask for input that lives for ever.
+// A derived implementation would require input with a static lifetime.
 impl<'de> Deserialize<'de> for RpcName {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
@@ -251,15 +251,15 @@ impl From<RpcName> for String {
     }
 }
 
-/// A time span, written as a whole number with `ms` or `s`.
+/// A duration, written as a whole number with `ms` or `s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Delay(pub Duration);
 
-/// Text that is not what an option takes.
+/// An option value that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseOptionError {
-    /// Not a time span.
+    /// Not a duration.
     #[error("`{0}` is no delay: write a whole number with `ms` or `s`, at most one hour, such as `200ms`")]
     Delay(String),
     /// Not a failure.
@@ -274,7 +274,7 @@ pub enum ParseOptionError {
     /// Not a step.
     #[error("`{0}` is no step: an RPC has `before-answer`, and `before-commit` if it changes something")]
     Step(String),
-    /// The left side of a pair.
+    /// The left side of a pair is not a known id.
     #[error(transparent)]
     Name(#[from] UnknownId),
 }
@@ -310,13 +310,13 @@ impl From<Delay> for String {
     }
 }
 
-/// An error that an RPC answers with, a number of times.
+/// An error that an RPC returns a number of times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Failure {
-    /// The code.
+    /// The gRPC code.
     pub code: Code,
-    /// How often.
+    /// The number of failures.
     pub times: u32,
 }
 
@@ -326,7 +326,7 @@ impl FromStr for Failure {
     fn from_str(given: &str) -> Result<Self, Self::Err> {
         let wrong = || ParseOptionError::Failure(given.to_owned());
         let (name, times) = given.split_once(':').unwrap_or((given, "1"));
-        // 0 is OK, which is no failure.
+        // Code 0 is OK, which is not a failure.
         let code = (1..=16).map(Code::from_i32).find(|code| code_name(*code) == name).ok_or_else(wrong)?;
         Ok(Self { code, times: times.parse().map_err(|_| wrong())? })
     }
@@ -346,7 +346,7 @@ impl From<Failure> for String {
     }
 }
 
-/// A size in bytes, as a number or with a binary suffix.
+/// Parses a size in bytes, as a number or with a binary suffix.
 pub(crate) fn parse_size(given: &str) -> Result<i64, ParseOptionError> {
     let suffixes = [("Ki", 1 << 10), ("Mi", MIB), ("Gi", GIB), ("Ti", TIB)];
     let (digits, unit) = suffixes
@@ -358,7 +358,7 @@ pub(crate) fn parse_size(given: &str) -> Result<i64, ParseOptionError> {
     size.ok_or_else(|| ParseOptionError::Size(given.to_owned()))
 }
 
-/// A `KEY=VALUE` pair, each side parsed.
+/// Parses a `KEY=VALUE` pair, and both of its sides.
 pub(crate) fn parse_pair<K, V>(given: &str) -> Result<(K, V), ParseOptionError>
 where
     K: FromStr,
@@ -375,45 +375,45 @@ impl From<std::convert::Infallible> for ParseOptionError {
     }
 }
 
-/// A configuration that cannot be had.
+/// A configuration that is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
     #[error("read configuration {path}: {source}")]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The file is larger than any configuration.
+    /// The file is too large.
     #[error("read configuration {path}: more than {CONFIG_BYTES_MAX} bytes")]
     TooLarge {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// The file is not what it should be.
+    /// The file is not a valid configuration.
     #[error("parse configuration {path}: {message}")]
     Parse {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong, with line, column and an excerpt.
+        /// The error message, with line, column and an excerpt.
         message: String,
     },
-    /// A value is outside what is possible.
+    /// A value is not allowed.
     #[error("configure {option}: {reason}")]
     Value {
         /// The name of the option.
         option: &'static str,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The call log cannot be opened.
     #[error("open call log {path}: {source}")]
     CallLog {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The state file cannot be used.
@@ -422,7 +422,7 @@ pub enum ConfigError {
 }
 
 impl Config {
-    /// Reads a YAML file. Fields that it does not name keep their defaults; unknown fields are errors.
+    /// Reads a YAML file. Fields that it does not contain keep their defaults; unknown fields are errors.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let failed = |source| ConfigError::Read { path: path.to_owned(), source };
         if std::fs::metadata(path).map_err(failed)?.len() > CONFIG_BYTES_MAX {
@@ -434,7 +434,7 @@ impl Config {
             .map_err(|error| ConfigError::Parse { path: path.to_owned(), message: error.to_string() })
     }
 
-    /// Applies the values that quirks and defects bring with them and refuses what no driver can be.
+    /// Applies the values that quirks and defects imply, and rejects impossible configurations.
     pub(crate) fn settle(mut self) -> Result<Self, ConfigError> {
         let has = |quirk| self.quirks.contains(&quirk);
         if has(Quirk::MinimumSize) || has(Quirk::SmallSizesRefused) {

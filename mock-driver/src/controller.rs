@@ -1,4 +1,4 @@
-//! The Controller service, an RPC or two to a file.
+//! The Controller service.
 
 mod capabilities;
 mod capacity;
@@ -40,4 +40,4 @@ pub(crate) use self::publish_volume::{check_context, controller_publish_volume};
 pub(crate) use self::snapshot_message::{creation_time, is_ready, look_at, snapshot_message, timestamp};
 pub(crate) use self::unpublish_volume::controller_unpublish_volume;
 pub(crate) use self::validate_capabilities::{confirmed, validate_volume_capabilities};
-pub(crate) use self::volume_message::state_of_health;
+pub(crate) use self::volume_message::volume_condition;

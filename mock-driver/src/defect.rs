@@ -1,15 +1,15 @@
-//! Departures from correct behaviour, each at one place.
+//! Violations of the specification that can be switched on, each at one place in the code.
 
 use crate::config::RpcName;
 use crate::hold::{HoldPoint, HoldStage};
 use crate::named::named;
 
-// One line for each defect, in the group of its RPC, and one `driver.has(Defect::…)` where it acts: in
-// `defects/` if it alters requests or answers, in the handler if it alters what happens to the state.
+// Each defect has a line here, in the group of its RPC, and one `driver.has(Defect::…)` where it acts: in `defects/`
+// if it changes requests or replies, and in the handler if it changes the effect on the state.
 named! {
-    /// A named departure from correct behaviour.
+    /// A named violation of the specification.
     Defect, "defect";
-    // Any RPC.
+    // All RPCs.
     ExpandVolumeNotAdvertised, "expand-volume-not-advertised", "neither controller nor node advertises EXPAND_VOLUME although ways of expansion are";
     InvalidArgumentAsInternal, "invalid-argument-as-internal", "what should be INVALID_ARGUMENT is INTERNAL";
     InvalidArgumentAsOk, "invalid-argument-as-ok", "what should be INVALID_ARGUMENT is OK with an empty answer, and nothing is done";
@@ -27,7 +27,7 @@ named! {
     StatusMessageEmpty, "status-message-empty", "errors carry no text";
     UnsupportedAsInternal, "unsupported-as-internal", "RPCs that are not supported answer INTERNAL";
 
-    // Calls that overlap, are given up, or meet the end of the driver.
+    // Calls that overlap, are abandoned by their caller, or are interrupted by the end of the driver.
     ControllerPublishForgetsReadonly, "controller-publish-forgets-readonly", "a repeated request makes a readonly attachment one for writing";
     CreateVolumeCountsOverlapsTwice, "create-volume-counts-overlaps-twice", "the storage of a volume counts twice if another one was made at the same time";
     CreateVolumeDoublesAfterTimeout, "create-volume-doubles-after-timeout", "a call that is given up leaves a volume without a name, and its repeat makes another one";
@@ -60,7 +60,7 @@ named! {
     RestartForgetsSources, "restart-forgets-sources", "after a restart nobody knows what volumes are copies of";
     RestartShiftsCreationTimes, "restart-shifts-creation-times", "after a restart snapshots are an hour younger";
 
-    // What a call does that is refused, and what comes of an unusual order.
+    // Effects of rejected calls, and of calls in an unusual order.
     ControllerExpandRefusalBlocks, "controller-expand-refusal-blocks", "after a rejected expansion the volume counts as busy for ever";
     ControllerExpandRefusalGrows, "controller-expand-refusal-grows", "an expansion that is rejected counts as done";
     ControllerModifyRefusalBlocks, "controller-modify-refusal-blocks", "after a rejected modification the volume counts as busy for ever";
@@ -84,7 +84,7 @@ named! {
     NodeUnstageNeedsAttachment, "node-unstage-needs-attachment", "a volume that was detached before it was unstaged can never be unstaged";
     NodeUnstageRefusalBlocks, "node-unstage-refusal-blocks", "a volume whose unstaging was rejected counts as busy on the node for ever";
 
-    // What calls take up and do not give back.
+    // Resources that calls do not release.
     ConnectionKeepsFile, "connection-keeps-file", "each connection leaves a file open";
     ControllerExpandLeavesFile, "controller-expand-leaves-file", "each expansion leaves a file beside the driver's state";
     ControllerPublishKeepsSocket, "controller-publish-keeps-socket", "each volume that is attached leaves a socket open";
@@ -238,7 +238,7 @@ named! {
     CreateVolumeTruncatesNames, "create-volume-truncates-names", "names with the same first 48 characters are taken for one";
     CreateVolumeTruncatesToSource, "create-volume-truncates-to-source", "a copy is never larger than its source, whatever was asked";
 
-    // Volumes as reported.
+    // The Volume message, whichever RPC returns it.
     ConditionAbnormal, "condition-abnormal", "the condition of every volume is abnormal";
     ConditionMessageEmpty, "condition-message-empty", "the message of a volume condition is empty";
     NewWriterModesUnbacked, "new-writer-modes-unbacked", "the newer single-node modes are rejected although SINGLE_NODE_MULTI_WRITER is advertised";
@@ -415,7 +415,7 @@ named! {
     CreateSnapshotUnknownSourceAsInternal, "create-snapshot-unknown-source-as-internal", "a source that does not exist is INTERNAL";
     CreateSnapshotUnknownTopologyAsInternal, "create-snapshot-unknown-topology-as-internal", "a topology from which no snapshot can be used is INTERNAL";
 
-    // Snapshots as reported.
+    // The Snapshot message, whichever RPC returns it.
     SnapshotFrom1970, "snapshot-from-1970", "creation_time is set, but never to anything";
     SnapshotGroupIdMissing, "snapshot-group-id-missing", "members of a group do not tell their group_snapshot_id";
     SnapshotIdFromSource, "snapshot-id-from-source", "snapshot_id is made from the source, so that all its snapshots share it";
@@ -586,7 +586,7 @@ named! {
     CreateGroupSnapshotRepeatDropsMembers, "create-group-snapshot-repeat-drops-members", "a repeated request is answered with one member only";
     CreateGroupSnapshotTimeIsNow, "create-group-snapshot-time-is-now", "creation_time is the moment in which CreateVolumeGroupSnapshot answers, also when it is repeated";
 
-    // Group snapshots as reported.
+    // The VolumeGroupSnapshot message, whichever RPC returns it.
     GroupSnapshotAcceptsMissingMembers, "group-snapshot-accepts-missing-members", "missing snapshot_ids are accepted";
     GroupSnapshotFrom1970, "group-snapshot-from-1970", "creation_time is set, but never to anything";
     GroupSnapshotIgnoresMemberMismatch, "group-snapshot-ignores-member-mismatch", "snapshot_ids of another group are accepted";
@@ -815,7 +815,7 @@ named! {
     NodeGetStorageHealthNeverIll, "node-get-storage-health-never-ill", "nothing is ever wrong with the storage";
     NodeGetStorageHealthUnreachable, "node-get-storage-health-unreachable", "the storage is told to be unreachable although its volumes work";
 
-    // Health, whichever RPC tells it.
+    // Health, whichever RPC returns it.
     StorageHealthEntryTwice, "storage-health-entry-twice", "each thing that is wrong with the storage is told twice";
     StorageHealthReasonEmpty, "storage-health-reason-empty", "the storage is degraded for no reason";
     StorageHealthReasonInWords, "storage-health-reason-in-words", "the reason why the storage is degraded is a sentence";
@@ -832,8 +832,8 @@ named! {
 }
 
 impl Defect {
-    /// Defects that show only in histories: after calls that overlap, are rejected or are given up, and across restarts. The stateful
-    /// suite has to find them; the checks of single RPCs need not.
+    /// Defects that only show in sequences of calls: calls that overlap, are rejected or are abandoned, and calls
+    /// before and after a restart. The stateful suite has to find them; the checks of single RPCs need not.
     pub const IN_HISTORIES: &[Defect] = {
         use Defect::*;
         &[
@@ -889,7 +889,7 @@ impl Defect {
         ]
     };
 
-    /// Defects that show only when calls are made many times, in what the process of the driver takes up. The growth suite has to
+    /// Defects that only show after many calls, in the resources of the driver's process. The growth suite has to
     /// find them.
     pub const OVER_TIME: &[Defect] = {
         use Defect::*;
@@ -917,7 +917,8 @@ impl Defect {
         ]
     };
 
-    /// Those that show under hostile input only, many of them on the driver's host. The hostile suite has to find them.
+    /// Defects that only show with hostile input, many of them in effects on the driver's host. The hostile suite has
+    /// to find them.
     pub const UNDER_ATTACK: &[Defect] = {
         use Defect::*;
         &[
@@ -962,7 +963,7 @@ impl Defect {
         ]
     };
 
-    /// Where a call has to be held for the defect to show, if it has to be.
+    /// The point at which a call has to be held for the defect to show, if there is one.
     pub(crate) fn needs_time(self) -> Option<HoldPoint> {
         use Defect::*;
         let held = matches!(
@@ -994,7 +995,7 @@ impl Defect {
     }
 }
 
-/// Whether `kebab` is the name of an RPC in lower case, with a dash before each word but the first.
+/// Returns whether `kebab` is the name of an RPC in kebab case.
 fn is_kebab_of(kebab: &str, method: &str) -> bool {
     let mut rest = kebab.chars();
     let mut says = |c: char| rest.next() == Some(c);

@@ -1,7 +1,7 @@
-//! What defects do to requests and answers, an RPC to a file. Each function stands between the service and the handler
-//! of its RPC, which knows nothing of it; the few defects that change what happens to the state stand in the handlers.
+//! The effects of defects on requests and replies. Each function is called by the service and calls the handler of
+//! its RPC, which knows nothing about it. The few defects that change the effect of a call on the state are in the
+//! handlers.
 
-mod aftermath;
 mod capabilities;
 mod controller_expand_volume;
 mod controller_get_volume;
@@ -21,7 +21,7 @@ mod group_snapshot;
 mod health;
 mod host;
 mod identity;
-mod keeping;
+mod leaks;
 mod list_snapshots;
 mod list_volumes;
 mod metadata;
@@ -36,6 +36,7 @@ mod node_unpublish_volume;
 mod node_unstage_volume;
 mod overlap;
 mod saving;
+mod side_effects;
 mod snapshot;
 mod status;
 mod validate_volume_capabilities;
@@ -53,7 +54,6 @@ use crate::driver::MockDriver;
 use crate::state::Map;
 use crate::validate::{self, invalid};
 
-pub(crate) use self::aftermath::stays_busy;
 pub(crate) use self::capabilities::{
     controller_get_capabilities, get_plugin_capabilities, group_controller_get_capabilities,
     node_get_capabilities,
@@ -74,7 +74,7 @@ pub(crate) use self::get_capacity::get_capacity;
 pub(crate) use self::get_snapshot::get_snapshot;
 pub(crate) use self::group_snapshot::{delete_volume_group_snapshot, get_volume_group_snapshot};
 pub(crate) use self::identity::{get_plugin_info, probe};
-pub(crate) use self::keeping::{End, Kept, keep_after, keep_for_connection, keep_for_copy};
+pub(crate) use self::leaks::{End, Leak, leak_after, leak_for_connection, leak_for_copy};
 pub(crate) use self::list_snapshots::list_snapshots;
 pub(crate) use self::list_volumes::list_volumes;
 pub(crate) use self::metadata::{get_metadata_allocated, get_metadata_delta, send};
@@ -87,14 +87,15 @@ pub(crate) use self::node_publish_volume::node_publish_volume;
 pub(crate) use self::node_stage_volume::node_stage_volume;
 pub(crate) use self::node_unpublish_volume::node_unpublish_volume;
 pub(crate) use self::node_unstage_volume::node_unstage_volume;
-pub(crate) use self::overlap::{Glance, serve_first_connection};
-pub(crate) use self::saving::{SAVING, forget_at_restart, save_otherwise, saves_otherwise};
-pub(crate) use self::status::{print_secrets, spoil_refusal};
+pub(crate) use self::overlap::{StaleRead, crash_on_second_connection};
+pub(crate) use self::saving::{SAVING, has_saving_defect, lose_at_restart, save_with_defect};
+pub(crate) use self::side_effects::stays_locked;
+pub(crate) use self::status::{corrupt_rejection, print_secrets};
 pub(crate) use self::validate_volume_capabilities::validate_volume_capabilities;
 
 const GIB: i64 = 1 << 30;
 
-/// The answer with another code, if it has this one.
+/// Replaces a code in the reply.
 fn recode<T>(answer: &mut Result<T, Status>, from: Code, to: Code) {
     if let Err(status) = answer
         && status.code() == from
@@ -103,7 +104,7 @@ fn recode<T>(answer: &mut Result<T, Status>, from: Code, to: Code) {
     }
 }
 
-/// OK in place of this code.
+/// Turns an error with this code into an empty OK reply.
 fn forgive<T: Default>(answer: &mut Result<T, Status>, code: Code) {
     if answer.as_ref().is_err_and(|status| status.code() == code) {
         *answer = Ok(T::default());
@@ -114,7 +115,7 @@ fn volume_not_found(id: &str) -> Status {
     Status::not_found(format!("volume {id} does not exist"))
 }
 
-/// Limits on the length of a path: fewer than 128 bytes, or no more.
+/// Fails if a path is too long for a defect: 128 bytes or more with the first defect, more than 128 with the second.
 fn check_lengths(driver: &MockDriver, paths: &[&str], [fewer, no_more]: [Defect; 2]) -> Result<(), Status> {
     let most = match () {
         () if driver.has(fewer) => 127,
@@ -127,12 +128,12 @@ fn check_lengths(driver: &MockDriver, paths: &[&str], [fewer, no_more]: [Defect;
     }
 }
 
-/// Whether a capability is given, but not all of it.
+/// Returns whether a capability is present but incomplete.
 fn is_incomplete(capability: Option<&v1::VolumeCapability>) -> bool {
     capability.is_some_and(|capability| validate::usage(capability).is_err())
 }
 
-/// A capability that every volume has, in place of one that is missing or incomplete.
+/// A capability that every volume has, to replace one that is missing or incomplete.
 fn plain_capability() -> v1::VolumeCapability {
     v1::VolumeCapability {
         access_mode: Some(AccessMode { mode: Mode::SingleNodeWriter as i32 }),
@@ -140,12 +141,12 @@ fn plain_capability() -> v1::VolumeCapability {
     }
 }
 
-/// Whether the text, as a path, leads nowhere but to where it began, or up.
+/// Returns whether the text, taken as a path, leads to its own directory or a parent.
 fn is_all_dots(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c == '.' || c == '/')
 }
 
-/// Leaves out what the driver does not understand.
+/// Removes parameters that the driver does not know.
 fn drop_unknown(parameters: &mut Map, known: &[String]) {
     let understood = |key: &String, value: &mut String| {
         let one = BTreeMap::from([(key.clone(), value.clone())]);
@@ -154,7 +155,7 @@ fn drop_unknown(parameters: &mut Map, known: &[String]) {
     parameters.retain(understood);
 }
 
-/// Whether a careless driver can print the name.
+/// Returns whether a careless driver can print the name.
 pub(crate) fn is_plain(name: Option<&str>) -> bool {
     name.is_none_or(|name| name.chars().all(|c| c.is_ascii_graphic()))
 }

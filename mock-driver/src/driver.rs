@@ -1,4 +1,4 @@
-//! The driver: what it is, offers and can do, and its state.
+//! The driver: its configuration, capabilities and state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -29,17 +29,17 @@ use crate::call_log::CallLog;
 use crate::capability::{Capabilities, Capability};
 use crate::config::{Config, ConfigError, CrashMode, Failure, NodeConfig};
 use crate::defect::Defect;
-use crate::defects::{Kept, SAVING, forget_at_restart};
+use crate::defects::{Leak, SAVING, lose_at_restart};
 use crate::inspect::Files;
 use crate::quirk::Quirk;
 use crate::state::{Access, Content, Map, State, StateFile, Store, Usage, Volume};
 use crate::validate::{self, invalid};
 
-/// An in-memory CSI driver, as one of its nodes serves it. All nodes share everything but that.
+/// An in-memory CSI driver, as one of its nodes serves it. All nodes share everything but the node index.
 #[derive(Debug)]
 pub struct MockDriver {
     shared: Arc<Shared>,
-    /// Index of the node.
+    /// The index of the node in the configuration.
     node: usize,
 }
 
@@ -55,55 +55,55 @@ impl Deref for MockDriver {
 pub struct Shared {
     pub(crate) config: Config,
     pub(crate) capabilities: Capabilities,
-    /// The distinct topologies of the nodes; a single empty one without topology.
+    /// The distinct topologies of the nodes; a single empty one if topology is not advertised.
     pub(crate) zones: Vec<Map>,
     defects: BTreeSet<Defect>,
     quirks: BTreeSet<Quirk>,
-    /// Shared with drivers started later in this process, as if they had one back end.
+    /// Shared with drivers that are started later in this process, as if they had a common back end.
     state: Arc<Mutex<State>>,
     pub(crate) store: Store,
     pub(crate) call_log: Option<CallLog>,
-    /// Injected failures that are still to come, by RPC.
+    /// The remaining injected failures, by RPC.
     pub(crate) failures: Mutex<BTreeMap<&'static str, Failure>>,
-    /// Counts up, for defects that answer differently each time.
+    /// A counter, for defects that answer differently each time.
     answers: AtomicU32,
-    /// Counts the calls, for quirks that do not treat all of them alike.
+    /// The number of calls, for quirks that do not treat all of them alike.
     pub(crate) calls: AtomicU32,
-    /// Calls that were put off, by RPC and request.
+    /// Throttled calls, by RPC and request.
     pub(crate) put_off: Mutex<BTreeSet<(&'static str, Vec<u8>)>>,
-    /// Objects with an operation pending, each with the connection for which it is free all the same, as a defect has it.
+    /// Locked objects. With a defect, the connection in the value may still use the object.
     pub(crate) busy: Mutex<BTreeMap<String, Option<ConnectionNumber>>>,
-    /// Ids of volumes whose health goes on being told of although that is over; for defects.
-    pub(crate) haunted: Mutex<BTreeMap<String, VolumeHealth>>,
-    /// Staging paths at which an unstaging goes on that was given up; for a defect.
-    pub(crate) going_on: Mutex<BTreeSet<String>>,
-    /// What was last written of volumes and snapshots.
+    /// Health that is still reported although it is outdated, by volume id; for defects.
+    pub(crate) stale_health: Mutex<BTreeMap<String, VolumeHealth>>,
+    /// Staging paths with an abandoned unstaging that is not finished; for a defect.
+    pub(crate) orphaned_unstagings: Mutex<BTreeSet<String>>,
+    /// The files that were last written about volumes and snapshots.
     pub(crate) inspected: Mutex<Files>,
-    /// Snapshots that a stream was cut off of; for a defect.
+    /// Snapshots whose stream was cancelled; for a defect.
     pub(crate) cut_off: Mutex<BTreeSet<String>>,
-    /// Whether a name has spoilt what every request reads; for a defect.
-    pub(crate) is_spoilt: AtomicBool,
-    /// How many there were before it; for defects. Whoever serves it starts it once to begin with.
+    /// True if a name has damaged the list that every request reads; for a defect.
+    pub(crate) is_damaged: AtomicBool,
+    /// The number of starts before this one; for defects. A process that serves the driver counts its own first
+    /// start.
     pub(crate) starts: AtomicU32,
-    /// When it was started.
     pub(crate) started: Instant,
     /// The first connection to each node; for a defect.
     pub(crate) first_connections: Mutex<BTreeMap<String, ConnectionNumber>>,
-    /// The connections that were seen, and what is never given back; for defects.
+    /// The connections seen so far, for defects.
     pub(crate) connections: Mutex<BTreeSet<ConnectionNumber>>,
-    pub(crate) kept: Mutex<Vec<Kept>>,
+    pub(crate) leaks: Mutex<Vec<Leak>>,
     /// Paths at which volumes were staged or published before this driver started; for defects.
     pub(crate) inherited: Mutex<BTreeSet<String>>,
 }
 
 impl MockDriver {
-    /// Makes a driver, with the state of its state file if there is one.
+    /// Creates a driver, with the state from its state file if it has one.
     pub fn new(config: Config) -> Result<Arc<Self>, ConfigError> {
         Self::begin(config.settle()?, None)
     }
 
-    /// The same driver after a restart. It knows what is in its state file; if it has none, what this one knows, also if
-    /// that is still served.
+    /// Returns the driver after a restart. Its state comes from the state file or, without one, from this driver,
+    /// even if that is still served.
     pub fn restarted(&self) -> Result<Arc<Self>, ConfigError> {
         if self.has(Defect::SecondStartDeletesVolumes) && self.is_served() {
             self.state().remove_all_volumes();
@@ -113,12 +113,12 @@ impl MockDriver {
         if self.has(Defect::RestartForgetsNames) {
             next.state().forget_volume_names();
         }
-        forget_at_restart(&next);
+        lose_at_restart(&next);
         next.starts.store(self.starts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         Ok(next)
     }
 
-    /// Whether this driver, or one from before, goes on.
+    /// Returns whether this driver, or one from before a restart, is still in use.
     fn is_served(&self) -> bool {
         Arc::strong_count(&self.shared) > 1 || Arc::strong_count(&self.state) > 1
     }
@@ -134,7 +134,7 @@ impl MockDriver {
             without.push(Capability::Expansion(ExpansionType::Offline));
         }
         if quirks.contains(&Quirk::NoPluginCapabilities) {
-            // Topology has to be advertised where it is reported.
+            // Reported topology has to be advertised, which this quirk cannot do.
             without.push(Capability::Service(ServiceType::VolumeAccessibilityConstraints));
             without.push(Capability::Service(ServiceType::SnapshotAccessibilityConstraints));
         }
@@ -186,30 +186,30 @@ impl MockDriver {
             answers: AtomicU32::new(0),
             calls: AtomicU32::new(0),
             put_off: Mutex::default(),
-            haunted: Mutex::default(),
-            going_on: Mutex::default(),
+            stale_health: Mutex::default(),
+            orphaned_unstagings: Mutex::default(),
             inspected: Mutex::default(),
             cut_off: Mutex::default(),
-            is_spoilt: AtomicBool::new(false),
+            is_damaged: AtomicBool::new(false),
             busy: Mutex::default(),
             starts: AtomicU32::new(0),
             started: Instant::now(),
             first_connections: Mutex::default(),
             connections: Mutex::default(),
-            kept: Mutex::default(),
+            leaks: Mutex::default(),
             inherited: Mutex::new(inherited),
             config,
         };
         Ok(Arc::new(Self { shared: Arc::new(shared), node: 0 }))
     }
 
-    /// The driver as another of its nodes serves it: the one with this index in the configuration, if there is one.
+    /// The driver as another node serves it, by its index in the configuration; `None` if there is no such node.
     pub fn at_node(&self, node: usize) -> Option<Arc<Self>> {
         let shared = self.shared.clone();
         (node < self.config.nodes.len()).then(|| Arc::new(Self { shared, node }))
     }
 
-    /// The services that this driver offers, ready to be served.
+    /// The routes of the services that this driver offers.
     pub fn routes(self: &Arc<Self>) -> Routes {
         let mut routes = Routes::new(IdentityServer::from_arc(self.clone()));
         if self.offers(Service::Controller) {
@@ -242,41 +242,41 @@ impl MockDriver {
         }
     }
 
-    /// What all nodes share, for work that outlives a call.
+    /// The state that all nodes share, for work that outlives a call.
     pub(crate) fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
     }
 }
 
 impl Shared {
-    /// The state, also after a handler panicked: a defect that panics does so before it changes anything.
+    /// The state, even after a handler panicked: a defect that panics does so before it changes anything.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
 
-    /// Whether a volume was staged or published at the path before this driver started, and not again since.
+    /// Returns whether a volume was staged or published at the path before this driver started, and not since.
     pub(crate) fn has_inherited(&self, path: &str) -> bool {
         self.inherited.lock().contains(path)
     }
 
-    /// Notes that a volume is in use at the path by what this driver did.
-    pub(crate) fn takes_over(&self, path: &str) {
+    /// Records that this driver itself has put a volume at the path.
+    pub(crate) fn forget_inherited(&self, path: &str) {
         self.inherited.lock().remove(path);
     }
 
-    /// Makes the state survive a restart.
+    /// Saves the state for a restart.
     pub(crate) fn save(&self, state: &State) -> Result<(), Status> {
         self.store.save(state).map_err(|error| Status::internal(error.to_string()))
     }
 }
 
 impl MockDriver {
-    /// Whether a defect is asked for.
+    /// Returns whether a defect is switched on.
     pub(crate) fn has(&self, defect: Defect) -> bool {
         self.defects.contains(&defect)
     }
 
-    /// Whether a quirk is asked for.
+    /// Returns whether a quirk is switched on.
     pub(crate) fn is(&self, quirk: Quirk) -> bool {
         self.quirks.contains(&quirk)
     }
@@ -297,21 +297,21 @@ impl MockDriver {
         self.advertises(Capability::Service(ServiceType::VolumeAccessibilityConstraints))
     }
 
-    /// Whether snapshots can be used from where their volumes lie only.
+    /// Returns whether a snapshot can only be used in the zone of its volume.
     pub(crate) fn has_snapshot_topology(&self) -> bool {
         self.advertises(Capability::Service(ServiceType::SnapshotAccessibilityConstraints))
     }
 
-    /// A number that no call before got; for defects.
-    pub(crate) fn another_number(&self) -> u32 {
+    /// A number that no earlier call got; for defects.
+    pub(crate) fn next_number(&self) -> u32 {
         self.answers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Ends the driver, as far as that may go.
+    /// Crashes the driver, or the call if the driver shares its process.
     pub(crate) fn crash(&self, method: &str) -> ! {
         match self.config.crash {
             CrashMode::Abort => {
-                // The last words of a process that dies; nobody may be there to read them.
+                // Standard error may be closed.
                 _ = writeln!(std::io::stderr(), "{method} crashes, as the defect asks");
                 std::process::abort()
             }
@@ -319,7 +319,7 @@ impl MockDriver {
         }
     }
 
-    /// Whether the driver can provide a volume for this usage at all.
+    /// Fails if the driver cannot provide a volume for this usage.
     pub(crate) fn supports(&self, usage: &Usage) -> Result<(), String> {
         use csi_proto::v1::volume_capability::access_mode::Mode;
         if self.is(Quirk::BlockOnly) && !usage.is_block() {
@@ -345,13 +345,13 @@ impl MockDriver {
         Ok(())
     }
 
-    /// Whether lists show what was made at this time; only by quirk they do not at once.
+    /// Returns whether lists contain an object that was created at this time. Only a quirk delays that.
     pub(crate) fn shows(&self, made_ms: u64) -> bool {
         let lag_ms = u64::try_from(self.config.list_lag.0.as_millis()).unwrap_or(u64::MAX);
         !self.is(Quirk::ListsLag) || made_ms.saturating_add(lag_ms) <= now_ms()
     }
 
-    /// The longest name that a volume, snapshot or group snapshot can have.
+    /// The longest accepted name of a volume, snapshot or group snapshot.
     pub(crate) fn name_bytes_max(&self) -> usize {
         let bytes_max = self.config.name_bytes_max;
         match (self.is(Quirk::EchoesRequests), self.is(Quirk::LongNamesAccepted)) {
@@ -361,7 +361,7 @@ impl MockDriver {
         }
     }
 
-    /// The node that this driver serves.
+    /// The node that is served here.
     pub(crate) fn this_node(&self) -> &NodeConfig {
         &self.config.nodes[self.node]
     }
@@ -370,12 +370,12 @@ impl MockDriver {
         self.config.nodes.iter().find(|node| node.id == id)
     }
 
-    /// The storage of one zone.
+    /// The storage in each zone.
     pub(crate) fn zone_capacity_bytes(&self) -> i64 {
         self.config.capacity_bytes / i64::try_from(self.zones.len().max(1)).unwrap_or(i64::MAX)
     }
 
-    /// Refuses ids that this driver cannot have made.
+    /// Rejects ids that this driver cannot have created.
     pub(crate) fn check_id_format(&self, field: &str, id: &str, prefix: &str) -> Result<(), Status> {
         validate::required(field, id)?;
         if !self.is(Quirk::ForeignIdsRefused) || self.config.volumes.iter().any(|volume| volume.id == id) {
@@ -389,12 +389,12 @@ impl MockDriver {
     }
 }
 
-/// Whether the name of the file system is longer than any text may be.
+/// Returns whether the name of the file system is longer than any text of the protocol may be.
 pub(crate) fn is_long_fs_type(usage: &Usage) -> bool {
     matches!(&usage.access, Access::Mount { fs_type, .. } if fs_type.len() > TEXT_BYTES_MAX)
 }
 
-/// An error with a code that tonic itself cannot send.
+/// Replaces the code of an error with one that tonic itself cannot send.
 fn with_odd_code<B>(mut response: http::Response<B>) -> http::Response<B> {
     if let Some(code) = response.headers_mut().get_mut("grpc-status") {
         *code = http::HeaderValue::from_static("42");

@@ -1,4 +1,4 @@
-//! What is wrong with volumes and with the storage: what the driver is told, and what it sees by itself.
+//! The health of volumes and of the storage: injected by files and configuration, and observed by the driver.
 
 use std::path::Path;
 
@@ -11,8 +11,9 @@ use tonic::Status;
 use crate::driver::MockDriver;
 use crate::state::Volume;
 
-/// Shell commands that make a volume ill, or the storage for `backend`, and well again, of a driver that reads health from files in
-/// this directory. Each gets what is meant as `$1`.
+/// Returns shell commands for a driver that reads health from files in this directory. The first makes a volume, or
+/// the storage for `backend`, unhealthy, and the second makes it healthy again. Each gets the volume id or `backend`
+/// as `$1`.
 pub fn commands(directory: &Path) -> [String; 2] {
     let directory = directory.display().to_string().replace('\'', r"'\''");
     let file = format!(r#"cd '{directory}' && case $1 in backend) file=storage ;; *) file=$1 ;; esac"#);
@@ -25,13 +26,13 @@ pub fn commands(directory: &Path) -> [String; 2] {
     ]
 }
 
-/// What is known to be wrong with a volume, as this side sees it.
+/// The health of a volume, as this side of the driver sees it.
 pub(crate) fn of_volume(driver: &MockDriver, volume: &Volume, side: Side) -> Result<VolumeHealth, Status> {
     let mut health_statuses = match files(driver) {
         Some(files) => files.of_volume(&volume.id, side).map_err(unknown)?,
         None => Vec::new(),
     };
-    if is_said_to_be_abnormal(driver, volume) {
+    if is_declared_abnormal(driver, volume) {
         health_statuses.push(entry(
             VolumeHealthErrorType::Degraded,
             "SaidToBeAbnormal",
@@ -41,7 +42,7 @@ pub(crate) fn of_volume(driver: &MockDriver, volume: &Volume, side: Side) -> Res
     Ok(VolumeHealth { volume_id: volume.id.clone(), health_statuses })
 }
 
-/// The same with what this node sees: a volume whose target path is gone.
+/// The health of a volume on this node, which is bad if its target path is gone.
 pub(crate) fn on_this_node(driver: &MockDriver, volume: &Volume, path: &str) -> Result<VolumeHealth, Status> {
     let mut health = of_volume(driver, volume, Side::Node)?;
     let published = &volume.on(driver.this_node()).published;
@@ -55,13 +56,13 @@ pub(crate) fn on_this_node(driver: &MockDriver, volume: &Volume, path: &str) -> 
     Ok(health)
 }
 
-/// What is known to be wrong with the storage.
+/// The health of the storage.
 pub(crate) fn of_storage(driver: &MockDriver) -> Result<Vec<StorageBackendHealth>, Status> {
     files(driver).map_or(Ok(Vec::new()), |files| files.of_storage().map_err(unknown))
 }
 
-/// Whether the configuration says so.
-pub(crate) fn is_said_to_be_abnormal(driver: &MockDriver, volume: &Volume) -> bool {
+/// Returns whether the configuration declares the volume abnormal.
+pub(crate) fn is_declared_abnormal(driver: &MockDriver, volume: &Volume) -> bool {
     let known = &driver.config.abnormal_volumes;
     known.iter().any(|given| *given == volume.id || Some(given) == volume.name.as_ref())
 }
@@ -74,7 +75,7 @@ fn files(driver: &MockDriver) -> Option<HealthFiles> {
     driver.config.health_dir.as_ref().map(HealthFiles::new)
 }
 
-/// Not to know is not the same as to know of nothing.
+/// An unreadable file must not be taken for good health.
 fn unknown(error: HealthFileError) -> Status {
     Status::internal(error.to_string())
 }

@@ -1,4 +1,4 @@
-//! Points at which a call can be held, so that others can come between its steps.
+//! Steps at which a call can be held, so that other calls can overlap with it.
 
 use std::str::FromStr;
 
@@ -15,14 +15,14 @@ pub struct HoldPoint {
     pub(crate) step: HoldStage,
 }
 
-/// How far a call has come.
+/// A step of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum HoldStage {
-    /// Nothing was looked at yet; the object counts as busy.
+    /// Before the request is checked; the object is already locked.
     Start,
-    /// The request was looked at, and nothing was changed yet. Only RPCs that change something come here.
+    /// After the request was checked and before anything is changed. Only RPCs that change something reach this step.
     BeforeCommit,
-    /// Everything has happened, and the caller does not know it yet.
+    /// After everything is done and before the reply is sent.
     BeforeAnswer,
 }
 

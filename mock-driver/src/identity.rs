@@ -7,7 +7,7 @@ use tonic::Status;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 
-/// Type number of a capability that no release defines yet.
+/// The number of a capability that no release defines yet.
 pub(crate) const FUTURE_TYPE: i32 = 4242;
 
 pub(crate) async fn get_plugin_info(

@@ -1,4 +1,5 @@
-//! What a vendor could read of volumes and snapshots in the back end, as files for a command to print.
+//! Writes the facts that a vendor could read about volumes and snapshots in the back end to files, for a command to
+//! print.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,27 +11,27 @@ use tonic::Status;
 use crate::driver::MockDriver;
 use crate::state::{State, Volume};
 
-/// Files by their names.
+/// The content of files, by name.
 pub(crate) type Files = BTreeMap<String, String>;
 
-/// The shell command that prints what the back end knows of `$1` (`volume` or `snapshot`) with the id `$2`, of a driver that writes
-/// that to this directory.
+/// Returns a shell command for a driver that writes its facts to this directory. It prints the facts about the
+/// `volume` or `snapshot` (`$1`) with the id `$2`.
 pub fn command(directory: &Path) -> String {
     let directory = directory.display().to_string().replace('\'', r"'\''");
     format!(r#"cat '{directory}'/"$1-$2.json" 2>/dev/null || echo '{{"exists": false}}'"#)
 }
 
-/// Brings the files up to date.
+/// Updates the files.
 pub(crate) fn write(driver: &MockDriver) -> Result<(), Status> {
     let Some(directory) = &driver.config.inspect_dir else { return Ok(()) };
-    // Held while files are written, so that they are of one moment.
+    // The lock is held while files are written, so that they show a single moment.
     let mut written = driver.inspected.lock();
     let now = files(&driver.state());
     let failed =
         |error: io::Error| Status::internal(format!("failed to write to {}: {error}", directory.display()));
     let mut old: Vec<String> = written.keys().cloned().collect();
     if old.is_empty() {
-        // A driver may have been here that was killed.
+        // A previous driver that was killed may have left files.
         let entries = std::fs::read_dir(directory).and_then(Iterator::collect::<io::Result<Vec<_>>>);
         let names = entries.map_err(failed)?.into_iter();
         old = names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -43,7 +44,7 @@ pub(crate) fn write(driver: &MockDriver) -> Result<(), Status> {
         let (file, beside) = (directory.join(name), directory.join(".written"));
         let written = match written.contains_key(name) {
             true => std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, file)),
-            // Nobody has been told its id yet, so that nobody can read half of it.
+            // The id has not been returned to any caller yet, so no one can read half of the file.
             false => std::fs::write(file, text),
         };
         written.map_err(failed)?;
@@ -62,7 +63,7 @@ fn files(state: &State) -> Files {
         .snapshots
         .values()
         .map(|snapshot| (format!("snapshot-{}.json", snapshot.id), json!({"exists": true})));
-    // Ids of wrong drivers may be no names of files.
+    // With a defect, an id may not be a valid file name.
     let files = volumes.chain(snapshots).filter(|(name, _)| !name.contains('/') && name.len() <= 255);
     files.map(|(name, facts)| (name, facts.to_string())).collect()
 }

@@ -1,8 +1,10 @@
-//! An in-memory CSI driver: correct by default, and wrong in one named place where a [`Defect`] says so.
+//! An in-memory CSI driver. It is correct by default, and wrong in one named place if a [`Defect`] is switched on.
 //!
-//! All 36 RPCs of CSI v1.12 and v1.13 work on state in memory. Without privileges it makes plain directories and files at
-//! target paths. Capabilities, limits, nodes, legal but unusual behaviour ([`Quirk`]) and injected faults are chosen
-//! by [`Config`]. [`MockDriver`] implements the server traits of the protocol, so tests can call it without a socket.
+//! All 36 RPCs of CSI v1.12 and v1.13 work on state in memory. The driver needs no privileges, because it creates
+//! plain directories and files at target paths. [`Config`] chooses capabilities, limits, nodes, legal but unusual
+//! behaviour ([`Quirk`]) and injected faults. [`MockDriver`] implements the server traits of the protocol, so tests
+//! can call it without a socket.
+#![warn(missing_docs)]
 
 mod call;
 mod call_log;

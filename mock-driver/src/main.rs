@@ -10,7 +10,7 @@ use csi_mock_driver::{ConfigError, CrashMode, Defect, MockDriver, Quirk};
 use csi_proto::{BindError, Endpoint, Listener, ServeError, stop_signal};
 use tokio::task::JoinSet;
 
-/// Why the driver cannot run.
+/// The reason why the driver cannot run.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     match run(Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            // Nobody is left to tell if this fails too.
+            // Standard error may be closed.
             _ = writeln!(std::io::stderr(), "csi-mock-driver: {failure}");
             ExitCode::from(if matches!(failure, Failure::Config(_)) { 2 } else { 1 })
         }
@@ -74,13 +74,13 @@ async fn serve(drivers: impl Iterator<Item = (Endpoint, Arc<MockDriver>)>) -> Re
         serving.spawn(async move { listener.serve(driver.routes(), stop_signal()).await });
     }
     while let Some(served) = serving.join_next().await {
-        // Whatever panics ends the process, so the other case does not exist.
+        // A panic ends the process, so a task never fails to be joined.
         served.unwrap_or(Ok(()))?;
     }
     Ok(())
 }
 
-/// A handler that panics is a driver that dies; the server would only break the connection.
+/// Ends the process when a handler panics, as with a real driver; the server would only close the connection.
 fn abort_on_panic() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -93,7 +93,7 @@ fn print(lines: impl Iterator<Item = String>) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     for line in lines {
         match writeln!(out, "{line}") {
-            // Such as `--list-defects | head`.
+            // The reader may stop early, as in `--list-defects | head`.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
             written => written.map_err(Failure::Print)?,
         }

@@ -1,11 +1,12 @@
-//! The SnapshotMetadata service: which blocks of a snapshot hold data, and which differ from another snapshot.
+//! The SnapshotMetadata service. It describes which blocks of a snapshot contain data, and which differ from another
+//! snapshot.
 
 mod ranges;
 
 use csi_proto::v1::{self, BlockMetadata, BlockMetadataType};
 use tonic::Status;
 
-use self::ranges::{Asked, messages};
+use self::ranges::{Query, messages};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
@@ -24,7 +25,7 @@ pub(crate) async fn get_metadata_allocated(
     let missing = driver.has(Defect::GetMetadataAllocatedMissesWrites);
     let less = missing.then(|| Snapshot { content: snapshot.content.without_written(), ..snapshot.clone() });
     let snapshot = less.as_ref().unwrap_or(snapshot);
-    let asked = Asked { starting_offset: request.starting_offset, max_results, snapshot, base: None };
+    let asked = Query { starting_offset: request.starting_offset, max_results, snapshot, base: None };
     let messages = messages(driver, &asked)?.into_iter();
     Ok(messages
         .map(|(style, volume_capacity_bytes, block_metadata)| v1::GetMetadataAllocatedResponse {
@@ -54,7 +55,7 @@ pub(crate) async fn get_metadata_delta(
     }
     let starting_offset = request.starting_offset;
     let base = (!driver.is(Quirk::DeltasOfWholeVolumes)).then_some(base);
-    let asked = Asked { starting_offset, max_results, snapshot: target, base };
+    let asked = Query { starting_offset, max_results, snapshot: target, base };
     let messages = messages(driver, &asked)?.into_iter();
     Ok(messages
         .map(|(style, volume_capacity_bytes, block_metadata)| v1::GetMetadataDeltaResponse {
@@ -73,5 +74,5 @@ fn not_found(what: &str, id: &str) -> Status {
     Status::not_found(format!("{what} {id} does not exist"))
 }
 
-/// One message: style, capacity, tuples.
+/// A message: block type, capacity, and tuples.
 type Message = (BlockMetadataType, i64, Vec<BlockMetadata>);

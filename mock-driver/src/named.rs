@@ -1,15 +1,15 @@
-//! Closed lists of things that have a stable id: the enum, its ids and its descriptions from one table.
+//! Closed lists of things with a stable id. One table defines the enum, its ids and its descriptions.
 
 use std::fmt;
 
-/// An id that stands in no table.
+/// An id that is in no table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct UnknownId {
-    /// What kind of thing was meant, such as `defect`.
+    /// The kind of the id, such as `defect`.
     pub kind: &'static str,
-    /// What was given.
+    /// The given text.
     pub given: String,
-    /// The nearest id there is, if one is near enough.
+    /// The most similar id, if one is similar enough.
     pub nearest: Option<&'static str>,
 }
 
@@ -23,9 +23,9 @@ impl fmt::Display for UnknownId {
     }
 }
 
-/// The candidate that needs the fewest edits to become `given`, letter case ignored, if they are few.
+/// Returns the candidate that needs the fewest edits to become `given`, ignoring case, if they are few.
 pub(crate) fn nearest(given: &str, candidates: impl Iterator<Item = &'static str>) -> Option<&'static str> {
-    // The distance is quadratic; nobody mistypes an id into something this long.
+    // The distance takes quadratic time, and no mistyped id is as long as this.
     if given.len() > 256 {
         return None;
     }
@@ -35,7 +35,8 @@ pub(crate) fn nearest(given: &str, candidates: impl Iterator<Item = &'static str
     (distance <= given.len().max(best.len()) / 3).then_some(best)
 }
 
-/// Declares an enum from a table of `Variant, "id", "description";` lines, with everything derived from the ids.
+/// Declares an enum from a table of `Variant, "id", "description";` lines, with all conversions between variants and
+/// ids.
 macro_rules! named {
     ($(#[$doc:meta])* $name:ident, $kind:literal; $($variant:ident, $id:literal, $description:literal;)*) => {
         $(#[$doc])*
@@ -46,7 +47,7 @@ macro_rules! named {
         }
 
         impl $name {
-            /// All of them, in the order of the table.
+            /// All variants, in the order of the table.
             pub const ALL: &'static [$name] = &[$($name::$variant,)*];
 
             /// The stable id, in kebab case.
@@ -54,7 +55,7 @@ macro_rules! named {
                 match self { $($name::$variant => $id,)* }
             }
 
-            /// One line that says what it is.
+            /// The description, in one line.
             pub fn description(self) -> &'static str {
                 match self { $($name::$variant => $description,)* }
             }

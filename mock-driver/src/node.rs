@@ -1,4 +1,4 @@
-//! The Node service, as each node has it.
+//! The Node service. Each node has its own view of the volumes.
 
 mod expand_volume;
 mod health;
@@ -29,7 +29,7 @@ use crate::quirk::Quirk;
 use crate::state::{Map, State, Usage, Volume};
 use crate::validate::{self, invalid};
 
-/// Contexts that come with staging and publishing.
+/// Checks the contexts of staging and publishing.
 fn check_contexts(
     driver: &MockDriver,
     volume: &Volume,
@@ -45,7 +45,7 @@ fn check_contexts(
     Ok(())
 }
 
-/// FAILED_PRECONDITION if the volume cannot be used like that.
+/// Returns FAILED_PRECONDITION if the volume does not support the usage.
 fn check_usage(driver: &MockDriver, volume: &Volume, usage: &Usage) -> Result<(), Status> {
     driver.supports(usage).map_err(Status::failed_precondition)?;
     match volume.covers(usage) {
@@ -63,8 +63,8 @@ fn check_maps(volume_context: &Map, publish_context: &Map) -> Result<(), Status>
     validate::map("publish_context", publish_context)
 }
 
-/// The volume that is meant: the one of the id, or for a driver without state of its own, the one at the path.
-fn meant<'a>(driver: &MockDriver, state: &'a State, id: &str, path: &str) -> Option<&'a Volume> {
+/// The volume with the id. A driver whose Node service has no state of its own finds the volume at the path instead.
+fn find_volume<'a>(driver: &MockDriver, state: &'a State, id: &str, path: &str) -> Option<&'a Volume> {
     let there = |volume: &&Volume| volume.on(driver.this_node()).has(path);
     match state.volumes.get(id) {
         None if driver.is(Quirk::StatelessNode) => state.volumes.values().find(there),

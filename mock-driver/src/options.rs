@@ -1,4 +1,4 @@
-//! The command line of the binary. Flags that are given beat the configuration file.
+//! The command line of the program. Flags override the configuration file.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,8 @@ use crate::quirk::Quirk;
 #[derive(Debug, Parser)]
 #[command(name = "csi-mock-driver", version, max_term_width = 100)]
 pub struct Options {
-    /// Where to listen, such as unix:///tmp/csi.sock; repeatable: the second one serves the second node, and so on.
+    /// The endpoint to listen on, such as unix:///tmp/csi.sock; repeatable: the second one serves the second node,
+    /// and so on.
     #[arg(long, env = "CSI_ENDPOINT", required_unless_present_any = ["list_defects", "list_quirks"])]
     pub endpoint: Vec<Endpoint>,
     /// YAML file with the same names as these flags.
@@ -91,13 +92,13 @@ pub struct Options {
     /// Write what the back end knows of each volume and snapshot to this directory: volume-ID.json and snapshot-ID.json.
     #[arg(long, value_name = "DIR")]
     inspect_dir: Option<PathBuf>,
-    /// How long a new volume or snapshot is in no list, with the quirk lists-lag.
+    /// The time for which a new volume or snapshot is in no list, with the quirk lists-lag.
     #[arg(long, value_name = "TIME")]
     list_lag: Option<Delay>,
-    /// How long no call is answered after a start, with the quirk slow-start.
+    /// The time for which no call is answered after a start, with the quirk slow-start.
     #[arg(long, value_name = "TIME")]
     start_delay: Option<Delay>,
-    /// How long each call waits before anything is done, with the quirk slow-calls.
+    /// The time that each call waits before anything is done, with the quirk slow-calls.
     #[arg(long, value_name = "TIME")]
     call_delay: Option<Delay>,
     /// Hold an RPC for a time, such as CreateVolume=200ms, or at a step: CreateVolume:before-commit, when all is
@@ -119,7 +120,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// The configuration file, if there is one, with the flags on top.
+    /// The configuration file, if there is one, overridden by the flags.
     pub fn into_config(self) -> Result<Config, ConfigError> {
         let mut config = self.config.as_deref().map_or_else(|| Ok(Config::default()), Config::load)?;
         set(&mut config.csi_version, self.csi_version);

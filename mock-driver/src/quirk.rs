@@ -1,17 +1,17 @@
-//! Ways of behaving that the specification permits although few drivers show them.
+//! Behaviour that the specification permits although few drivers show it.
 
 use crate::named::named;
 
 macro_rules! quirks {
     ($($variant:ident, $id:literal, $description:literal, $permitted_by:literal;)*) => {
         named! {
-            /// A legal but unusual way of behaving. A checker that accuses a driver of one is wrong.
+            /// A legal but unusual behaviour. A checker that reports one as a violation is wrong.
             Quirk, "quirk";
             $($variant, $id, $description;)*
         }
 
         impl Quirk {
-            /// The requirement, or the freedom in one, that permits it.
+            /// The requirement that permits the behaviour.
             pub fn permitted_by(self) -> &'static str {
                 match self { $(Quirk::$variant => $permitted_by,)* }
             }
@@ -20,7 +20,7 @@ macro_rules! quirks {
 }
 
 quirks! {
-    // What the endpoint offers.
+    // The services of the endpoint.
     ControllerOnly, "controller-only", "only Identity and controller services, no Node service", "OPS-MODE-001";
     NodeOnly, "node-only", "only Identity and Node; volumes come from the configuration", "OPS-MODE-001";
     BlockOnly, "block-only", "volumes are block devices, mount access is rejected", "CTRL-CREATEVOL-021";

@@ -1,4 +1,4 @@
-//! The way that every call takes: past what is offered, what is pending and what was told to fail, to its handler.
+//! The steps that every call passes before its handler: offered services, pending operations, and injected failures.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -12,8 +12,8 @@ use crate::call::{Call, NODE_VOLUME};
 use crate::config::RpcName;
 use crate::defect::Defect;
 use crate::defects::{
-    End, Glance, keep_after, keep_for_connection, print_secrets, save_otherwise, saves_otherwise, send,
-    serve_first_connection, spoil_refusal, stays_busy,
+    End, StaleRead, corrupt_rejection, crash_on_second_connection, has_saving_defect, leak_after,
+    leak_for_connection, print_secrets, save_with_defect, send, stays_locked,
 };
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, HoldStage};
@@ -22,15 +22,14 @@ use crate::quirk::Quirk;
 use crate::state::State;
 use crate::validate::{self, Demand, invalid};
 
-/// Different calls that are put off at the most.
+/// The largest number of different calls that are throttled.
 const PUT_OFF_MAX: usize = 100_000;
 
-/// The messages on their way to the client; all are known when the first goes.
+/// A stream of messages; all of them are known when the first is sent.
 pub(crate) type Stream<T> = Pin<Box<dyn tokio_stream::Stream<Item = Result<T, Status>> + Send>>;
 
 impl MockDriver {
-    /// Takes one call through everything that all calls have in common. The handler is run only if nothing speaks
-    /// against the call before.
+    /// Serves a call with the steps that all calls share. The handler only runs if none of them rejects the call.
     pub(crate) async fn serve<R>(
         &self,
         connection: Option<ConnectionNumber>,
@@ -49,7 +48,7 @@ impl MockDriver {
         answer
     }
 
-    /// As [`MockDriver::serve`], for an answer of many messages about a snapshot.
+    /// Like [`MockDriver::serve`], for a stream of messages about a snapshot.
     pub(crate) async fn serve_stream<R>(
         &self,
         connection: Option<ConnectionNumber>,
@@ -74,63 +73,64 @@ impl MockDriver {
         request: &R,
         handler: impl Future<Output = Result<T, Status>>,
     ) -> Result<T, Status> {
-        // The server drops what its caller has given up by the second look at it: begun later, it might undo what was asked for since.
+        // If a caller abandons a call, the server drops it by the time it is polled twice. If it were handled before
+        // that, it might undo what the caller has requested since.
         for _ in 0..2 {
             tokio::task::yield_now().await;
         }
-        serve_first_connection(self, connection, R::METHOD);
+        crash_on_second_connection(self, connection, R::METHOD);
         self.check_offered::<R>()?;
         print_secrets(self, request);
         self.throttle(request)?;
-        keep_for_connection(self, connection);
+        leak_for_connection(self, connection);
         let after = After::of(self, R::METHOD);
         let pending = self.lock(connection, request)?;
-        self.take_time::<R>().await;
+        self.wait_before_handler::<R>().await;
         let answer = match self.injected_failure(R::METHOD).or_else(|| self.check_secrets(request).err()) {
             Some(refusal) => Err(refusal),
             None => handler.await,
         };
         self.hold::<R>(HoldStage::BeforeAnswer).await;
         if let Some(pending) = pending {
-            pending.end(answer.is_err() && stays_busy(self, R::METHOD));
+            pending.end(answer.is_err() && stays_locked(self, R::METHOD));
         }
         after.end(answer.is_ok());
         if R::CHANGES {
             inspect::write(self)?;
         }
-        answer.or_else(|status| spoil_refusal(self, request, status))
+        answer.or_else(|status| corrupt_rejection(self, request, status))
     }
 
-    /// Changes the state in one step: either all of it happens or nothing, also if the caller gives up, and no other
-    /// call sees it half done. Here a call can be held when all is prepared.
+    /// Changes the state in one step. All of the change happens or nothing, even if the caller abandons the call, and
+    /// no other call sees it half done. A call can be held just before this step.
     pub(crate) async fn change<R: Call, T>(
         &self,
         request: &R,
         change: impl FnOnce(&mut State) -> Result<T, Status>,
     ) -> Result<T, Status> {
-        let glance = Glance::take(self, request);
+        let stale = StaleRead::take(self, request);
         self.hold::<R>(HoldStage::BeforeCommit).await;
         let answer = {
             let mut state = self.state();
-            glance.impose(&mut state);
+            stale.restore(&mut state);
             if self.has(Defect::RestartForgetsLastWrite) {
                 self.save(&state)?;
             }
             let answer = change(&mut state);
-            glance.repeat(&mut state);
-            if saves_otherwise(self) { answer } else { self.save(&state).and(answer) }
+            stale.repeat(&mut state);
+            if has_saving_defect(self) { answer } else { self.save(&state).and(answer) }
         };
-        save_otherwise(self).await.and(answer)
+        save_with_defect(self).await.and(answer)
     }
 
-    /// Waits for as long as calls were told to at this step.
+    /// Waits for the delay that is configured for this step.
     pub(crate) async fn hold<R: Call>(&self, step: HoldStage) {
         if let Some(delay) = self.config.delay.get(&HoldPoint { rpc: RpcName(R::METHOD), step }) {
             tokio::time::sleep(delay.0).await;
         }
     }
 
-    /// UNIMPLEMENTED for services and RPCs that are not offered.
+    /// Returns UNIMPLEMENTED for services and RPCs that are not offered.
     fn check_offered<R: Call>(&self) -> Result<(), Status> {
         let service = RPCS.iter().find(|rpc| rpc.method == R::METHOD).map(|rpc| rpc.service);
         let offered = service.is_some_and(|service| self.offers(service));
@@ -145,7 +145,7 @@ impl MockDriver {
         Err(Status::unimplemented(format!("{} is not supported", R::METHOD)))
     }
 
-    /// UNAVAILABLE now and then, where that is asked for; the same call made again is let through.
+    /// Returns UNAVAILABLE now and then, with the quirk that does so; a repeated call is accepted.
     fn throttle<R: Call>(&self, request: &R) -> Result<(), Status> {
         if !self.is(Quirk::ThrottlesEveryFifthCall) {
             return Ok(());
@@ -160,14 +160,14 @@ impl MockDriver {
         Err(Status::unavailable("too many calls, try again"))
     }
 
-    /// Turns a second operation on one object away while the first is pending, as CSI advises (ABORTED).
+    /// Rejects a second operation on an object with ABORTED while the first is pending, as CSI recommends.
     fn lock<R: Call>(
         &self,
         connection: Option<ConnectionNumber>,
         request: &R,
     ) -> Result<Option<Pending<'_>>, Status> {
         let Some((kind, name)) = request.locks() else { return Ok(None) };
-        // Without a name the request is malformed, whatever else is pending.
+        // A request without a name is malformed, regardless of pending operations.
         if name.is_empty() || (R::METHOD == "CreateVolume" && self.has(Defect::CreateVolumeRacesOnName)) {
             return Ok(None);
         }
@@ -192,7 +192,7 @@ impl MockDriver {
         Ok(Some(Pending { driver: self, object, stuck, owner }))
     }
 
-    async fn take_time<R: Call>(&self) {
+    async fn wait_before_handler<R: Call>(&self) {
         let hangs = match R::METHOD {
             "Probe" => self.has(Defect::ProbeHangs),
             "NodeGetVolumeStats" => self.has(Defect::NodeGetVolumeStatsHangs),
@@ -228,7 +228,7 @@ impl MockDriver {
     }
 }
 
-/// A call that is going on, for defects that keep something of it; dropped without an end, it was given up.
+/// A call in progress, for defects that leak resources. If it is dropped without an end, its caller has abandoned it.
 struct After<'a> {
     driver: &'a MockDriver,
     method: &'static str,
@@ -237,27 +237,27 @@ struct After<'a> {
 
 impl After<'_> {
     fn of<'a>(driver: &'a MockDriver, method: &'static str) -> After<'a> {
-        After { driver, method, end: End::GivenUp }
+        After { driver, method, end: End::Abandoned }
     }
 
     fn end(mut self, is_done: bool) {
-        self.end = if is_done { End::Done } else { End::Refused };
+        self.end = if is_done { End::Done } else { End::Rejected };
     }
 }
 
 impl Drop for After<'_> {
     fn drop(&mut self) {
-        keep_after(self.driver, self.method, self.end);
+        leak_after(self.driver, self.method, self.end);
     }
 }
 
-/// An operation that is going on; ends when dropped, also if the caller gave up.
+/// A pending operation. Dropping it unlocks the object, even if the caller abandons the call.
 struct Pending<'a> {
     driver: &'a MockDriver,
     object: String,
-    /// Whether the object stays busy, as defects have it.
+    /// True if the object stays locked, with a defect.
     stuck: bool,
-    /// The connection for which it is free even then.
+    /// The connection that may still use the object if it stays locked.
     owner: Option<ConnectionNumber>,
 }
 

@@ -1,4 +1,4 @@
-//! The server traits of the protocol: every RPC goes through [`MockDriver::serve`] to its handler.
+//! The server traits of the protocol. Every RPC calls its handler through [`MockDriver::serve`].
 
 use csi_proto::v1::{
     self, controller_server::Controller, group_controller_server::GroupController, identity_server::Identity,
@@ -10,7 +10,7 @@ use crate::defects;
 use crate::driver::MockDriver;
 use crate::serve::Stream;
 
-/// Implements a service whose RPCs all answer with one message: each goes to the function of its name.
+/// Implements a service whose RPCs all return a single message. Each calls the function of its name.
 macro_rules! serve {
     ($service:ident: $($rpc:ident($request:ident) -> $response:ident;)*) => {
         #[tonic::async_trait]

@@ -1,4 +1,4 @@
-//! Everything the driver remembers.
+//! The state of the driver.
 
 mod content;
 mod file;
@@ -23,29 +23,29 @@ pub(crate) use self::page::{List, sequence, token};
 pub(crate) use self::store::Store;
 pub(crate) use self::table::{Row, Table};
 
-/// Times that a volume deleted in the background is still listed.
+/// The number of lists that still contain a volume after it was deleted in the background.
 const LISTINGS_AFTER_DELETION: u32 = 3;
 
-/// Volumes, snapshots, groups, and the storage they take up.
+/// Volumes, snapshots, group snapshots, and the storage that they use.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct State {
-    /// Tells ids of this state from those of another.
+    /// Distinguishes the ids of this state from those of others.
     nonce: u32,
-    /// Ids given out so far.
+    /// The number of ids that were generated so far.
     ids: u64,
     pub(crate) volumes: Table<Volume>,
     pub(crate) snapshots: Table<Snapshot>,
     pub(crate) groups: Table<Group>,
-    /// Volumes on their way out, with the number of listings they still appear in.
+    /// Volumes that are being deleted, with the number of lists that will still contain them.
     leaving: Vec<(Volume, u32)>,
-    /// Bytes in use by zone; follows from the volumes.
+    /// The used storage by zone. It is not stored, because it follows from the volumes.
     #[serde(skip)]
     allocated: Vec<i64>,
 }
 
 impl State {
-    /// An empty state; ids of states with different seeds differ.
+    /// An empty state. States with different seeds generate different ids.
     pub(crate) fn new(seed: Option<u32>) -> Self {
         Self {
             nonce: seed.unwrap_or_else(|| RandomState::new().hash_one("csi-mock-driver") as u32),
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// An id that was never given out before.
+    /// Generates an id that was never used before.
     pub(crate) fn fresh_id(&mut self, prefix: &str) -> String {
         self.ids += 1;
         format!("{prefix}-{:08x}-{:08x}", self.nonce, self.ids)
@@ -70,7 +70,8 @@ impl State {
         hash(&[u64::from(self.nonce), self.ids])
     }
 
-    /// Counts the storage of all volumes anew, for so many zones; a volume of a zone that is gone counts in the first.
+    /// Recalculates the used storage for this number of zones. A volume of a zone that no longer exists counts in the
+    /// first one.
     pub(crate) fn recount(&mut self, zones: usize) {
         self.allocated = vec![0; zones.max(1)];
         for volume in self.volumes.values_mut() {
@@ -81,13 +82,13 @@ impl State {
         }
     }
 
-    /// Where volumes are staged or published, on all nodes.
+    /// The staging and target paths of all volumes, on all nodes.
     pub(crate) fn paths_in_use(&self) -> impl Iterator<Item = &String> {
         let on_nodes = self.volumes.values().flat_map(|volume| volume.on_nodes.values());
         on_nodes.flat_map(|node| node.staged.keys().chain(node.published.keys()))
     }
 
-    /// Bytes that the volumes of a zone take up.
+    /// The storage that the volumes of a zone use.
     pub(crate) fn allocated(&self, zone: usize) -> i64 {
         self.allocated.get(zone).copied().unwrap_or_default()
     }
@@ -118,7 +119,7 @@ impl State {
         Some(volume)
     }
 
-    /// Counts storage that no volume has; for defects.
+    /// Marks storage as used although no volume has it; for defects.
     pub(crate) fn take_storage(&mut self, zone: usize, bytes: i64) {
         if let Some(allocated) = self.allocated.get_mut(zone) {
             *allocated = allocated.saturating_add(bytes);
@@ -133,29 +134,29 @@ impl State {
         volume.capacity_bytes = capacity_bytes;
     }
 
-    /// Keeps a deleted volume in sight for a while.
-    pub(crate) fn let_linger(&mut self, volume: Volume) {
+    /// Keeps a deleted volume in lists for a while.
+    pub(crate) fn keep_listed(&mut self, volume: Volume) {
         self.leaving.push((volume, LISTINGS_AFTER_DELETION));
     }
 
-    /// The volumes that are on their way out, each for one of its last times.
-    pub(crate) fn lingering(&mut self) -> Vec<Volume> {
+    /// The deleted volumes that are still listed. Counts as one list.
+    pub(crate) fn still_listed(&mut self) -> Vec<Volume> {
         let seen = self.leaving.iter().map(|(volume, _)| volume.clone()).collect();
-        self.let_go(|_| true);
+        self.count_down(|_| true);
         seen
     }
 
-    /// Why a volume cannot be copied that is not there: its deletion still runs, for one of its last times, or it is gone.
+    /// The reason why a volume that does not exist cannot be copied: it is still being deleted, or it is gone.
     pub(crate) fn no_source(&mut self, id: &str) -> Status {
         if self.leaving.iter().all(|(volume, _)| volume.id != id) {
             return Status::not_found(format!("source volume {id} does not exist"));
         }
-        self.let_go(|volume| volume.id == id);
+        self.count_down(|volume| volume.id == id);
         Status::aborted(format!("source volume {id} is being deleted"))
     }
 
-    /// Brings the end of these volumes nearer.
-    fn let_go(&mut self, which: impl Fn(&Volume) -> bool) {
+    /// Counts one more use of these deleted volumes.
+    fn count_down(&mut self, which: impl Fn(&Volume) -> bool) {
         self.leaving.retain_mut(|(volume, left)| {
             *left -= u32::from(which(volume));
             *left > 0

@@ -1,4 +1,4 @@
-//! What requests have to look like, whatever they are about.
+//! Checks of the form of requests.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use tonic::Status;
 
 use crate::state::{Access, Map, Usage};
 
-/// Largest string map that is taken, counting keys and values.
+/// The largest accepted string map, counting keys and values.
 const MAP_BYTES_MAX: usize = 4 << 10;
-/// Most capabilities in one request.
+/// The largest number of capabilities in a request.
 const CAPABILITIES_MAX: usize = 64;
-/// File systems that the driver claims to know; the empty one is its own choice.
+/// The file systems that the driver claims to support; an empty name leaves the choice to the driver.
 const FS_TYPES: [&str; 5] = ["", "ext3", "ext4", "xfs", "btrfs"];
 
-/// INVALID_ARGUMENT with a reason.
+/// Returns INVALID_ARGUMENT with a reason.
 pub(crate) fn invalid(reason: impl Into<String>) -> Status {
     Status::invalid_argument(reason)
 }
 
-/// A field that has to be there.
+/// Checks a mandatory field.
 pub(crate) fn required(field: &str, value: &str) -> Result<(), Status> {
     if value.is_empty() { Err(invalid(format!("{field} is missing"))) } else { Ok(()) }
 }
 
-/// A name that the caller chose.
+/// Checks a name that the caller has chosen.
 pub(crate) fn name(value: &str, bytes_max: usize) -> Result<(), Status> {
     required("name", value)?;
     if value.len() > bytes_max {
@@ -40,12 +40,12 @@ pub(crate) fn name(value: &str, bytes_max: usize) -> Result<(), Status> {
     }
 }
 
-/// Control characters other than tab, line feed and carriage return.
+/// Returns whether a character is a control character other than tab, line feed or carriage return.
 fn is_banned(c: char) -> bool {
     c.is_control() && !matches!(c, '\t' | '\n' | '\r')
 }
 
-/// A string map within the limit of the protocol.
+/// Checks that a string map is within the limit of the protocol.
 pub(crate) fn map(field: &str, map: &Map) -> Result<(), Status> {
     let bytes: usize = map.iter().map(|(key, value)| key.len() + value.len()).sum();
     if bytes > MAP_BYTES_MAX {
@@ -54,12 +54,12 @@ pub(crate) fn map(field: &str, map: &Map) -> Result<(), Status> {
     Ok(())
 }
 
-/// A page size or number of results.
+/// Checks a page size or number of results.
 pub(crate) fn not_negative(field: &str, value: i32) -> Result<usize, Status> {
     usize::try_from(value).map_err(|_| invalid(format!("{field} is negative: {value}")))
 }
 
-/// Volume capabilities, of which at least one is needed.
+/// Converts a list of volume capabilities, which must not be empty.
 pub(crate) fn usages(capabilities: &[v1::VolumeCapability]) -> Result<Vec<Usage>, Status> {
     if capabilities.is_empty() {
         return Err(invalid("volume_capabilities is missing"));
@@ -70,12 +70,12 @@ pub(crate) fn usages(capabilities: &[v1::VolumeCapability]) -> Result<Vec<Usage>
     capabilities.iter().map(usage).collect()
 }
 
-/// One volume capability that has to be there.
+/// Converts a mandatory volume capability.
 pub(crate) fn required_usage(capability: Option<&v1::VolumeCapability>) -> Result<Usage, Status> {
     usage(capability.ok_or_else(|| invalid("volume_capability is missing"))?)
 }
 
-/// One volume capability with all it needs.
+/// Converts a volume capability and checks that it is complete.
 pub(crate) fn usage(capability: &v1::VolumeCapability) -> Result<Usage, Status> {
     let access = match &capability.access_type {
         None => return Err(invalid("volume_capability names neither block nor mount")),
@@ -93,7 +93,7 @@ pub(crate) fn usage(capability: &v1::VolumeCapability) -> Result<Usage, Status> 
     }
 }
 
-/// Whether the driver knows the file system of a usage.
+/// Returns whether the driver supports the file system of a usage.
 pub(crate) fn knows_fs_type(usage: &Usage) -> bool {
     match &usage.access {
         Access::Block => true,
@@ -101,11 +101,11 @@ pub(crate) fn knows_fs_type(usage: &Usage) -> bool {
     }
 }
 
-/// The sizes that a request allows.
+/// The capacity range of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) required_bytes: i64,
-    /// The largest possible number if the request sets no limit.
+    /// The largest number if the request sets no limit.
     pub(crate) limit_bytes: i64,
 }
 
@@ -117,7 +117,7 @@ impl Range {
     }
 }
 
-/// A capacity range, if there is one.
+/// Converts a capacity range; an absent one allows any size.
 pub(crate) fn range(range: Option<&v1::CapacityRange>) -> Result<Range, Status> {
     let Some(range) = range else { return Ok(Range::ANY) };
     let v1::CapacityRange { required_bytes, limit_bytes } = *range;
@@ -136,7 +136,7 @@ pub(crate) fn range(range: Option<&v1::CapacityRange>) -> Result<Range, Status> 
     Ok(Range { required_bytes, limit_bytes })
 }
 
-/// Parameters by key, with those that Kubernetes adds left out of account.
+/// Checks the keys of parameters. Keys that Kubernetes adds are ignored.
 pub(crate) fn known_parameters(field: &str, given: &Map, known: &[String]) -> Result<(), Status> {
     for (key, value) in given {
         if key.starts_with("csi.storage.k8s.io/") {
@@ -152,7 +152,7 @@ pub(crate) fn known_parameters(field: &str, given: &Map, known: &[String]) -> Re
     Ok(())
 }
 
-/// Required pairs; what is missing or wrong is told by key only, for values may be secret.
+/// Checks required pairs. Errors only name the key, because values may be secret.
 pub(crate) fn demanded<'a>(given: &Map, demanded: &'a BTreeMap<String, String>) -> Result<(), Demand<'a>> {
     for (key, value) in demanded {
         match given.get(key) {
@@ -164,7 +164,7 @@ pub(crate) fn demanded<'a>(given: &Map, demanded: &'a BTreeMap<String, String>) 
     Ok(())
 }
 
-/// What is wrong with a required pair.
+/// The problem with a required pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Demand<'a> {
     Missing(&'a str),

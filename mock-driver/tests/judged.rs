@@ -1,15 +1,16 @@
-//! The suites as the judge of this driver as it is compiled now, for ci/mutate: with `CSI_SANITY` the path of a csi-sanity that was
-//! built before, it has to pass. Without, nothing is tried, and that is said; the suites' own tests try the driver as it should be.
+//! Runs the suites on this driver as it is compiled now, for ci/mutate: with `CSI_SANITY` as the path of a csi-sanity
+//! that was built before, the driver has to pass. Without it, the test prints that it is skipped; the suites' own
+//! tests try the unchanged driver.
 
 use csi_test_support::judge;
 
-/// What a call, or some in a row, can show. The rest takes longer than a mutant is worth.
+/// Suites of single and sequential calls. The others take too long to run for every mutant.
 const SUITES: &str = "sanity,idempotency,property";
 
-/// A node beside the first one, and one in another place.
+/// Adds a node in the topology of the first one, and a node in another topology.
 const FLAGS: &str = "--endpoint unix://{dir}/second.sock --endpoint unix://{dir}/third.sock";
 
-/// All that can be known of the driver, and little effort.
+/// Configures every feature of the driver, and little effort.
 const CONFIG: &str = "
 nodes: [{endpoint: 'unix://{dir}/second.sock'}, {endpoint: 'unix://{dir}/third.sock'}]
 access-types: [mount, block]

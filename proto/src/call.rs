@@ -1,4 +1,5 @@
-//! RPCs as types: the request message alone says which RPC it is for and what answers it.
+//! RPCs as types: each request message names its RPC and the type of its answer, so a caller cannot pair the wrong
+//! ones.
 
 use std::fmt;
 
@@ -7,15 +8,15 @@ include!("generated/calls.rs");
 /// A gRPC service of the CSI protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Service {
-    /// What the plugin is and what it offers; on every endpoint.
+    /// Every endpoint has it: it names the plugin and its capabilities.
     Identity,
-    /// Volumes and snapshots.
+    /// It creates, publishes and lists volumes and snapshots.
     Controller,
-    /// Snapshots of several volumes at one point in time.
+    /// It takes snapshots of several volumes at one point in time.
     GroupController,
-    /// Which blocks of a snapshot hold data or have changed.
+    /// It lists the blocks that a snapshot holds, or that changed since another snapshot.
     SnapshotMetadata,
-    /// Volumes on one node.
+    /// It stages and publishes volumes on one node.
     Node,
 }
 
@@ -25,14 +26,14 @@ impl fmt::Display for Service {
     }
 }
 
-/// Names one RPC of the protocol.
+/// One RPC of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rpc {
     /// The service that has the RPC.
     pub service: Service,
-    /// The name of the RPC, such as `CreateVolume`.
+    /// The method's name, such as `CreateVolume`.
     pub method: &'static str,
-    /// The path on the wire, such as `/csi.v1.Controller/CreateVolume`.
+    /// The path in the HTTP/2 request, such as `/csi.v1.Controller/CreateVolume`.
     pub path: &'static str,
 }
 
@@ -44,12 +45,12 @@ impl fmt::Display for Rpc {
 
 /// A request message, which belongs to exactly one RPC.
 pub trait Call: prost::Name + Clone + Default + 'static {
-    /// The answer, or one message of a streamed answer.
+    /// The type of the answer, or of one message of a streamed answer.
     type Response: prost::Name + Clone + Default + 'static;
     /// The RPC that takes this request.
     const RPC: Rpc;
 
-    /// The field marked `csi_secret`, where the request has one.
+    /// Returns the field marked `csi_secret`, if the request has one.
     fn secrets_mut(&mut self) -> Option<&mut BTreeMap<String, String>> {
         None
     }

@@ -1,6 +1,6 @@
 use tonic::Code;
 
-/// The name of a gRPC status code as the specification spells it, such as `INVALID_ARGUMENT`.
+/// Returns the name of a gRPC status code as the specification spells it, such as `INVALID_ARGUMENT`.
 pub fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",
@@ -23,7 +23,7 @@ pub fn code_name(code: Code) -> &'static str {
     }
 }
 
-/// The code of that name.
+/// Returns the code that [`code_name`] gives this name.
 pub fn code_named(name: &str) -> Option<Code> {
     (0..=16).map(Code::from_i32).find(|code| code_name(*code) == name)
 }

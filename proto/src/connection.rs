@@ -1,4 +1,4 @@
-//! A connection of whichever kind, with somebody who watches what is read from it.
+//! A socket connection of either kind, with a watcher that sees the bytes read from it.
 
 use std::io;
 use std::pin::Pin;
@@ -6,22 +6,22 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A connection of whichever kind.
+/// A Unix or TCP connection.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Somebody who watches what is read from a connection.
+/// It sees the bytes that are read from a connection, and can end the connection.
 pub(crate) trait Watcher: Unpin {
-    /// Bytes have been read; there is at least one.
-    fn heard(&mut self, bytes: &[u8]);
+    /// Called with the bytes of each read, of which there is at least one.
+    fn on_read(&mut self, bytes: &[u8]);
 
-    /// Whether the connection has to read as closed by the peer from now on.
+    /// Returns true once reads from the connection must report that the peer closed it.
     fn has_ended(&mut self, _: &mut Context<'_>) -> bool {
         false
     }
 }
 
-/// A connection that is watched.
+/// A connection whose reads go through a watcher.
 pub(crate) struct Connection<W> {
     stream: Box<dyn Stream>,
     watcher: W,
@@ -32,7 +32,6 @@ impl<W> Connection<W> {
         Self { stream, watcher }
     }
 
-    /// Who watches it.
     pub(crate) fn watcher(&self) -> &W {
         &self.watcher
     }
@@ -48,12 +47,12 @@ impl<W: Watcher> AsyncRead for Connection<W> {
             return Poll::Ready(Ok(()));
         }
         let before = buf.filled().len();
-        let done = Pin::new(&mut self.stream).poll_read(cx, buf);
+        let result = Pin::new(&mut self.stream).poll_read(cx, buf);
         let bytes = &buf.filled()[before..];
         if !bytes.is_empty() {
-            self.watcher.heard(bytes);
+            self.watcher.on_read(bytes);
         }
-        done
+        result
     }
 }
 

@@ -1,4 +1,4 @@
-//! Connecting to a CSI plugin.
+//! Connects to a CSI plugin, and says precisely why that failed.
 
 use std::future::{Future, pending};
 use std::io;
@@ -17,45 +17,46 @@ use tonic::transport::Channel;
 use crate::Endpoint;
 use crate::connection::{Connection, Stream, Watcher};
 
-/// Largest message this project reads, in bytes; give it to `max_decoding_message_size` of a client.
+/// The largest message that this project reads, in bytes; pass it to `max_decoding_message_size` of a client.
 ///
-/// Four times what the Go clients of Kubernetes read by default, so that an answer too large for those can be
-/// reported by its size, while a hostile one stays bounded.
+/// It is four times the default of the Go clients of Kubernetes, so that an answer too large for them can be reported
+/// with its size, while a hostile answer stays bounded.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// Largest headers of an answer, in bytes, as the Go clients of Kubernetes have it. A status that quotes what was asked
-/// travels in headers; servers break a call off whose headers the client says it will not take.
+/// The largest headers of an answer, in bytes, equal to the limit of the Go clients of Kubernetes. A status whose
+/// message quotes the request travels in the headers, and servers abort a call whose headers exceed the limit that
+/// the client announces.
 const HEADERS_BYTES_MAX: u32 = 16 << 20;
 
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(10);
 const RETRY_PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// Bound on one later connect, when the channel mends a broken connection by itself.
+/// Limits one later connect, which the channel makes by itself after its connection broke.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Connects to a plugin, which may still be starting.
 ///
-/// Tries again until the deadline, pausing at most a quarter of a second between attempts; what no waiting can
-/// mend ends it at once. A connection counts once the peer has sent its HTTP/2 settings, so a socket that
-/// somebody holds open without answering, or on which something else answers, is told apart from a plugin. That
-/// the peer speaks CSI, only the first RPC shows.
+/// It tries again until the deadline, with pauses of at most a quarter of a second; errors that waiting cannot cure
+/// end it at once. A connection counts only after the peer has sent its HTTP/2 settings, because a program may hold
+/// the socket open without answering, or speak another protocol. Only the first RPC shows whether the peer speaks
+/// CSI.
 ///
 /// Requests carry the `:authority` that kubelet sends, `localhost`. The channel sends no keepalive pings. When its
-/// connection breaks, the RPCs under way fail and the next one connects anew. It puts no deadline on RPCs, and no
-/// limit on messages: see [`MESSAGE_BYTES_MAX`].
+/// connection breaks, the RPCs under way fail and the next RPC connects again. The channel sets no deadline on RPCs
+/// and no limit on messages: see [`MESSAGE_BYTES_MAX`].
 ///
 /// # Errors
 ///
-/// [`DialError`] says what was tried, for how long, and why the last attempt failed.
+/// [`DialError`] names the endpoint, the attempts, the time spent and the reason of the last failure.
 pub async fn dial(endpoint: &Endpoint, deadline: Duration) -> Result<Channel, DialError> {
     dial_breakable(endpoint, deadline).await.map(|(channel, _)| channel)
 }
 
-/// The same, with what breaks the connection under the channel.
+/// Connects as [`dial`] does, and also returns a [`Breaker`] for the connection under the channel.
 ///
 /// # Errors
 ///
-/// As for [`dial`].
+/// Fails as [`dial`] does.
 pub async fn dial_breakable(
     endpoint: &Endpoint,
     deadline: Duration,
@@ -78,22 +79,22 @@ pub async fn dial_breakable(
     }
 }
 
-/// Breaks the connection under a channel, as the end of the caller's process would: the RPCs under way fail, and the next
-/// one connects anew.
+/// Breaks the connection under a channel, as the end of the caller's process would: the RPCs under way fail, and the
+/// next RPC connects again.
 #[derive(Clone, Debug, Default)]
 pub struct Breaker(watch::Sender<()>);
 
 impl Breaker {
-    /// Breaks the connection that there is now.
+    /// Breaks the current connection.
     pub fn break_connection(&self) {
         self.0.send_replace(());
     }
 
-    /// Resolves when the connection that is made now has to break.
+    /// Resolves when a connection that is made now must break.
     pub(crate) fn broken(&self) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let mut broken = self.0.subscribe();
         Box::pin(async move {
-            // Where nobody is left who could break it, it stands.
+            // Every breaker is gone, so nothing can break this connection any more.
             if broken.changed().await.is_err() {
                 pending().await
             }
@@ -101,39 +102,39 @@ impl Breaker {
     }
 }
 
-/// Why a plugin could not be reached.
+/// Says why a plugin could not be reached.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to connect to {endpoint} ({attempts} attempt{} in {elapsed:.1?}): {reason}", if *.attempts == 1 { "" } else { "s" })]
 pub struct DialError {
-    /// What was dialled.
+    /// The address that was dialled.
     pub endpoint: Endpoint,
-    /// How often.
+    /// The number of attempts.
     pub attempts: u32,
-    /// For how long.
+    /// The time from the first attempt to the last failure.
     pub elapsed: Duration,
-    /// Why the last attempt failed.
+    /// The reason of the last failure.
     pub reason: DialReason,
 }
 
-/// Why one attempt to connect failed.
+/// Says why one attempt to connect failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DialReason {
     /// The path does not exist.
     #[error("there is no such file; is the driver running, and is this the socket it was given?")]
     NoSuchFile,
-    /// The path is something else than a socket.
+    /// The path exists and is not a socket.
     #[error("it is {0}, not a socket")]
     NotASocket(&'static str),
-    /// The socket, or a directory on the way to it, is closed to this user.
+    /// This user may not use the socket or a directory on the path.
     #[error("permission denied for this user")]
     PermissionDenied,
-    /// Nobody accepts connections there.
+    /// No process accepts connections on the address.
     #[error("connection refused, so nobody listens there; is the driver running?")]
     Refused,
     /// The address did not answer before the deadline.
     #[error("nothing answered at that address")]
     Unanswered,
-    /// The connection was accepted, and not a byte came before the deadline.
+    /// The connection was accepted, and no byte came before the deadline.
     #[error(
         "the connection was accepted, but no HTTP/2 answer came; does the driver hang, or is it no gRPC server?"
     )]
@@ -141,16 +142,16 @@ pub enum DialReason {
     /// The connection was accepted and closed without a byte.
     #[error("the connection was accepted and closed again without an HTTP/2 answer")]
     Closed,
-    /// Something answered, but not in HTTP/2.
+    /// The peer answered in a protocol other than HTTP/2.
     #[error("what answers there does not speak HTTP/2, its first bytes are \"{0}\"")]
     NotHttp2(String),
-    /// Anything else the operating system or the resolver says.
+    /// The operating system or the resolver reported another error.
     #[error("{0}")]
     Io(io::Error),
 }
 
 impl DialReason {
-    /// Whether waiting cannot mend it.
+    /// Returns whether waiting cannot cure the failure.
     fn is_final(&self) -> bool {
         match self {
             Self::NotASocket(_) | Self::PermissionDenied | Self::NotHttp2(_) => true,
@@ -171,7 +172,8 @@ impl DialReason {
 
 async fn attempt(endpoint: &Endpoint, until: Instant, breaker: &Breaker) -> Result<Channel, DialReason> {
     if let Endpoint::Unix(path) = endpoint {
-        // The kernel refuses a connect to a file of any other type as if nobody listened.
+        // The kernel answers ECONNREFUSED for a file of any other type, which would read as a driver that is not
+        // running.
         if let Some(kind) = other_than_socket(path).await.map_err(DialReason::from_connect)? {
             return Err(DialReason::NotASocket(kind));
         }
@@ -180,10 +182,11 @@ async fn attempt(endpoint: &Endpoint, until: Instant, breaker: &Breaker) -> Resu
         Ok(connected) => connected.map_err(DialReason::from_connect)?,
         Err(_) => return Err(DialReason::Unanswered),
     };
-    let (heard, first_bytes) = watch::channel(Vec::new());
-    let first = Connection::new(stream, Client::new(FirstBytes(Some(heard)), breaker));
+    let (sender, first_bytes) = watch::channel(Vec::new());
+    let first = Connection::new(stream, Client::new(FirstBytes(Some(sender)), breaker));
     let channel = match timeout_at(until, channel(endpoint, first, breaker)).await {
-        // All it has done so far is to write its half of the handshake.
+        // Tonic has only written its half of the handshake by now, so a failure means that the peer closed the
+        // connection.
         Ok(channel) => channel.map_err(|_| DialReason::Closed)?,
         Err(_) => return Err(DialReason::Silent),
     };
@@ -191,7 +194,7 @@ async fn attempt(endpoint: &Endpoint, until: Instant, breaker: &Breaker) -> Resu
     Ok(channel)
 }
 
-/// What the file is, unless it is a socket.
+/// Names the type of the file, or returns `None` if it is a socket.
 async fn other_than_socket(path: &Path) -> io::Result<Option<&'static str>> {
     let kind = tokio::fs::metadata(path).await?.file_type();
     Ok(if kind.is_socket() {
@@ -216,7 +219,7 @@ async fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
     }
 }
 
-/// A channel over a connection that stands, which makes its later ones by itself.
+/// Makes a channel over an open connection; the channel makes later connections by itself.
 async fn channel(
     endpoint: &Endpoint,
     first: Connection<Client>,
@@ -237,15 +240,15 @@ async fn channel(
             Ok::<_, io::Error>(TokioIo::new(stream))
         }
     });
-    // The address is the connector's business; this one becomes the `:authority`.
+    // The connector knows the address; this name only becomes the `:authority`.
     tonic::transport::Endpoint::from_static("http://localhost")
         .http2_max_header_list_size(HEADERS_BYTES_MAX)
         .connect_with_connector(connector)
         .await
 }
 
-/// Waits for the SETTINGS frame with which a server opens HTTP/2. Tonic does not: its connect returns as soon as
-/// it has sent its own half.
+/// Waits for the SETTINGS frame with which a server opens HTTP/2, because tonic's connect returns as soon as it has
+/// sent its own half of the handshake.
 async fn settings_arrive(
     mut first_bytes: watch::Receiver<Vec<u8>>,
     until: Instant,
@@ -270,17 +273,19 @@ fn not_http2(bytes: &[u8]) -> DialReason {
 
 const FRAME_HEADER_BYTES: usize = 9;
 
-/// Whether the first bytes of a server are the header of a SETTINGS frame; `None` while there are too few to say.
+/// Returns whether the first bytes of a server are the header of a SETTINGS frame, or `None` while there are too few
+/// to say.
 fn opens_http2(bytes: &[u8]) -> Option<bool> {
     const SETTINGS: u8 = 4;
     let header = bytes.get(..FRAME_HEADER_BYTES)?;
     Some(header[3] == SETTINGS && header[5..] == [0; 4])
 }
 
-/// The client's end of a connection: shows what is read first, and breaks.
+/// Watches a client's connection: it records the bytes that are read first, and ends the connection when the breaker
+/// asks for that.
 struct Client {
     first_bytes: FirstBytes,
-    /// When to read as closed; none once it has come.
+    /// Resolves when reads must report the end of the connection; `None` afterwards.
     broken: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -291,8 +296,8 @@ impl Client {
 }
 
 impl Watcher for Client {
-    fn heard(&mut self, bytes: &[u8]) {
-        self.first_bytes.heard(bytes);
+    fn on_read(&mut self, bytes: &[u8]) {
+        self.first_bytes.on_read(bytes);
     }
 
     fn has_ended(&mut self, cx: &mut Context<'_>) -> bool {
@@ -303,20 +308,20 @@ impl Watcher for Client {
     }
 }
 
-/// Tells the first bytes that are read until they are enough to judge the peer.
+/// Sends the first bytes that are read to [`settings_arrive`], until they suffice to recognise HTTP/2.
 struct FirstBytes(Option<watch::Sender<Vec<u8>>>);
 
 impl FirstBytes {
-    /// Enough of an HTTP/1 answer or a banner to recognise it by.
+    /// It is long enough to recognise an HTTP/1 answer or a banner.
     const BYTES_MAX: usize = 40;
 
-    fn heard(&mut self, bytes: &[u8]) {
-        let Some(heard) = &self.0 else { return };
-        heard.send_modify(|first| {
+    fn on_read(&mut self, bytes: &[u8]) {
+        let Some(sender) = &self.0 else { return };
+        sender.send_modify(|first| {
             let room = Self::BYTES_MAX.saturating_sub(first.len());
             first.extend(bytes.iter().take(room));
         });
-        if opens_http2(&heard.borrow()).is_some() {
+        if opens_http2(&sender.borrow()).is_some() {
             self.0 = None;
         }
     }

@@ -1,14 +1,14 @@
-//! Where a CSI plugin listens, as it is written on command lines and in `CSI_ENDPOINT`.
+//! Parses the address of a CSI plugin, as command lines and `CSI_ENDPOINT` give it.
 
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Longest path of a unix socket in bytes: Linux keeps 108 in `sun_path`, one of them the final NUL.
+/// The longest path of a Unix socket in bytes: Linux keeps 108 in `sun_path`, the last of which is NUL.
 pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// Where a CSI plugin listens.
+/// The address on which a CSI plugin listens.
 ///
 /// | text | endpoint |
 /// |---|---|
@@ -17,52 +17,52 @@ pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// | `tcp://host:port`, `dns:///host:port`, `host:port` | the address; a name is looked up at each connect |
 /// | `tcp://[::1]:port`, `[::1]:port` | IPv6 goes in brackets |
 ///
-/// Schemes may be written in any case. Text without a scheme is a path if it holds a `/` or no `:` at all, so
-/// `csi.sock` is a file and `localhost` is one too; otherwise it has to be `host:port`, so a relative path with
-/// a colon needs `unix:` or `./` in front. As in the Go tools, what follows `unix://` is the path as it stands:
-/// there is no host part and no percent-encoding.
+/// Schemes may be written in any case. Text without a scheme is a path if it contains a `/` or no `:`, so `csi.sock`
+/// and `localhost` are paths; otherwise it has to be `host:port`, so a relative path with a colon needs `unix:` or
+/// `./` in front. As in the Go tools, the text behind `unix://` is the path as it stands: there is no host part and
+/// no percent-encoding.
 ///
-/// `Display` writes a text that parses to the same endpoint, as long as the path is valid UTF-8.
+/// `Display` writes a text that parses to an equal endpoint, provided that the path is valid UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
-    /// A unix socket at this path, absolute or from the working directory.
+    /// A Unix socket at this path, which is absolute or relative to the working directory.
     Unix(PathBuf),
-    /// A TCP port.
+    /// A TCP address.
     Tcp {
-        /// A host name or an address, IPv6 without its brackets.
+        /// A host name or an IP address; IPv6 is without brackets.
         host: String,
-        /// The port; to listen on 0 means any free one.
+        /// The port; a server that listens on 0 gets any free port.
         port: u16,
     },
 }
 
-/// Why a text is no [`Endpoint`].
+/// Says why a text is no [`Endpoint`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseEndpointError {
-    /// Nothing is there.
+    /// The text is empty.
     #[error("endpoint is empty: expected {ALLOWED}")]
     Empty,
-    /// The scheme is none of ours.
+    /// The scheme is not one of those listed at [`Endpoint`].
     #[error("endpoint {text:?} has the unknown scheme {scheme:?}: expected {ALLOWED}")]
     UnknownScheme {
         /// The whole text.
         text: String,
-        /// What stands before `://`.
+        /// The text before `://`.
         scheme: String,
     },
-    /// A scheme with nothing behind it.
+    /// Nothing follows the scheme.
     #[error("endpoint {text:?} has no path: expected unix:///absolute/path or unix:relative/path")]
     NoPath {
         /// The whole text.
         text: String,
     },
-    /// The path has a NUL byte, which no file name can hold.
+    /// The path has a NUL byte, which no file name can contain.
     #[error("endpoint {text:?} has a NUL byte in its path")]
     NulInPath {
         /// The whole text.
         text: String,
     },
-    /// The path does not fit the kernel's socket address.
+    /// The path is longer than [`SOCKET_PATH_BYTES_MAX`].
     #[error(
         "socket path of {bytes} bytes is too long, at most {SOCKET_PATH_BYTES_MAX} are possible: {path:?}; \
          use a shorter path, or a relative one from a directory nearby"
@@ -70,7 +70,7 @@ pub enum ParseEndpointError {
     PathTooLong {
         /// The path.
         path: String,
-        /// Its length.
+        /// The length of the path.
         bytes: usize,
     },
     /// The address is not `host:port`.
@@ -78,7 +78,7 @@ pub enum ParseEndpointError {
     BadAddress {
         /// The whole text.
         text: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
 }

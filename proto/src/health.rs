@@ -1,9 +1,9 @@
-//! Health as files tell it, for drivers that are told what to report.
+//! Reads the health of volumes and storage from files, so that a test can make a driver report it.
 //!
-//! The files are those that the Go hostpath driver reads, so that a script for one drives the others: `VOLUME.health` for
-//! what controller and nodes see of a volume, `VOLUME.controller.health` and `VOLUME.node.health` for what one of them
-//! sees, and `storage.health` for the storage system. A file holds an object with `status`, `reason` and `message`, or a
-//! list of them.
+//! The Go hostpath driver reads files of this form, so a script for one driver works with the other: `VOLUME.health`
+//! holds what controller and nodes report of a volume, `VOLUME.controller.health` and `VOLUME.node.health` what one
+//! of the two reports, and `storage.health` what is reported of the storage system. A file contains an object with
+//! `status`, `reason` and `message`, or a list of such objects.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,27 +16,27 @@ use crate::v1;
 use crate::v1::node_get_storage_health_response::StorageBackendHealth;
 use crate::v1::volume_health::VolumeHealthEntry;
 
-/// Bytes read of a file at the most.
+/// The limit on the bytes read from one file.
 const FILE_BYTES_MAX: u64 = 64 << 10;
-/// Things that a file can say are wrong at the most.
+/// The limit on the entries in one file.
 const ENTRIES_MAX: usize = 256;
 
-/// Who looks at a volume.
+/// The service that reports the health of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The Controller service.
+    /// The Controller service, which reads `VOLUME.controller.health`.
     Controller,
-    /// The Node service.
+    /// The Node service, which reads `VOLUME.node.health`.
     Node,
 }
 
-/// A directory with files that tell health.
+/// A directory with health files.
 #[derive(Clone, Debug)]
 pub struct HealthFiles {
     directory: PathBuf,
 }
 
-/// A file that does not tell how things are. Nobody may take that for health.
+/// A health file cannot be read or parsed. The caller must not report that as good health.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to read health from {}: {problem}", path.display())]
 pub struct HealthFileError {
@@ -44,21 +44,21 @@ pub struct HealthFileError {
     problem: String,
 }
 
-/// Messages, by status and reason, of which no pair may be told twice.
-type Said = BTreeMap<(i32, String), String>;
+/// The messages by status and reason, because one answer must not repeat a pair.
+type Entries = BTreeMap<(i32, String), String>;
 
 impl HealthFiles {
-    /// The files in this directory, which need not exist.
+    /// Names the directory, which need not exist.
     pub fn new(directory: impl Into<PathBuf>) -> HealthFiles {
         HealthFiles { directory: directory.into() }
     }
 
-    /// What is wrong with a volume, as this side sees it.
+    /// Returns the problems of a volume that this service reports.
     ///
     /// # Errors
-    /// A file is there and cannot be read.
+    /// Fails if a file exists and cannot be read or parsed.
     pub fn of_volume(&self, id: &str, side: Side) -> Result<Vec<VolumeHealthEntry>, HealthFileError> {
-        // An id that is no name of a file has none.
+        // Such an id cannot be part of a file's name, or would name the file of the storage system.
         if id.is_empty() || id.contains(['/', '\0']) || id == "storage" {
             return Ok(Vec::new());
         }
@@ -67,16 +67,16 @@ impl HealthFiles {
             Side::Node => "node",
         };
         let status = |text: &str| v1::VolumeHealthErrorType::from_str_name(text).map(|status| status as i32);
-        let mut said = self.read(&format!("{id}.health"), status)?;
-        said.extend(self.read(&format!("{id}.{own}.health"), status)?);
+        let mut entries = self.read(&format!("{id}.health"), status)?;
+        entries.extend(self.read(&format!("{id}.{own}.health"), status)?);
         let entry = |((status, reason), message)| VolumeHealthEntry { status, reason, message };
-        Ok(said.into_iter().map(entry).collect())
+        Ok(entries.into_iter().map(entry).collect())
     }
 
-    /// What is wrong with the storage system.
+    /// Returns the problems of the storage system.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// Fails if the file exists and cannot be read or parsed.
     pub fn of_storage(&self) -> Result<Vec<StorageBackendHealth>, HealthFileError> {
         let status = |text: &str| {
             let known = v1::StorageHealthErrorType::from_str_name;
@@ -91,12 +91,12 @@ impl HealthFiles {
         Ok(self.read("storage.health", status)?.into_iter().map(entry).collect())
     }
 
-    /// What a file says; nothing if there is none.
-    fn read(&self, name: &str, status: impl Fn(&str) -> Option<i32>) -> Result<Said, HealthFileError> {
+    /// Returns the entries of a file, or none if it does not exist.
+    fn read(&self, name: &str, status: impl Fn(&str) -> Option<i32>) -> Result<Entries, HealthFileError> {
         let path = self.directory.join(name);
         let failed = |problem: String| HealthFileError { path: path.clone(), problem };
         let Some(text) = contents(&path).map_err(|error| failed(error.to_string()))? else {
-            return Ok(Said::new());
+            return Ok(Entries::new());
         };
         let value: Value = serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
         let values = match value {
@@ -106,12 +106,11 @@ impl HealthFiles {
         if values.len() > ENTRIES_MAX {
             return Err(failed(format!("more than {ENTRIES_MAX} entries")));
         }
-        let said = values.iter().map(|value| said(value, &status).map_err(failed));
-        said.collect()
+        values.iter().map(|value| parse_entry(value, &status).map_err(failed)).collect()
     }
 }
 
-/// The text of a file, or nothing if there is none, or none any more.
+/// Returns the text of a file, or `None` if it does not exist or was removed meanwhile.
 fn contents(path: &Path) -> io::Result<Option<String>> {
     match text_of(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => {
@@ -130,16 +129,19 @@ fn text_of(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The status is the name of csi.proto, or the word that Kubernetes has for it, in whatever case.
-fn said(value: &Value, status: &impl Fn(&str) -> Option<i32>) -> Result<((i32, String), String), String> {
+/// Parses one entry. Its status is the name in csi.proto or the word of Kubernetes for it, in any case.
+fn parse_entry(
+    value: &Value,
+    status: &impl Fn(&str) -> Option<i32>,
+) -> Result<((i32, String), String), String> {
     let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let given = text("status");
-    let number = status(&given.to_ascii_uppercase()).or_else(|| status(&snake(&given)));
-    let status = number.filter(|number| *number != 0).ok_or_else(|| format!("{given:?} is no status"))?;
+    let name = text("status");
+    let number = status(&name.to_ascii_uppercase()).or_else(|| status(&snake(&name)));
+    let status = number.filter(|number| *number != 0).ok_or_else(|| format!("{name:?} is no status"))?;
     Ok(((status, text("reason")), text("message")))
 }
 
-/// `DataLoss` as `DATA_LOSS`.
+/// Turns `DataLoss` into `DATA_LOSS`.
 fn snake(word: &str) -> String {
     let mut snake = String::new();
     for c in word.chars() {
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_sees_what_is_told_to_both_and_what_is_told_to_it() {
+    fn each_service_reads_the_shared_file_and_its_own() {
         let (_directory, files) = files(&[
             ("v.health", r#"{"status": "DEGRADED", "reason": "Slow", "message": "very"}"#),
             (
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_storage_system_has_words_of_its_own() {
+    fn storage_health_has_names_of_its_own() {
         for word in ["STORAGE_UNREACHABLE", "StorageUnreachable", "unreachable"] {
             let text = format!(r#"{{"status": "{word}", "reason": "CutOff"}}"#);
             let (_directory, files) = files(&[("storage.health", &text)]);
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_not_health() {
+    fn unparsable_file_is_not_health() {
         for text in
             ["", "{}", "[{}]", "healthy", r#"{"status": "FINE", "reason": "Fine"}"#, r#"{"status": 1}"#]
         {
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_leads_to_no_other_directory() {
+    fn id_cannot_name_another_directory() {
         let (directory, _) = files(&[("v.health", "no health")]);
         let below = HealthFiles::new(directory.path().join("below"));
         assert_eq!(below.of_volume("../v", Side::Node).unwrap(), []);

@@ -1,5 +1,4 @@
-//! Texts that nothing may print, wherever they come from: the secrets that a program was given, which a driver may send back in
-//! any field and any error.
+//! Removes secrets from everything that is printed: a driver may send a secret back in any field and any error.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,18 +10,18 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use crate::lock::RwLock;
 use crate::redact::STRIPPED;
 
-/// Bytes of the shortest text that is hidden: shorter ones stand in any text by chance.
+/// The length of the shortest text that is hidden, in bytes: shorter texts occur anywhere by chance.
 pub const HIDDEN_BYTES_MIN: usize = 6;
-/// Texts that are hidden at the most.
+/// The limit on hidden texts.
 const TEXTS_MAX: usize = 10_000;
 
-/// Of one text that is part of another, the longer one comes first.
+/// Sorts longer texts first, so that a text which contains another is replaced as a whole.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct LongestFirst(std::cmp::Reverse<usize>, String);
 
 static HIDDEN: RwLock<BTreeSet<LongestFirst>> = RwLock::new(BTreeSet::new());
 
-/// Hides a secret from now on, in each of its [forms], for as long as this process lives.
+/// Hides a secret in each of its [forms] until this process ends.
 pub fn hide(secret: &str) {
     let mut hidden = HIDDEN.write();
     for form in forms(secret).into_iter().filter(|form| form.len() >= HIDDEN_BYTES_MIN) {
@@ -32,7 +31,7 @@ pub fn hide(secret: &str) {
     }
 }
 
-/// The text with [`STRIPPED`] in place of each secret that is hidden.
+/// Returns the text with [`STRIPPED`] in place of each hidden secret.
 pub fn strip(text: &str) -> Cow<'_, str> {
     let hidden = HIDDEN.read();
     let mut shown = Cow::Borrowed(text);
@@ -44,7 +43,8 @@ pub fn strip(text: &str) -> Cow<'_, str> {
     shown
 }
 
-/// The forms in which programs pass a secret on: as it is, line by line, quoted, in base64 and percent-encoded.
+/// Returns the forms in which programs repeat a secret: unchanged, line by line, quoted, in base64 and
+/// percent-encoded.
 pub fn forms(secret: &str) -> BTreeSet<String> {
     let lines =
         secret.lines().map(str::trim).flat_map(|line| [line.to_owned(), line.escape_debug().to_string()]);
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_hidden_in_each_form_and_the_rest_stays() {
+    fn every_form_of_a_secret_is_hidden() {
         let secret = "pa ss\"wörd\nsecond-line";
         hide(secret);
         for form in forms(secret) {
@@ -86,13 +86,13 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_anywhere_by_chance_is_not_hidden() {
+    fn short_text_is_not_hidden() {
         hide("a-b-c");
         assert_eq!(strip("a-b-c"), "a-b-c");
     }
 
     #[test]
-    fn a_secret_that_is_part_of_another_hides_no_half_of_it() {
+    fn secret_inside_a_longer_secret_is_hidden() {
         hide("hidden-one");
         hide("hidden-one-and-more");
         assert_eq!(strip("hidden-one-and-more"), STRIPPED);

@@ -1,6 +1,7 @@
 //! The Container Storage Interface on the wire, v1.12 and v1.13: messages, clients and servers generated from our own
-//! `csi.proto`, and what every program that speaks it needs once: endpoints, dialling, serving, and the removal
-//! of secrets from whatever is printed.
+//! `csi.proto`, and the parts that every program needs to speak it: endpoints, dialling, serving, and the removal of
+//! secrets from printed text.
+#![warn(missing_docs)]
 
 mod call;
 mod code;

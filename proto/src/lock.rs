@@ -1,56 +1,57 @@
-//! Locks that stay usable when a holder has panicked: a panic ends one call, and what these locks guard is whole between any two steps.
+//! Locks that stay usable after a holder panicked: a panic ends one call only, and the code under these locks never
+//! leaves a value half changed.
 
 use std::sync::{MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
-/// As that of the standard library.
+/// It works as the type of this name in the standard library, without poisoning.
 #[derive(Debug, Default)]
 pub struct Mutex<T>(std::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// Guards a value.
+    /// Creates a lock that guards the value.
     pub const fn new(value: T) -> Mutex<T> {
         Mutex(std::sync::Mutex::new(value))
     }
 
-    /// Waits until nobody else has the value.
+    /// Waits for exclusive access.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// As that of the standard library.
+/// It works as the type of this name in the standard library, without poisoning.
 #[derive(Debug, Default)]
 pub struct RwLock<T>(std::sync::RwLock<T>);
 
 impl<T> RwLock<T> {
-    /// Guards a value.
+    /// Creates a lock that guards the value.
     pub const fn new(value: T) -> RwLock<T> {
         RwLock(std::sync::RwLock::new(value))
     }
 
-    /// Waits until nobody changes the value.
+    /// Waits until no writer holds the lock.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody else has the value.
+    /// Waits for exclusive access.
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// As that of the standard library.
+/// It works as the type of this name in the standard library, without poisoning.
 #[derive(Debug, Default)]
 pub struct Condvar(std::sync::Condvar);
 
 impl Condvar {
-    /// Waits as long as the condition holds.
+    /// Waits while the condition is true.
     pub fn wait_while<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -59,7 +60,7 @@ impl Condvar {
         self.0.wait_while(guard, condition).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits as long as the condition holds, and no longer than that.
+    /// Waits while the condition is true, at most for the limit.
     pub fn wait_timeout_while<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -70,7 +71,7 @@ impl Condvar {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Has all who wait look again.
+    /// Wakes all waiting threads, which check their condition again.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_panicking_holder_guarded_can_be_had() {
+    fn locks_work_after_a_holder_panicked() {
         let (mutex, lock) = (Mutex::new(1), RwLock::new(2));
         std::thread::scope(|scope| {
             let dies = scope.spawn(|| {

@@ -1,7 +1,7 @@
-//! Messages as text without their secrets.
+//! Shows messages as text without their secrets.
 //!
-//! The protocol marks secret fields with the `csi_secret` option; whatever prints a message goes through here,
-//! so no log, error or report can show one. `Debug` of the messages that carry secrets does too.
+//! The protocol marks secret fields with the `csi_secret` option. All code that prints a message goes through this
+//! module, and so does the `Debug` of messages with secrets, so that no log, error or report can show one.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,32 +13,33 @@ use prost_reflect::{DynamicMessage, ExtensionDescriptor, FieldDescriptor, Value}
 use crate::hidden;
 use crate::reflect::{self, POOL};
 
-/// Stands where a secret was, as in the logs of the Kubernetes sidecars.
+/// Replaces a secret, as in the logs of the Kubernetes sidecars.
 pub const STRIPPED: &str = "***stripped***";
 
 static CSI_SECRET: LazyLock<ExtensionDescriptor> =
     LazyLock::new(|| POOL.get_extension_by_name("csi.v1.csi_secret").expect("csi.proto declares csi_secret"));
 
-/// The message as JSON with the field names of csi.proto, default values left out, each secret value replaced by
-/// [`STRIPPED`] while its key stays, and so is whatever [`hidden`](crate::hidden) hides.
+/// Returns the message as JSON with the field names of csi.proto and without default values. [`STRIPPED`] replaces
+/// each secret value, whose key stays, and every text that [`hidden`](crate::hidden) hides.
 pub fn json<M: prost::Name>(message: &M) -> serde_json::Value {
     reflect::message(message).map_or(serde_json::Value::Null, dynamic)
 }
 
-/// The same for a message whose type is known by its descriptor alone.
+/// Does what [`json`] does, for a message whose type only its descriptor names.
 pub fn dynamic(message: DynamicMessage) -> serde_json::Value {
     let mut json = shown(&stripped(message));
     strip_hidden(&mut json);
     json
 }
 
-/// The message with [`STRIPPED`] in place of each secret value.
+/// Returns the message with [`STRIPPED`] in place of each secret value.
 pub fn stripped(mut message: DynamicMessage) -> DynamicMessage {
     strip(&mut message);
     message
 }
 
-/// A reply may say again, in any field, what the caller gave in one that is marked.
+/// Strips hidden texts from every field, because a reply may repeat a secret of the request in a field that is not
+/// marked as secret.
 fn strip_hidden(json: &mut serde_json::Value) {
     match json {
         serde_json::Value::String(text) => {
@@ -60,7 +61,8 @@ fn strip_hidden(json: &mut serde_json::Value) {
     }
 }
 
-/// A time that no calendar has is refused by JSON's form of the protocol; then the fields are shown as they are.
+/// Serialises a message. The JSON form of protobuf rejects times outside the calendar; then the fields are shown as
+/// they are.
 fn shown(message: &DynamicMessage) -> serde_json::Value {
     let options =
         prost_reflect::SerializeOptions::new().use_proto_field_name(true).stringify_64_bit_integers(false);
@@ -82,7 +84,7 @@ fn shown_value(value: &Value) -> serde_json::Value {
     }
 }
 
-/// Writes a message for `{:?}`: its name and [`json`].
+/// Writes a message for `{:?}` as its name and [`json`].
 pub fn debug<M: prost::Name>(message: &M, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{} {}", M::NAME, json(message))
 }
@@ -100,7 +102,7 @@ fn is_secret(field: &FieldDescriptor) -> bool {
     matches!(*field.options().get_extension(&CSI_SECRET), Value::Bool(true))
 }
 
-/// Removes secrets from messages inside a value that is not secret itself.
+/// Strips secrets from the messages inside a value that is not secret itself.
 fn descend(value: &mut Value) {
     match value {
         Value::Message(message) => strip(message),
@@ -110,7 +112,7 @@ fn descend(value: &mut Value) {
     }
 }
 
-/// Replaces everything in a secret value; types that cannot hold the mark become empty.
+/// Replaces the contents of a secret value; types that cannot hold the text become empty.
 fn blank(value: &mut Value) {
     match value {
         Value::String(text) => *text = STRIPPED.to_owned(),
@@ -182,7 +184,8 @@ mod tests {
         assert!(text.contains(r#""creation_time":"1970-01-01T00:00:00Z""#), "{text}");
     }
 
-    /// A file with secrets in places where csi.proto has none so far: nested, in lists, in maps, of other types.
+    /// A protobuf file with secrets in places where csi.proto has none so far: nested, in lists, in maps, and of
+    /// other types.
     const OTHER_FILE: &str = r#"{
         "name": "other.proto", "package": "other", "syntax": "proto3", "dependency": ["csi.proto"],
         "messageType": [{
@@ -227,7 +230,7 @@ mod tests {
         let mut pool = POOL.clone();
         let file = from_json(&pool, "google.protobuf.FileDescriptorProto", OTHER_FILE);
         pool.decode_file_descriptor_proto(file.encode_to_vec().as_slice()).expect("a valid file");
-        // aHVudGVyMg== is hunter2 in base64.
+        // `aHVudGVyMg==` is `hunter2` in base64.
         let inner = r#"{"open": "seen", "token": "hunter2", "pin": "68756", "keys": ["aHVudGVyMg=="]}"#;
         let outer = format!(
             r#"{{"one": {inner}, "many": [{inner}], "named": {{"key": {inner}}}, "whole": {inner}}}"#

@@ -1,4 +1,4 @@
-//! What the protocol says of the fields of answers beyond their types, for whoever looks at messages in general.
+//! Describes the fields of answers beyond their types, for code that handles any message.
 
 use std::sync::LazyLock;
 
@@ -8,22 +8,22 @@ use crate::call::Rpc;
 
 pub use prost_reflect;
 
-/// Bytes of a string at the most, where its field has no limit of its own.
+/// The limit on the bytes of a string, unless the field has its own limit.
 pub const TEXT_BYTES_MAX: usize = 128;
-/// Bytes of a string map at the most, keys and values together.
+/// The limit on the bytes of a string map, keys and values together.
 pub const MAP_BYTES_MAX: usize = 4 << 10;
 
-/// Fields with a limit of their own.
+/// The fields with their own limit.
 const OTHER_TEXT_BYTES_MAX: &[(&str, usize)] = &[
     ("csi.v1.NodeGetInfoResponse.node_id", 256),
     ("csi.v1.ListVolumesResponse.VolumeStatus.published_node_ids", 256),
     ("csi.v1.ControllerGetVolumeResponse.VolumeStatus.published_node_ids", 256),
 ];
 
-/// Messages of answers that give back what the caller sent.
+/// The messages in answers that return data of the caller.
 const SENT_BY_THE_CALLER: &[&str] = &["csi.v1.VolumeCapability"];
 
-/// REQUIRED fields of answers that show whether they are filled in: numbers and bits do not.
+/// The REQUIRED fields of answers for which an empty value can be recognised; for numbers and booleans it cannot.
 const REQUIRED: &[&str] = &[
     "csi.v1.ControllerGetVolumeHealthResponse.volume_health",
     "csi.v1.ControllerGetVolumeResponse.status",
@@ -59,28 +59,28 @@ pub(crate) static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
     DescriptorPool::decode(crate::DESCRIPTOR_SET).expect("the committed descriptor set decodes")
 });
 
-/// The message with its descriptor.
+/// Returns the message with its descriptor.
 pub fn message<M: prost::Name>(message: &M) -> Option<DynamicMessage> {
     let descriptor = POOL.get_message_by_name(&M::full_name())?;
     DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice()).ok()
 }
 
-/// A request of an RPC with its descriptor; `None` if the bytes are none.
+/// Decodes a request of an RPC; returns `None` if the bytes are no such message.
 pub fn request(rpc: Rpc, bytes: &[u8]) -> Option<DynamicMessage> {
     DynamicMessage::decode(request_of(rpc)?, bytes).ok()
 }
 
-/// A response of an RPC with its descriptor; `None` if the bytes are none.
+/// Decodes a response of an RPC; returns `None` if the bytes are no such message.
 pub fn response(rpc: Rpc, bytes: &[u8]) -> Option<DynamicMessage> {
     DynamicMessage::decode(response_of(rpc)?, bytes).ok()
 }
 
-/// The form of the requests of an RPC; `None` only for an RPC of another protocol.
+/// Returns the descriptor of an RPC's request; it is `None` only for an RPC of another protocol.
 pub fn request_of(rpc: Rpc) -> Option<MessageDescriptor> {
     method_of(rpc).map(|method| method.input())
 }
 
-/// The form of the responses of an RPC; `None` only for an RPC of another protocol.
+/// Returns the descriptor of an RPC's response; it is `None` only for an RPC of another protocol.
 pub fn response_of(rpc: Rpc) -> Option<MessageDescriptor> {
     method_of(rpc).map(|method| method.output())
 }
@@ -91,18 +91,18 @@ fn method_of(rpc: Rpc) -> Option<MethodDescriptor> {
     service.methods().find(|found| found.name() == method)
 }
 
-/// Bytes of a string of this field at the most.
+/// Returns the limit on the bytes of a string in this field.
 pub fn text_bytes_max(field: &FieldDescriptor) -> usize {
-    let own = OTHER_TEXT_BYTES_MAX.iter().find(|(name, _)| *name == field.full_name());
-    own.map_or(TEXT_BYTES_MAX, |(_, most)| *most)
+    let limit = OTHER_TEXT_BYTES_MAX.iter().find(|(name, _)| *name == field.full_name());
+    limit.map_or(TEXT_BYTES_MAX, |(_, bytes_max)| *bytes_max)
 }
 
-/// Whether the contents of the field are the caller's, so that the plugin does not answer for them.
+/// Returns whether the field repeats data of the caller, for which the plugin is not responsible.
 pub fn is_sent_by_the_caller(field: &FieldDescriptor) -> bool {
     field.kind().as_message().is_some_and(|kind| SENT_BY_THE_CALLER.contains(&kind.full_name()))
 }
 
-/// Whether a field of an answer is REQUIRED and shows whether it is filled in.
+/// Returns whether a field of an answer is REQUIRED, and of a type whose empty value can be recognised.
 pub fn is_required(field: &FieldDescriptor) -> bool {
     REQUIRED.contains(&field.full_name())
 }

@@ -1,4 +1,4 @@
-//! One log line for each call a plugin answers.
+//! Logs one line for each call that a plugin answers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,11 +15,11 @@ use tracing::Instrument as _;
 
 use crate::RPCS;
 
-/// A tower layer that logs each call when it ends: its id, the RPC, the gRPC code and the duration, never a body.
+/// A tower layer that logs each call when it ends, with its id, RPC, gRPC code and duration, and never with a body.
 ///
-/// A call with status OK is logged at debug level, one that blames the caller at info, one that blames the plugin
-/// (`UNKNOWN`, `INTERNAL`, `UNAVAILABLE`, `DATA_LOSS`) at warn; a call that its caller gave up is logged as such. What
-/// the handler logs meanwhile stands in a span `rpc` with the same `id`.
+/// The level is debug for status OK, warn for a status that blames the plugin (`UNKNOWN`, `INTERNAL`, `UNAVAILABLE`,
+/// `DATA_LOSS`), and info for the others. A call that its caller abandons is logged as such. Log lines of the handler
+/// are in a span `rpc` with the call's `id`.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLog;
 
@@ -69,12 +69,12 @@ struct Call {
 impl Call {
     fn start(path: &str) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        // A path we do not know is the peer's text and stays out of the log.
+        // An unknown path is text of the peer and stays out of the log.
         let method = RPCS.iter().find(|rpc| rpc.path == path).map_or("unknown", |rpc| rpc.method);
         Self { id: NEXT.fetch_add(1, Ordering::Relaxed), method, start: Instant::now(), ended: false }
     }
 
-    /// Ends with the status in the headers if there is one, otherwise with the one behind the body.
+    /// Logs the status in the headers if there is one, otherwise the one in the trailers behind the body.
     fn follow(mut self, response: Response<Body>) -> Response<Body> {
         if let Some(status) = Status::from_header_map(response.headers()) {
             self.end(status.code());

@@ -1,4 +1,4 @@
-//! The server side of a CSI plugin: a socket, and a stop that loses no call.
+//! Serves a CSI plugin on a socket, and lets the calls under way finish when it stops.
 
 use std::future::Future;
 use std::io;
@@ -19,13 +19,14 @@ use tonic::transport::server::Connected;
 use crate::connection::{Connection, Stream, Watcher};
 use crate::{Endpoint, RequestLog};
 
-/// How long calls under way may go on after the stop; a third of what Kubernetes gives a pod by default.
+/// The time that calls under way get after the stop; it is a third of what Kubernetes gives a pod by default.
 pub const STOP_GRACE: Duration = Duration::from_secs(10);
 
-/// Bound on the RPCs under way on one connection.
+/// Limits the RPCs under way on one connection.
 const STREAMS_MAX: u32 = 1000;
 
-/// Pause after a failed accept, which would otherwise repeat at once while the process has no file descriptor left.
+/// The pause after a failed accept, which would otherwise repeat at once while the process has no free file
+/// descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A bound socket. Dropping it closes the socket and removes its file.
@@ -43,48 +44,48 @@ enum Socket {
     Tcp(TcpListener),
 }
 
-/// Why a plugin cannot listen.
+/// Says why a plugin cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// The directory for the socket is missing; nobody but the one who set up the node knows its owner and mode.
+    /// The directory for the socket is missing. It is not created, because its owner and mode are unknown.
     #[error("failed to listen on {endpoint}: the directory {} does not exist", directory.display())]
     NoDirectory {
-        /// What was to be bound.
+        /// The address that was to be bound.
         endpoint: Endpoint,
         /// The missing directory.
         directory: PathBuf,
     },
-    /// Something else than a socket has that path; it was left alone.
+    /// The path exists and is not a socket; it was left unchanged.
     #[error("failed to listen on {endpoint}: the path is taken by something that is not a socket")]
     NotASocket {
-        /// What was to be bound.
+        /// The address that was to be bound.
         endpoint: Endpoint,
     },
-    /// Another process answers there; its socket was left alone.
+    /// Another process listens on the address; its socket was left unchanged.
     #[error("failed to listen on {endpoint}: another process already listens there")]
     InUse {
-        /// What was to be bound.
+        /// The address that was to be bound.
         endpoint: Endpoint,
     },
-    /// The operating system refused.
+    /// The operating system reported another error.
     #[error("failed to listen on {endpoint}: {error}")]
     Io {
-        /// What was to be bound.
+        /// The address that was to be bound.
         endpoint: Endpoint,
-        /// What it said; part of the text, so not its source.
+        /// The error, which is part of the text and therefore not its source.
         error: io::Error,
     },
 }
 
-/// Why serving ended before it was told to.
+/// Says why serving ended before the stop.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The gRPC server failed.
     #[error("failed to serve on {endpoint}")]
     Transport {
-        /// Where it listened.
+        /// The address of the server.
         endpoint: Endpoint,
-        /// What it said.
+        /// The error of the server.
         source: tonic::transport::Error,
     },
 }
@@ -96,48 +97,48 @@ impl Listener {
 
     /// Binds the endpoint.
     ///
-    /// A socket file that a dead process left behind is replaced. Anything that is not a socket, a symbolic link
-    /// included, and a socket on which somebody answers stay as they are.
+    /// A socket file that a dead process left behind is replaced. A file that is no socket, even a symbolic link,
+    /// stays as it is, and so does a socket on which a process listens.
     ///
     /// # Errors
     ///
-    /// [`BindError`] says why the endpoint cannot be had.
+    /// [`BindError`] says why the address cannot be bound.
     pub async fn bind(endpoint: &Endpoint) -> Result<Self, BindError> {
         match endpoint {
             Endpoint::Unix(path) => bind_unix(endpoint, path).await,
             Endpoint::Tcp { host, port } => {
-                bind_tcp(host, *port).await.map_err(|error| refused(endpoint, error))
+                bind_tcp(host, *port).await.map_err(|error| bind_error(endpoint, error))
             }
         }
     }
 
-    /// Where it listens, with the true port if any free one was asked for.
+    /// Returns the address, with the actual port if any free one was requested.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// Sets how long calls under way may go on after the stop, [`STOP_GRACE`] if this is not called.
+    /// Sets the time that calls under way get after the stop; the default is [`STOP_GRACE`].
     pub fn stop_grace(self, stop_grace: Duration) -> Self {
         Self { stop_grace, ..self }
     }
 
     /// Serves the routes until `stop` resolves, logging each call as [`RequestLog`] does.
     ///
-    /// Then it accepts no more connections, removes the socket file, lets the calls under way end, and returns. Calls
-    /// still under way after the grace are cut off with a warning, and so are all calls when this future is dropped.
+    /// Then it accepts no more connections, removes the socket file, lets the calls under way end, and returns. After
+    /// the grace period it cancels the remaining calls with a warning; dropping this future cancels all calls.
     ///
-    /// Message sizes are limited by the services in `routes`, to 4 MiB unless they say otherwise.
+    /// The services in `routes` limit the size of messages, by default to 4 MiB.
     ///
     /// # Errors
     ///
-    /// [`ServeError`] if the server ends before `stop`.
+    /// [`ServeError`] says why the server ended before `stop`.
     pub async fn serve(
         self,
         routes: Routes,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServeError> {
         let Self { endpoint, socket, file, stop_grace } = self;
-        // Whichever way this function is left, the connections see the sender go.
+        // All connections see this sender being dropped, however this function returns.
         let (stopping, stopped) = watch::channel(());
         let mut grace = stopped.clone();
         let stop = {
@@ -159,7 +160,7 @@ impl Listener {
             .serve_with_incoming_shutdown(accept(socket, stopped), stop);
         tracing::info!(%endpoint, "listening");
         tokio::select! {
-            done = server => done.map_err(|source| ServeError::Transport { endpoint, source }),
+            result = server => result.map_err(|source| ServeError::Transport { endpoint, source }),
             () = grace_over => {
                 tracing::warn!(%endpoint, "cut off the calls still under way {stop_grace:?} after the stop");
                 Ok(())
@@ -168,14 +169,14 @@ impl Listener {
     }
 }
 
-/// Resolves on SIGTERM or SIGINT, which from its first poll on no longer end the process.
+/// Resolves on SIGTERM or SIGINT, which no longer end the process after the first poll.
 pub async fn stop_signal() {
     async fn one(kind: SignalKind) {
         match signal(kind) {
             Ok(mut signal) => {
                 signal.recv().await;
             }
-            // Without a handler the signal ends the process, which is a stop as well.
+            // Without a handler the signal ends the process, which stops the server as well.
             Err(error) => {
                 tracing::warn!(%error, "failed to handle signal {}", kind.as_raw_value());
                 std::future::pending().await
@@ -190,8 +191,8 @@ pub async fn stop_signal() {
 
 async fn bind_unix(endpoint: &Endpoint, path: &Path) -> Result<Listener, BindError> {
     remove_stale(endpoint, path).await?;
-    let listener = UnixListener::bind(path).map_err(|error| refused(endpoint, error))?;
-    let file = SocketFile::of(path).map_err(|error| refused(endpoint, error))?;
+    let listener = UnixListener::bind(path).map_err(|error| bind_error(endpoint, error))?;
+    let file = SocketFile::of(path).map_err(|error| bind_error(endpoint, error))?;
     Ok(Listener::new(endpoint.clone(), Socket::Unix(listener), Some(file)))
 }
 
@@ -201,7 +202,7 @@ async fn bind_tcp(host: &str, port: u16) -> io::Result<Listener> {
     Ok(Listener::new(Endpoint::Tcp { host: host.to_owned(), port }, Socket::Tcp(listener), None))
 }
 
-fn refused(endpoint: &Endpoint, error: io::Error) -> BindError {
+fn bind_error(endpoint: &Endpoint, error: io::Error) -> BindError {
     let endpoint = endpoint.clone();
     match (error.kind(), &endpoint) {
         (io::ErrorKind::AddrInUse, _) => BindError::InUse { endpoint },
@@ -213,11 +214,11 @@ fn refused(endpoint: &Endpoint, error: io::Error) -> BindError {
     }
 }
 
-/// Removes a socket on which nobody answers.
+/// Removes a socket on which no process listens.
 async fn remove_stale(endpoint: &Endpoint, path: &Path) -> Result<(), BindError> {
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(refused(endpoint, error)),
+        Err(error) => return Err(bind_error(endpoint, error)),
         Ok(file) if !file.file_type().is_socket() => {
             return Err(BindError::NotASocket { endpoint: endpoint.clone() });
         }
@@ -225,15 +226,15 @@ async fn remove_stale(endpoint: &Endpoint, path: &Path) -> Result<(), BindError>
     }
     match UnixStream::connect(path).await {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
-        // A full backlog has a living owner too.
-        Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(refused(endpoint, error)),
+        // A socket with a full backlog has a living owner, too.
+        Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(bind_error(endpoint, error)),
         _ => return Err(BindError::InUse { endpoint: endpoint.clone() }),
     }
     tracing::info!(%endpoint, "removing the socket that a dead process left");
-    std::fs::remove_file(path).map_err(|error| refused(endpoint, error))
+    std::fs::remove_file(path).map_err(|error| bind_error(endpoint, error))
 }
 
-/// The file of a bound socket, removed when dropped unless somebody has put another in its place.
+/// The file of a bound socket, which is removed on drop unless another file has replaced it.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -242,7 +243,7 @@ struct SocketFile {
 
 impl SocketFile {
     fn of(path: &Path) -> io::Result<Self> {
-        // The working directory may change before the file is removed.
+        // The path is made absolute, because the working directory may change before the file is removed.
         let path = std::path::absolute(path)?;
         let identity = Self::identity(&path)?;
         Ok(Self { path, identity })
@@ -262,11 +263,11 @@ impl Drop for SocketFile {
     }
 }
 
-/// Tells one connection from the others of a listener; it is in the extensions of each request.
+/// Numbers the connections of a listener; each request has the number of its connection in its extensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ConnectionNumber(u64);
 
-/// Connections as they come.
+/// Returns the connections as clients open them.
 fn accept(
     socket: Socket,
     stopped: watch::Receiver<()>,
@@ -299,14 +300,14 @@ impl Socket {
     }
 }
 
-/// Makes a connection read as closed by the peer once serving is over, whereupon its calls are dropped. One on which
-/// the peer has not said a word, and which HTTP/2 therefore cannot wind up, does so at the stop already.
+/// Makes a connection read as closed by the peer when serving is over, so that its calls are dropped. A connection on
+/// which the peer has sent nothing reads as closed at the stop already, because HTTP/2 cannot close it in order.
 struct UntilStop {
     number: ConnectionNumber,
-    /// Changes at the stop, ends when serving is over.
+    /// It changes at the stop, and its sender is dropped when serving is over.
     stopped: watch::Receiver<()>,
-    heard: bool,
-    /// When to read as closed; none once it has come.
+    has_read: bool,
+    /// Resolves when reads must report the end of the connection; `None` afterwards.
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -316,16 +317,16 @@ impl UntilStop {
         let end = async move {
             let _ = stop.changed().await;
         };
-        Self { number, stopped, heard: false, end: Some(Box::pin(end)) }
+        Self { number, stopped, has_read: false, end: Some(Box::pin(end)) }
     }
 }
 
 impl Watcher for UntilStop {
-    fn heard(&mut self, _: &[u8]) {
-        if !self.heard {
+    fn on_read(&mut self, _: &[u8]) {
+        if !self.has_read {
             let mut stopped = self.stopped.clone();
             self.end = Some(Box::pin(async move { while stopped.changed().await.is_ok() {} }));
-            self.heard = true;
+            self.has_read = true;
         }
     }
 

@@ -1,4 +1,4 @@
-//! The way on which calls reach a plugin.
+//! Carries calls to a plugin, over a connection or within this process.
 
 use std::error::Error;
 use std::fmt;
@@ -16,13 +16,13 @@ use crate::Breaker;
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The way on which calls reach a plugin: over a connection, or, for who makes millions of calls, to services in this process
-/// without a socket in between.
+/// Carries calls to a plugin over a connection, or to services in this process without a socket between, which suits
+/// callers that make millions of calls.
 #[derive(Clone)]
 pub enum Transport {
-    /// A connection.
+    /// A connection to another process.
     Connection(Channel),
-    /// Services in this process. What is under way fails when the breaker breaks.
+    /// Services in this process. The calls under way fail when the breaker is used.
     InProcess(Routes, Breaker),
 }
 

@@ -1,5 +1,5 @@
-//! The parts of the driver whose speed decides that of calls: reading the mount table, committing records, comparing
-//! images.
+//! Measures the parts of the driver that dominate the time of calls: reading the mount table, committing records, and
+//! comparing images.
 //!
 //! ```text
 //! cargo bench -p csi-hostpath-driver --bench parts
@@ -36,7 +36,7 @@ fn main() {
     divan::main();
 }
 
-/// A mount table as it is on a node with that many mounts of pods.
+/// Reads a mount table like that of a node with this many mounts of pods.
 #[divan::bench(args = [100, 1_000, 10_000])]
 fn read_mount_table(bencher: Bencher<'_, '_>, mounts: usize) {
     let line = |number: usize| {
@@ -51,7 +51,7 @@ fn read_mount_table(bencher: Bencher<'_, '_>, mounts: usize) {
         .bench_local(|| table.as_bytes().split(|byte| *byte == b'\n').filter_map(mount::parse_mount).count());
 }
 
-/// One durable commit of one record, with that many there, while nobody else commits: what a lone caller waits for.
+/// One durable commit of one record, with this many existing records and no concurrent commits.
 #[divan::bench(args = [0, 10_000], sample_count = 50, sample_size = 1)]
 fn commit_alone(bencher: Bencher<'_, '_>, present: usize) {
     let (_directory, store) = store_with(present);
@@ -60,14 +60,13 @@ fn commit_alone(bencher: Bencher<'_, '_>, present: usize) {
         .bench_local_values(|changes| store.commit(changes));
 }
 
-/// As above, by sixteen callers at once, whose commits share flushes.
+/// The same commit by sixteen callers at once, whose commits share flushes.
 #[divan::bench(threads = 16, args = [0, 10_000], sample_count = 320, sample_size = 1)]
 fn commit_together(bencher: Bencher<'_, '_>, present: usize) {
     let (_directory, store) = store_with(present);
     bencher.with_inputs(|| vec![Change::PutVolume(volume())]).bench_values(|changes| store.commit(changes));
 }
 
-/// Looking one volume up by its name.
 #[divan::bench(args = [1_000, 10_000])]
 fn look_up(bencher: Bencher<'_, '_>, present: usize) {
     let (_directory, store) = store_with(present - 1);
@@ -104,27 +103,27 @@ fn volume() -> Volume {
     }
 }
 
-/// How large the compared images are, in bytes.
+/// The size of the compared images.
 const IMAGE_BYTES: u64 = 256 << 20;
-/// How far apart the changed blocks are, in bytes.
+/// The distance between changed blocks.
 const CHANGE_EVERY_BYTES: u64 = 16 << 20;
 const BLOCK_BYTES: usize = 4096;
 
-/// GetMetadataAllocated of an image that is full.
+/// GetMetadataAllocated of an image without holes.
 #[divan::bench(sample_count = 10, sample_size = 1)]
 fn list_allocated(bencher: Bencher<'_, '_>) {
     let Some(pair) = Pair::make() else { return };
     bencher.counter(BytesCount::new(IMAGE_BYTES)).bench_local(|| pair.allocated());
 }
 
-/// GetMetadataDelta of two images, a block of which differs here and there.
+/// GetMetadataDelta of two images that differ in a few blocks.
 #[divan::bench(sample_count = 10, sample_size = 1)]
 fn compare_images(bencher: Bencher<'_, '_>) {
     let Some(pair) = Pair::make() else { return };
     bencher.counter(BytesCount::new(IMAGE_BYTES)).bench_local(|| pair.delta());
 }
 
-/// Two snapshots of a block volume, the later with some blocks changed.
+/// Two snapshots of a block volume; some blocks changed between them.
 struct Pair {
     runtime: Runtime,
     driver: HostpathDriver,
@@ -134,7 +133,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// None without the privilege to make block volumes.
+    /// Returns `None` without the privilege to create block volumes.
     fn make() -> Option<Pair> {
         if !rustix::process::geteuid().is_root() {
             return None;

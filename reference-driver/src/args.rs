@@ -1,7 +1,7 @@
-//! The command line: the flags of the Go hostpath driver with the same names and defaults, and a few of our own.
+//! The command line. It has the flags of the Go hostpath driver, with the same names and defaults, and a few more.
 //!
-//! Flags may have one dash or two, and a boolean flag may stand alone or carry `=true` or `=false`. The last of repeated
-//! flags counts.
+//! A flag may start with one dash or two. A boolean flag may stand alone or carry `=true` or `=false`. If a flag is
+//! repeated, the last one counts.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -17,29 +17,29 @@ use crate::backend::{self, BackendRef};
 use crate::config::{Config, ConfigError, Pool};
 use crate::fs::FsType;
 
-/// The name that logs and replies carry unless told otherwise.
+/// The name in logs and replies if `--drivername` gives no other.
 const DRIVER_NAME: &str = "hostpath.csi.k8s.io";
 
 /// A CSI driver that keeps volumes in directories and images on the host it runs on.
 #[derive(Debug, Parser)]
 #[command(name = "csi-hostpath-driver", disable_version_flag = true, args_override_self = true)]
 pub struct Args {
-    /// Where to listen, such as unix:///csi/csi.sock.
+    /// The endpoint to listen on, such as unix:///csi/csi.sock.
     #[arg(long, env = "CSI_ENDPOINT", default_value = "unix:///tmp/csi.sock")]
     pub endpoint: Endpoint,
     /// The name of the driver.
     #[arg(long, default_value = DRIVER_NAME)]
     drivername: String,
-    /// Where volumes, snapshots and the state are kept.
+    /// The directory for volumes, snapshots and the state.
     #[arg(long, default_value = "/csi-data-dir")]
     statedir: PathBuf,
     /// The name of this node.
     #[arg(long, default_value = "")]
     nodeid: String,
-    /// Take volumes for ephemeral even if the CO does not say so.
+    /// Treat all volumes as ephemeral, even if the CO does not say so.
     #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
     ephemeral: bool,
-    /// How many volumes the node can take, 0 for any number.
+    /// The number of volumes that the node can take; 0 means any number.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     maxvolumespernode: i64,
     /// A pool of storage, as KIND=QUANTITY; may be repeated.
@@ -48,13 +48,13 @@ pub struct Args {
     /// Offer ControllerPublishVolume and ControllerUnpublishVolume.
     #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
     enable_attach: bool,
-    /// Refuse to detach volumes that are still staged or published.
+    /// Reject detaching a volume that is still staged or published.
     #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
     check_volume_lifecycle: bool,
     /// The largest volume, in bytes.
     #[arg(long, default_value_t = 1 << 40)]
     max_volume_size: u64,
-    /// Tell on which node volumes can be reached.
+    /// Report the node from which a volume can be reached.
     #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true")]
     enable_topology: bool,
     /// Deprecated: use --enable-volume-expansion.
@@ -69,11 +69,11 @@ pub struct Args {
     /// Offer the SnapshotMetadata service.
     #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
     enable_snapshot_metadata: bool,
-    /// How SnapshotMetadata describes blocks.
+    /// The way in which SnapshotMetadata describes blocks.
     #[arg(long, value_enum, default_value = "FIXED_LENGTH")]
     snapshot_metadata_block_type: BlockType,
-    /// The mutable parameters that may be set, separated by commas; `*` for any. None if unset, as the specification
-    /// wants unknown ones refused.
+    /// The mutable parameters that may be set, separated by commas; `*` means any. By default none may be set, since
+    /// the specification wants unknown ones rejected.
     #[arg(long, value_delimiter = ',')]
     accepted_mutable_parameter_names: Vec<String>,
     /// Do not offer ControllerExpandVolume.
@@ -88,42 +88,44 @@ pub struct Args {
     /// The largest size to which the node expands a volume, in bytes; --max-volume-size if unset.
     #[arg(long)]
     max_volume_size_node: Option<u64>,
-    /// How many volumes may be attached to the node, 0 for any number, -1 for a random number told to the CO.
+    /// The number of volumes that may be attached to the node; 0 means any number, and -1 reports a random number to
+    /// the CO.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     attach_limit: i64,
-    /// Serve nothing, only connect those who dial --endpoint with those who dial this one.
+    /// Serve nothing: only connect clients of --endpoint with clients of this endpoint.
     #[arg(long)]
     pub proxy_endpoint: Option<Endpoint>,
     /// Print the version and end.
     #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "false")]
     pub version: bool,
 
-    /// Where volumes live that do not say it themselves.
+    /// The back end of volumes whose parameters name none.
     #[arg(long, value_parser = backend_name(), default_value = "directory", help_heading = "Beyond the Go driver")]
     backend: BackendRef,
-    /// The file system of images whose capability names none.
+    /// The file system of images whose volume capability names none.
     #[arg(long, default_value = "ext4", value_parser = fs_type, help_heading = "Beyond the Go driver")]
     fs_type: FsType,
-    /// The size of volumes for which the CO names none, in bytes.
+    /// The size in bytes of volumes for which the CO names no size.
     #[arg(long, default_value_t = 1 << 30, help_heading = "Beyond the Go driver")]
     default_volume_size: u64,
-    /// Serve another node from this process, as NODEID=ENDPOINT; may be repeated. Nodes share all volumes.
+    /// Serve another node from this process, as NODEID=ENDPOINT; may be repeated. All nodes share all volumes.
     #[arg(long, value_name = "NODEID=ENDPOINT", help_heading = "Beyond the Go driver")]
     pub node_endpoint: Vec<NodeEndpoint>,
-    /// Offer to hand volumes over to the group of a pod; otherwise the CO does.
+    /// Offer to give volumes to the group of a pod; otherwise the CO has to do it.
     #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true", help_heading = "Beyond the Go driver")]
     enable_volume_mount_group: bool,
-    /// Let volumes together be larger than the free space; has no effect on pools, which are never overdrawn.
+    /// Let all volumes together be larger than the free space; has no effect on pools, which never hold more than
+    /// their size.
     #[arg(long, value_name = BOOL, value_parser = go_bool, action = ArgAction::Set, default_value = "true", help_heading = "Beyond the Go driver")]
     overcommit: bool,
     /// Serve Prometheus metrics at this address.
     #[arg(long, help_heading = "Beyond the Go driver")]
     pub metrics_address: Option<SocketAddr>,
-    /// How logs look.
+    /// The format of the logs.
     #[arg(long, value_enum, default_value = "text", help_heading = "Beyond the Go driver")]
     pub log_format: LogFormat,
 
-    /// How much is logged, 5 and more for debugging.
+    /// The log level: 5 and more turns on debug logs.
     #[arg(
         short,
         long = "v",
@@ -136,7 +138,7 @@ pub struct Args {
     klog: Klog,
 }
 
-/// The other flags of klog: accepted, so that manifests work unchanged, and without effect.
+/// The other flags of klog. They are accepted without effect, so that manifests of the Go driver work unchanged.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Logging of klog")]
 struct Klog {
@@ -172,28 +174,25 @@ struct Klog {
     _vmodule: Option<String>,
 }
 
-/// How logs look.
+/// The format of the logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Lines for people.
     Text,
-    /// One JSON object a line.
     Json,
 }
 
-/// How SnapshotMetadata describes blocks.
+/// The way in which SnapshotMetadata describes blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BlockType {
-    /// Blocks of one size.
     #[value(name = "FIXED_LENGTH")]
     FixedLength,
-    /// Ranges as long as they are.
+    /// Each range of data is reported as one block of its own length.
     #[value(name = "VARIABLE_LENGTH")]
     VariableLength,
 }
 
 impl Args {
-    /// Reads arguments, the first of which is the program's name. Flags with one dash are taken like those with two.
+    /// Parses the arguments; the first one is the program's name. Flags may start with one dash, as in Go.
     pub fn read(arguments: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
         let mut arguments = arguments.into_iter();
         let program = arguments.next();
@@ -204,7 +203,7 @@ impl Args {
         Args::from_arg_matches_mut(&mut matches)
     }
 
-    /// The settings of the driver, checked.
+    /// Converts the arguments to settings and checks them.
     pub fn into_config(self) -> Result<Config, ConfigError> {
         let pools = self.capacity.into_iter().map(|pool| (pool.kind, pool.bytes)).collect();
         let accepted: BTreeSet<String> =
@@ -243,12 +242,9 @@ impl Args {
     }
 }
 
-/// Another node, and where it listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeEndpoint {
-    /// Its name.
     pub node_id: String,
-    /// Where its Node service listens.
     pub endpoint: Endpoint,
 }
 
@@ -262,19 +258,19 @@ impl FromStr for NodeEndpoint {
     }
 }
 
-/// Marks the flags that may stand alone.
+/// The value name that marks boolean flags, which may stand alone.
 const BOOL: &str = "BOOL";
 
 fn is_switch(argument: &clap::Arg) -> bool {
     argument.get_value_names().is_some_and(|names| names.iter().any(|name| name.as_str() == BOOL))
 }
 
-/// Lets a flag stand alone for `=true`; a value needs the `=`, as in Go.
+/// Lets a flag that stands alone mean `=true`. A value has to follow a `=`, as in Go.
 fn optional_value(argument: clap::Arg) -> clap::Arg {
     argument.num_args(0..=1).require_equals(true).default_missing_value("true")
 }
 
-/// `-flag` becomes `--flag`; `-v5`, `-v` and `-h` stay as they are.
+/// Turns `-flag` into `--flag`; `-v5`, `-v` and `-h` stay as they are.
 fn with_two_dashes(argument: OsString) -> OsString {
     let Some(text) = argument.to_str() else { return argument };
     let Some(name) = text.strip_prefix('-') else { return argument };
@@ -283,7 +279,7 @@ fn with_two_dashes(argument: OsString) -> OsString {
     if is_flag && !is_short { OsString::from(format!("--{name}")) } else { argument }
 }
 
-/// The spellings of Go's `strconv.ParseBool`.
+/// Accepts the spellings of Go's `strconv.ParseBool`.
 fn go_bool(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -321,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn one_dash_is_as_good_as_two() {
+    fn flags_may_have_one_dash() {
         let args =
             read(&["-v=5", "-nodeid", "n", "-enable-attach", "-enable-topology=false", "-logtostderr=true"]);
         assert_eq!(args.v, 5);
@@ -356,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn other_nodes_have_names_of_their_own_and_no_topology() {
+    fn other_nodes_need_unique_ids_and_no_topology() {
         let two = ["--nodeid=a", "--node-endpoint=b=unix:///b.sock", "--enable-topology=false"];
         let args = read(&two);
         assert_eq!(args.node_endpoint[0].endpoint.to_string(), "unix:///b.sock");

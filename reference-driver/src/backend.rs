@@ -1,4 +1,5 @@
-//! Back ends: the ways in which volumes are kept. Each is one file with a [`Backend`] in it, and a row in [`ALL`].
+//! Back ends, which are the ways to store the data of a volume. Each is a file with an implementation of [`Backend`]
+//! and an entry in [`ALL`].
 
 mod block;
 mod directory;
@@ -21,120 +22,119 @@ use crate::driver::Driver;
 use crate::error::{DriverError, Result};
 use crate::freeze::Frozen;
 use crate::fs::FsType;
-use crate::health::Trouble;
+use crate::health::Problem;
 use crate::mount;
 use crate::paths::{Occupant, PathEntry};
 use crate::storage::NewData;
 use crate::store::{Published, View, Volume};
 
-/// All of them. Where several would do, the first one counts.
+/// All back ends. If several fit a request, the first one is used.
 static ALL: [&dyn Backend; 3] = [&directory::Directory, &image::Image, &block::Block];
 
-/// How volumes are made, copied, grown, and brought to paths. Calls hold the volume alone, or share what they only read.
+/// Creates, copies, grows, stages and publishes the data of volumes. The caller holds the lock of the volume,
+/// exclusive for a call that changes it and shared for one that only reads.
 pub(crate) trait Backend: fmt::Debug + Sync {
-    /// The value of the `backend` parameter, and what records and messages say.
+    /// The name in the `backend` parameter, in records and in messages.
     fn name(&self) -> &'static str;
 
-    /// Whether workloads get a device instead of a file system.
     fn is_block(&self) -> bool;
 
-    /// Whether the data of a volume are one file, and not a tree. Data are only copied to such as have the same form.
+    /// Returns whether the data of a volume are one file. Otherwise they are a directory tree, and data can only be
+    /// copied between volumes of the same form.
     fn is_file(&self) -> bool;
 
-    /// Whether volumes can be formatted with a file system of that type.
+    /// Returns whether volumes can be formatted with this file system type.
     fn formats(&self, _fs_type: &str) -> bool {
         false
     }
 
-    /// Whether nothing is lost if a crash takes an empty volume away, as [`Backend::match_record`] makes it again.
-    fn makes_empty_again(&self) -> bool {
+    /// Returns whether an empty volume may disappear in a crash, because [`Backend::match_record`] creates it again.
+    fn recreates_empty(&self) -> bool {
         false
     }
 
-    /// Whether a volume in use can be kept from being written while it is copied.
+    /// Returns whether writes to a volume in use can be blocked while it is copied.
     fn can_freeze(&self) -> bool {
         false
     }
 
-    /// Why no volume can be used like this, if none can.
+    /// The reason why no volume of this back end can be used with the capability; `None` if they can.
     fn unfit(&self, capability: &Capability, host_fs_type: &str) -> Option<String>;
 
-    /// Fails if no volume can be made on this host.
+    /// Fails if this host cannot hold volumes of this back end.
     fn check_host(&self, _driver: &Driver) -> Result<()> {
         Ok(())
     }
 
-    /// The smallest volume, with a file system of that type if it has one.
+    /// The smallest size of a volume, given its file system type if it has a file system.
     fn size_bytes_min(&self, fs_type: FsType) -> u64;
 
-    /// What sizes are multiples of.
+    /// The unit of which all sizes are multiples.
     fn unit_bytes(&self) -> u64;
 
-    /// Makes the data of an empty volume.
     fn make(&self, driver: &Driver, volume: &Volume) -> Result<NewData>;
 
-    /// Makes the data of a volume as a copy of those of a volume at rest or of a snapshot.
+    /// Creates the data of a volume as a copy of `source`, which is a snapshot or a volume that nothing writes to.
     fn copy(&self, driver: &Driver, source: &Path, volume: &Volume) -> Result<NewData>;
 
-    /// Makes the data of a snapshot of a volume at rest.
+    /// Creates the data of a snapshot of a volume that nothing writes to.
     fn snapshot(&self, driver: &Driver, volume: &Volume, target: &Path) -> Result<NewData>;
 
-    /// Brings the data of a volume to rest, so that they can be copied, for as long as the value lives.
+    /// Blocks writes to a volume for as long as the returned value lives, so that it can be copied.
     fn quiesce(&self, _driver: &Driver, _volume: &Volume) -> Result<Option<Frozen>> {
         Ok(None)
     }
 
-    /// How much the data of a volume can hold now, whatever its record says.
+    /// The present size of the data, which may differ from the record after a crash.
     fn present_bytes(&self, driver: &Driver, volume: &Volume) -> Result<u64>;
 
-    /// Lets the data of a volume be as large as that; never makes them smaller.
+    /// Grows the data to this size; never shrinks them.
     fn grow(&self, driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()>;
 
-    /// Takes [`Backend::grow`] back, unless somebody has seen the new size already.
+    /// Undoes [`Backend::grow`], unless the new size has become visible to a user of the volume.
     fn undo_growth(&self, driver: &Driver, volume: &Volume, before_bytes: u64) -> Result<()>;
 
-    /// Shows those who use a volume how large it has become.
+    /// Makes a new size visible where the volume is in use.
     fn show_growth(&self, _driver: &Driver, _volume: &Volume) -> Result<()> {
         Ok(())
     }
 
-    /// Whether a volume that has been grown has a file system inside that has not.
-    fn is_file_system_behind(&self, _volume: &Volume) -> bool {
+    /// Returns whether the volume has grown but the file system inside it has not.
+    fn needs_fs_growth(&self, _volume: &Volume) -> bool {
         false
     }
 
-    /// Grows the file system in a volume that is mounted somewhere.
+    /// Grows the file system of a volume that is mounted.
     fn grow_mounted(&self, _driver: &Driver, _volume: &mut Volume) -> Result<()> {
         Ok(())
     }
 
-    /// Brings the data of a volume and what its record says together after a crash.
+    /// Repairs differences between data and record that a crash has left.
     fn match_record(&self, driver: &Driver, volume: &Volume) -> Result<()>;
 
-    /// Whether a volume still needs a loop device of its data after a crash.
+    /// Returns whether a volume still needs a loop device that is found at the start after a crash.
     fn needs_device(&self, _driver: &Driver, view: &View, volume: &Volume, _device: &Path) -> Result<bool> {
         Ok(!view.staged_of(&volume.key)?.is_empty() || !view.published_of(&volume.key)?.is_empty())
     }
 
-    /// Whether what is mounted somewhere is the volume, so that it may be unmounted.
+    /// Returns whether a mount shows the volume, so that the driver may unmount it.
     fn shows(&self, driver: &Driver, volume: &Volume, mount: &Occupant) -> bool;
 
-    /// Whether the volume is mounted at a place.
     fn is_mounted(&self, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<bool> {
         Ok(at.occupant()?.is_some_and(|there| there.is_mount_root && self.shows(driver, volume, &there)))
     }
 
-    /// Whether a place that no record names shows the volume, to which the CO has brought it from one that does.
-    fn is_brought_to(&self, _driver: &Driver, _volume: &Volume, _at: &PathEntry) -> Result<bool> {
+    /// Returns whether the volume can be seen at a path without a record, because the CO has bound a published path
+    /// there.
+    fn is_bound_by_co(&self, _driver: &Driver, _volume: &Volume, _at: &PathEntry) -> Result<bool> {
         Ok(false)
     }
 
-    /// Whether a volume is staged at a place, as its record says.
+    /// Returns whether a volume whose record says that it is staged here really is.
     fn is_staged(&self, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<bool> {
         self.is_mounted(driver, volume, at)
     }
 
-    /// Stages a volume at a directory.
     fn stage(
         &self,
         driver: &Driver,
@@ -143,15 +143,16 @@ pub(crate) trait Backend: fmt::Debug + Sync {
         at: &PathEntry,
     ) -> Result<()>;
 
-    /// Takes back the staging at a place, if the place is still there. What is gone already is no error.
+    /// Undoes the staging. `at` is `None` if the parent directory of the path is gone. It is no error if nothing is
+    /// staged there.
     fn unstage(&self, driver: &Driver, volume: &Volume, at: Option<&PathEntry>, is_last: bool) -> Result<()>;
 
-    /// Whether a volume is published at a place, as its record says.
+    /// Returns whether a volume whose record says that it is published here really is.
     fn is_published(&self, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<bool> {
         self.is_mounted(driver, volume, at)
     }
 
-    /// Publishes a volume that is staged at a place at another one.
+    /// Publishes a volume from its staging path to a target path.
     fn publish(
         &self,
         driver: &Driver,
@@ -161,7 +162,7 @@ pub(crate) trait Backend: fmt::Debug + Sync {
         at: &PathEntry,
     ) -> Result<()>;
 
-    /// Publishes a volume that is staged nowhere.
+    /// Publishes an inline volume, which is never staged.
     fn publish_inline(
         &self,
         _driver: &Driver,
@@ -175,7 +176,7 @@ pub(crate) trait Backend: fmt::Debug + Sync {
         ))
     }
 
-    /// Takes back a publication. What is gone already is no error.
+    /// Undoes a publication. It is no error if nothing is published there.
     fn unpublish(
         &self,
         driver: &Driver,
@@ -184,22 +185,21 @@ pub(crate) trait Backend: fmt::Debug + Sync {
         at: &PathEntry,
     ) -> Result<()>;
 
-    /// How much of a volume is used, and what is wrong with it, as seen from a place where it is staged or published.
+    /// The usage of a volume, and what is wrong with it, as seen from a path where it is staged or published.
     fn usage(
         &self,
         driver: &Driver,
         volume: &Volume,
         at: &PathEntry,
         readonly: bool,
-    ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)>;
+    ) -> Result<(Vec<VolumeUsage>, Option<Problem>)>;
 }
 
-/// The back end of a volume, which records have by its name.
+/// A reference to a back end, which records store by name.
 #[derive(Clone, Copy, Debug)]
 pub struct BackendRef(&'static dyn Backend);
 
 impl BackendRef {
-    /// The one with that name.
     pub fn named(name: &str) -> Option<BackendRef> {
         all().find(|backend| backend.0.name() == name)
     }
@@ -232,13 +232,14 @@ fn all() -> impl Iterator<Item = BackendRef> {
     ALL.into_iter().map(BackendRef)
 }
 
-/// The names of those that can be asked for; the others come with an access type.
+/// The names that the `backend` parameter may have. Back ends of block volumes are chosen by the access type instead.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     ALL.into_iter().filter(|backend| !backend.is_block()).map(Backend::name)
 }
 
-/// The back end for a volume without a source: that of the access type, the one asked for, one that formats where a
-/// capability names a file system that this host does not have, and otherwise the default.
+/// Chooses the back end of a volume without a source. In this order: the back end of the access type, the one that
+/// the parameters name, one that can format if a capability names a file system other than the host's, and the
+/// default.
 pub(crate) fn choose(driver: &Driver, asked: Option<BackendRef>, capabilities: &[Capability]) -> BackendRef {
     let formats_foreign = |backend: &BackendRef| {
         let mut named = capabilities.iter().map(Capability::fs_type);
@@ -248,8 +249,8 @@ pub(crate) fn choose(driver: &Driver, asked: Option<BackendRef>, capabilities: &
     of_access(capabilities).or(asked).or_else(formatting).unwrap_or(driver.config.backend)
 }
 
-/// The back end for a copy: that of the access type, the one asked for, or that of the source. An error if the data of the
-/// source have another form.
+/// Chooses the back end of a copy. In this order: the back end of the access type, the one that the parameters name,
+/// and the one of the source. It is an error if the data of the source have another form.
 pub(crate) fn choose_for_copy(
     origin: BackendRef,
     asked: Option<BackendRef>,
@@ -269,18 +270,17 @@ pub(crate) fn choose_for_copy(
     }
 }
 
-/// The back end that an access type asks for.
+/// The back end that the access type requires, if it requires one.
 fn of_access(capabilities: &[Capability]) -> Option<BackendRef> {
     let wants_block = capabilities.iter().any(Capability::is_block);
     all().find(|backend| wants_block && backend.0.is_block())
 }
 
-/// Why no volume can be used in all of these ways, if none can.
+/// The reason why volumes of a back end cannot be used with all of these capabilities; `None` if they can.
 pub(crate) fn unfit(driver: &Driver, backend: BackendRef, capabilities: &[Capability]) -> Option<String> {
     capabilities.iter().find_map(|capability| backend.0.unfit(capability, &driver.host_fs_type))
 }
 
-/// Unmounts a volume from a place.
 fn unmount(backend: &dyn Backend, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<()> {
     if mount::unmount(at, |there| backend.shows(driver, volume, there))? {
         return Ok(());

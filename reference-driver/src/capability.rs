@@ -9,26 +9,19 @@ use crate::ids::Shown;
 use crate::mount::MountOptions;
 use crate::store::{FsState, Volume};
 
-/// The field that errors name.
+/// The field that error messages name.
 const FIELD: &str = "volume_capability";
 
-/// How a volume may be used at the same time.
+/// The access modes of CSI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum AccessMode {
-    /// Read and written on one node.
     SingleNodeWriter,
-    /// Read on one node.
     SingleNodeReaderOnly,
-    /// Read on several nodes.
     MultiNodeReaderOnly,
-    /// Written on one node, read on several.
     MultiNodeSingleWriter,
-    /// Written on several nodes.
     MultiNodeMultiWriter,
-    /// Read and written by one workload on one node.
     SingleNodeSingleWriter,
-    /// Read and written by several workloads on one node.
     SingleNodeMultiWriter,
 }
 
@@ -47,51 +40,43 @@ impl AccessMode {
         }
     }
 
-    /// Whether nothing may be written.
     pub fn is_reader_only(self) -> bool {
         matches!(self, AccessMode::SingleNodeReaderOnly | AccessMode::MultiNodeReaderOnly)
     }
 
-    /// Whether one node may publish the volume at several paths (NODE-PUBLISH-012 to 016).
+    /// Returns whether one node may publish the volume at several target paths (NODE-PUBLISH-012 to 016).
     pub fn allows_many_targets(self) -> bool {
         self.is_multi_node() || self == AccessMode::SingleNodeMultiWriter
     }
 
-    /// Whether several nodes may have the volume at once.
     pub fn is_multi_node(self) -> bool {
         use AccessMode::{MultiNodeMultiWriter, MultiNodeReaderOnly, MultiNodeSingleWriter};
         matches!(self, MultiNodeReaderOnly | MultiNodeSingleWriter | MultiNodeMultiWriter)
     }
 }
 
-/// What a workload sees.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// A block device.
     Block,
-    /// A mounted directory.
     Mount {
-        /// The file system asked for; empty for any.
+        /// The requested file system type; empty for any.
         fs_type: String,
-        /// Mount options.
         flags: Vec<String>,
-        /// The group that owns the files, as a number.
+        /// The numeric id of the group that shall own the files.
         group: Option<u32>,
     },
 }
 
-/// A volume capability that has been checked for form.
+/// A volume capability whose form has been checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
-    /// What a workload sees.
     pub access: Access,
-    /// How many may use it.
     pub mode: AccessMode,
 }
 
 impl Capability {
-    /// Reads a capability (MSG-VOLCAP-010, -012, -013).
+    /// Converts a message and checks its form (MSG-VOLCAP-010, -012, -013).
     pub fn parse(message: &v1::VolumeCapability) -> Result<Capability> {
         let mode = message.access_mode.as_ref().ok_or(DriverError::Missing { field: "access_mode" })?;
         let access = match message.access_type.as_ref() {
@@ -102,12 +87,12 @@ impl Capability {
         Ok(Capability { access, mode: AccessMode::parse(mode.mode)? })
     }
 
-    /// Reads a capability that has to be there.
+    /// Converts a mandatory message; its absence is an error.
     pub fn required(message: Option<&v1::VolumeCapability>) -> Result<Capability> {
         Capability::parse(message.ok_or(DriverError::Missing { field: FIELD })?)
     }
 
-    /// Reads a list that has to hold at least one.
+    /// Converts a list of messages; an empty list is an error.
     pub fn required_list(messages: &[v1::VolumeCapability]) -> Result<Vec<Capability>> {
         if messages.is_empty() {
             return Err(DriverError::Missing { field: "volume_capabilities" });
@@ -115,12 +100,11 @@ impl Capability {
         messages.iter().map(Capability::parse).collect()
     }
 
-    /// Whether the workload sees a block device.
     pub fn is_block(&self) -> bool {
         self.access == Access::Block
     }
 
-    /// The mount options, none for a block device.
+    /// The mount options; none for a block device.
     pub fn flags(&self) -> &[String] {
         match &self.access {
             Access::Block => &[],
@@ -128,7 +112,7 @@ impl Capability {
         }
     }
 
-    /// The file system type asked for, empty for any.
+    /// The requested file system type; empty for any.
     pub fn fs_type(&self) -> &str {
         match &self.access {
             Access::Block => "",
@@ -136,7 +120,6 @@ impl Capability {
         }
     }
 
-    /// The group asked for.
     pub fn group(&self) -> Option<u32> {
         match &self.access {
             Access::Block => None,
@@ -144,7 +127,7 @@ impl Capability {
         }
     }
 
-    /// Why a volume cannot be used like this, if it cannot.
+    /// The reason why a volume cannot be used with this capability; `None` if it can.
     pub fn unfit_for(&self, volume: &Volume, host_fs_type: &str) -> Option<String> {
         volume.backend().unfit(self, host_fs_type).or_else(|| match volume.fs {
             FsState::Formatted { fs_type, .. } => self.other_fs_type(fs_type.name()),
@@ -155,7 +138,7 @@ impl Capability {
         })
     }
 
-    /// Why a file system of that type is not what is asked for, if it is not.
+    /// The reason why a volume with this file system does not satisfy the capability; `None` if it does.
     pub(crate) fn other_fs_type(&self, present: &str) -> Option<String> {
         let asked = self.fs_type();
         let differs = !asked.is_empty() && asked != present;

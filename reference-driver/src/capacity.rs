@@ -1,7 +1,8 @@
-//! Who has been promised how much: pools, to the byte, the free space of the file system, rounded, and slots on nodes.
+//! Accounts for storage that is promised to volumes: in pools to the byte, in the free space of the file system
+//! rounded, and for slots on nodes by number.
 //!
-//! Everything is reserved before it is used, under one short lock, so that calls in parallel never get more than
-//! there is. A reservation that is not kept goes back by itself.
+//! Everything is reserved before it is used, under one short lock, so that concurrent calls never get more than
+//! exists. Dropping a reservation gives it back unless it is kept.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,27 +21,26 @@ struct Promised {
     attachments: BTreeMap<String, u64>,
 }
 
-/// What may be promised, and what has been.
+/// The limits, and what has been promised within them.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     limits: Arc<Limits>,
     promised: Arc<Mutex<Promised>>,
 }
 
-/// What may be promised.
 #[derive(Debug)]
 pub struct Limits {
-    /// The size of each pool in bytes; none means that there are no pools.
+    /// The size of each pool in bytes; an empty map means that there are no pools.
     pub pools: BTreeMap<String, u64>,
-    /// Whether volumes may together be larger than the free space, where there are no pools.
+    /// True if all volumes together may be larger than the free space, if there are no pools.
     pub overcommit: bool,
-    /// How many volumes may be attached to a node; zero for any number.
+    /// The number of volumes that may be attached to a node; zero means any number.
     pub attachments_max: u64,
     /// A directory on the file system that holds the data.
     pub data: PathBuf,
 }
 
-/// Which promise goes back when a reservation is dropped.
+/// The promise that a reservation gives back when it is dropped.
 #[derive(Debug)]
 enum Claim {
     Volume { pool: Option<String>, bytes: u64 },
@@ -48,7 +48,7 @@ enum Claim {
     Attachment { node: String },
 }
 
-/// A promise that goes back when it is dropped, unless it is kept.
+/// A promise that is given back on drop, unless it is kept.
 #[derive(Debug)]
 #[must_use]
 pub struct Reservation {
@@ -62,7 +62,7 @@ impl Reservation {
         self.claim = None;
     }
 
-    /// The pool that was chosen.
+    /// The pool that holds the reserved storage.
     pub fn pool(&self) -> Option<String> {
         match &self.claim {
             Some(Claim::Volume { pool, .. }) => pool.clone(),
@@ -80,22 +80,21 @@ impl Drop for Reservation {
 }
 
 impl Ledger {
-    /// A ledger in which nothing is promised yet.
     pub fn new(limits: Limits) -> Ledger {
         Ledger { limits: Arc::new(limits), promised: Arc::default() }
     }
 
-    /// Enters a volume that exists already, even if the pools have become too small for it.
-    pub fn enter_volume(&self, pool: Option<&str>, bytes: u64) {
+    /// Counts a volume that already exists, even if the pools have become too small for it.
+    pub fn count_volume(&self, pool: Option<&str>, bytes: u64) {
         self.promised().add(pool, bytes);
     }
 
-    /// Enters an attachment that exists already.
-    pub fn enter_attachment(&self, node: &str) {
+    /// Counts an attachment that already exists.
+    pub fn count_attachment(&self, node: &str) {
         *self.promised().attachments.entry(node.to_owned()).or_default() += 1;
     }
 
-    /// Promises room for a volume, in the pool asked for or, if none is, in the first with enough room.
+    /// Reserves storage for a volume, in the given pool or else in the first one with enough room.
     pub fn reserve_volume(&self, pool: Option<&str>, bytes: u64) -> Result<Reservation> {
         let free = self.free_bytes()?;
         let promised = self.promised();
@@ -103,13 +102,13 @@ impl Ledger {
         self.reserve_in(promised, pool, bytes, free)
     }
 
-    /// Promises more room for a volume where it is, which is in a pool or outside all of them.
+    /// Reserves more storage for a volume where it is: in its pool, or outside of all pools.
     pub fn reserve_growth(&self, pool: Option<&str>, bytes: u64) -> Result<Reservation> {
         let free = self.free_bytes()?;
         self.reserve_in(self.promised(), pool.map(str::to_owned), bytes, free)
     }
 
-    /// Promises room for a copy that is about to be written.
+    /// Reserves storage for a copy that is about to be written.
     pub fn reserve_space(&self, bytes: u64) -> Result<Reservation> {
         let free = self.free_bytes()?;
         let mut promised = self.promised();
@@ -121,7 +120,7 @@ impl Ledger {
         Ok(self.reserved(Claim::Copy { bytes }))
     }
 
-    /// Promises a slot on a node (CTRL-PUBLISH-029).
+    /// Reserves an attachment slot on a node (CTRL-PUBLISH-029).
     pub fn reserve_attachment(&self, node: &str) -> Result<Reservation> {
         let mut promised = self.promised();
         let limit = self.limits.attachments_max;
@@ -134,17 +133,17 @@ impl Ledger {
         Ok(self.reserved(Claim::Attachment { node: node.to_owned() }))
     }
 
-    /// Takes back what a deleted volume was promised.
+    /// Gives back the storage of a deleted volume.
     pub fn release_volume(&self, pool: Option<&str>, bytes: u64) {
         self.give_back(&Claim::Volume { pool: pool.map(str::to_owned), bytes });
     }
 
-    /// Takes back a slot on a node.
+    /// Gives back an attachment slot.
     pub fn release_attachment(&self, node: &str) {
         self.give_back(&Claim::Attachment { node: node.to_owned() });
     }
 
-    /// How much a new volume could get.
+    /// The size that a new volume could have at most.
     pub fn available_bytes(&self, pool: Option<&str>) -> Result<u64> {
         let free = self.free_bytes()?;
         let promised = self.promised();
@@ -155,7 +154,7 @@ impl Ledger {
         Ok(rooms.max().unwrap_or(0))
     }
 
-    /// How many bytes all volumes have been promised.
+    /// The sum of the sizes of all volumes.
     pub fn volumes_bytes(&self) -> u64 {
         self.promised().volumes_bytes
     }
@@ -200,10 +199,10 @@ impl Ledger {
                 let total = self.limits.pools.get(pool).copied().unwrap_or(0);
                 total.saturating_sub(promised.pools.get(pool).copied().unwrap_or(0))
             }
-            None if self.limits.overcommit => steady(free_bytes.saturating_sub(promised.copies_bytes)),
+            None if self.limits.overcommit => round_down(free_bytes.saturating_sub(promised.copies_bytes)),
             None => {
                 let free_bytes = free_bytes.saturating_sub(promised.copies_bytes);
-                steady(free_bytes.saturating_sub(promised.volumes_bytes))
+                round_down(free_bytes.saturating_sub(promised.volumes_bytes))
             }
         }
     }
@@ -253,9 +252,10 @@ impl Promised {
     }
 }
 
-/// Free space as it is told and promised: rounded down to seven binary digits, so by less than one part in 64. To the byte
-/// it is another with each file that somebody makes, and a CO that publishes it would write all the time.
-fn steady(bytes: u64) -> u64 {
+/// Rounds free space down to seven binary digits, which is by less than 1/64. Otherwise the reported capacity would
+/// change with every file that anything on the host writes, and a CO that publishes it would update its objects all
+/// the time.
+fn round_down(bytes: u64) -> u64 {
     const DIGITS: u32 = 7;
     let dropped = (u64::BITS - bytes.leading_zeros()).saturating_sub(DIGITS);
     bytes >> dropped << dropped
@@ -298,31 +298,31 @@ mod tests {
     #[test]
     fn free_space_is_rounded_down_and_by_little() {
         let gib = 1 << 30;
-        assert_eq!(steady(67 * gib + 12_345), 67 * gib);
-        assert_eq!(steady(67 * gib - 1), 66 * gib);
-        assert_eq!(steady(500 << 20), 500 << 20);
-        assert_eq!(steady((500 << 20) + 4096), 500 << 20);
+        assert_eq!(round_down(67 * gib + 12_345), 67 * gib);
+        assert_eq!(round_down(67 * gib - 1), 66 * gib);
+        assert_eq!(round_down(500 << 20), 500 << 20);
+        assert_eq!(round_down((500 << 20) + 4096), 500 << 20);
         let mut bytes = u64::MAX;
         while bytes > 0 {
-            assert!(steady(bytes) <= bytes && bytes - steady(bytes) <= bytes / 64, "{bytes}");
-            assert_eq!(steady(steady(bytes)), steady(bytes), "{bytes}");
+            assert!(round_down(bytes) <= bytes && bytes - round_down(bytes) <= bytes / 64, "{bytes}");
+            assert_eq!(round_down(round_down(bytes)), round_down(bytes), "{bytes}");
             bytes = bytes / 3 * 2;
         }
-        assert_eq!((steady(0), steady(127)), (0, 127));
+        assert_eq!((round_down(0), round_down(127)), (0, 127));
     }
 
     #[test]
-    fn what_is_told_is_what_can_be_had() {
+    fn the_reported_capacity_can_be_reserved() {
         let ledger = ledger(&[]);
         let available = ledger.available_bytes(None).unwrap();
-        assert_eq!(available, steady(available));
-        // Others may take some space meanwhile, or give some back.
+        assert_eq!(available, round_down(available));
+        // Other programs may use or free some space at the same time.
         assert!(ledger.reserve_volume(None, available / 2).is_ok());
         assert!(ledger.reserve_volume(None, available.saturating_mul(2)).is_err());
     }
 
     #[test]
-    fn what_is_not_kept_goes_back() {
+    fn a_reservation_that_is_not_kept_is_given_back() {
         let ledger = ledger(&[("fast", 100)]);
         drop(ledger.reserve_volume(Some("fast"), 100).unwrap());
         let kept = ledger.reserve_volume(None, 60).unwrap();

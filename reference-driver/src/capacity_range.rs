@@ -1,34 +1,29 @@
-//! The size that a request asks for.
+//! The capacity range of a request.
 
 use csi_proto::v1;
 
 use crate::error::{DriverError, Result};
 
-/// A range of sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     required: u64,
     limit: u64,
 }
 
-/// What sizes a volume can have.
+/// The sizes that a volume can have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
-    /// What it gets if the request names no size.
+    /// The size if the request names none.
     pub(crate) default_bytes: u64,
-    /// The smallest.
     pub(crate) min_bytes: u64,
-    /// The largest.
     pub(crate) max_bytes: u64,
-    /// Sizes are multiples of this.
     pub(crate) unit_bytes: u64,
 }
 
 impl Range {
-    /// Any size.
     pub(crate) const ANY: Range = Range { required: 0, limit: u64::MAX };
 
-    /// Reads a range; an absent one allows any size (MSG-CAPRANGE-004, -007).
+    /// Converts a range; an absent one allows any size (MSG-CAPRANGE-004, -007).
     pub(crate) fn parse(range: Option<&v1::CapacityRange>) -> Result<Range> {
         let Some(range) = range else { return Ok(Range::ANY) };
         let negative = |_| DriverError::invalid("capacity_range", "a bound is negative");
@@ -42,7 +37,7 @@ impl Range {
         }
     }
 
-    /// Reads a range that has to be there.
+    /// Converts a mandatory range; its absence is an error.
     pub(crate) fn required(range: Option<&v1::CapacityRange>) -> Result<Range> {
         match range {
             None => Err(DriverError::Missing { field: "capacity_range" }),
@@ -50,22 +45,21 @@ impl Range {
         }
     }
 
-    /// Whether a size lies in the range.
     pub(crate) fn contains(&self, bytes: u64) -> bool {
         self.required <= bytes && bytes <= self.limit
     }
 
-    /// Whether a size lies above the range.
+    /// Returns whether the whole range lies below a size.
     pub(crate) fn is_below(&self, bytes: u64) -> bool {
         self.limit < bytes
     }
 
-    /// The least that is asked for.
+    /// The lower bound of the range.
     pub(crate) fn required_bytes(&self) -> u64 {
         self.required
     }
 
-    /// The size to make: what is asked for, rounded up and never down.
+    /// Chooses the size: the requested one, rounded up and never down.
     pub(crate) fn choose(&self, sizes: Sizes) -> Result<u64> {
         let asked = if self.required > 0 { self.required } else { sizes.default_bytes.min(self.limit) };
         let rounded = asked.max(sizes.min_bytes).checked_next_multiple_of(sizes.unit_bytes);

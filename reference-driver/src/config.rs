@@ -1,5 +1,3 @@
-//! The settings of the driver.
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -7,61 +5,41 @@ use std::str::FromStr;
 use crate::backend::BackendRef;
 use crate::fs::FsType;
 
-/// The longest name of a node.
+/// The longest node id that the protocol allows.
 const NODE_ID_BYTES_MAX: usize = 256;
 
-/// The settings of the driver. The fields follow the flags.
+/// The settings of the driver; the fields correspond to the flags of `Args`, which document them.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The name of the driver (ID-INFO-001).
     pub name: String,
-    /// The name of this node.
     pub node_id: String,
-    /// The names of the other nodes that this process serves.
+    /// The other nodes that this process serves.
     pub other_nodes: BTreeSet<String>,
-    /// Where everything is kept.
     pub state_dir: PathBuf,
-    /// Where volumes live that do not say it themselves.
     pub backend: BackendRef,
-    /// The file system of images whose capability names none.
     pub fs_type: FsType,
-    /// The size of volumes for which the CO names none.
     pub default_volume_bytes: u64,
-    /// The largest volume.
     pub max_volume_bytes: u64,
-    /// The largest size to which the node expands a volume.
     pub max_volume_bytes_node: u64,
-    /// How many volumes the node can take, 0 for any number.
+    /// Zero means any number.
     pub max_volumes_per_node: i64,
-    /// How many volumes may be attached, 0 for any number, -1 for a random answer.
+    /// Zero means any number, -1 a random answer.
     pub attach_limit: i64,
-    /// Pools of storage with their sizes in bytes.
+    /// The size of each pool in bytes.
     pub pools: BTreeMap<String, u64>,
-    /// Whether volumes may together be larger than the free space.
     pub overcommit: bool,
-    /// Take volumes for ephemeral even if the CO does not say so.
     pub always_ephemeral: bool,
-    /// Offer VOLUME_MOUNT_GROUP.
     pub mount_group: bool,
-    /// Offer attaching.
     pub attach: bool,
-    /// Refuse to detach volumes in use.
     pub check_lifecycle: bool,
-    /// Tell on which node volumes can be reached.
     pub topology: bool,
-    /// Offer ControllerExpandVolume.
     pub controller_expansion: bool,
-    /// Offer NodeExpandVolume.
     pub node_expansion: bool,
-    /// Offer ControllerModifyVolume.
     pub modify: bool,
-    /// The mutable parameters that may be set; `*` for any.
+    /// The mutable parameters that may be set; `*` means any.
     pub accepted_mutable_parameters: BTreeSet<String>,
-    /// Offer the SnapshotMetadata service.
     pub snapshot_metadata: bool,
-    /// Whether SnapshotMetadata describes blocks of one size.
     pub fixed_length_blocks: bool,
-    /// Offer ListSnapshots.
     pub list_snapshots: bool,
 }
 
@@ -71,32 +49,22 @@ pub enum ConfigError {
     /// The name of the driver breaks ID-INFO-001 or -003.
     #[error("--drivername {0:?} is not a name in domain form of at most 63 characters")]
     Name(String),
-    /// The node has no name.
     #[error("--nodeid is missing")]
     NoNodeId,
-    /// The node's name is too long for the protocol or for topology.
     #[error("--nodeid {0:?} is too long, or holds characters that --enable-topology does not allow")]
     NodeId(String),
-    /// The same node twice, or several nodes that topology would tell apart.
+    /// A node is named twice, or topology is on, which would claim that the nodes have different volumes although
+    /// they share all.
     #[error("--node-endpoint names node {0:?}, which {1}")]
     OtherNode(String, &'static str),
-    /// A number is out of range.
     #[error("--{flag} must be {expected}, not {found}")]
-    Number {
-        /// The flag.
-        flag: &'static str,
-        /// What it may be.
-        expected: &'static str,
-        /// What it is.
-        found: i64,
-    },
-    /// The state directory is not absolute.
+    Number { flag: &'static str, expected: &'static str, found: i64 },
     #[error("--statedir {} is not an absolute path", .0.display())]
     StateDir(PathBuf),
 }
 
 impl Config {
-    /// Checks what the parser of the arguments cannot.
+    /// Checks everything that the argument parser cannot check.
     pub fn check(&self) -> Result<(), ConfigError> {
         if !is_domain_name(&self.name) {
             return Err(ConfigError::Name(self.name.clone()));
@@ -138,7 +106,6 @@ impl Config {
         })
     }
 
-    /// Whether this process serves a node.
     pub(crate) fn has_node(&self, node_id: &str) -> bool {
         node_id == self.node_id || self.other_nodes.contains(node_id)
     }
@@ -149,7 +116,7 @@ fn is_domain_name(name: &str) -> bool {
     name.len() <= 63 && name.chars().all(inner) && ends_alphanumeric(name)
 }
 
-/// A value that topology may carry (MSG-TOPOLOGY-009).
+/// Returns whether topology may use the text as a value (MSG-TOPOLOGY-009).
 fn is_label(value: &str) -> bool {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     value.chars().all(inner) && ends_alphanumeric(value)
@@ -160,22 +127,18 @@ fn ends_alphanumeric(text: &str) -> bool {
     edge(text.chars().next()) && edge(text.chars().next_back())
 }
 
-/// A pool of storage, written as `kind=quantity`.
+/// A storage pool, written as `kind=quantity`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// The value of the `kind` parameter that selects it.
+    /// The value of the `kind` parameter that selects the pool.
     pub kind: String,
-    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// The text is not a pool.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum PoolError {
-    /// There is no `=`, or nothing before it.
     #[error("expected KIND=QUANTITY")]
     Form,
-    /// The part behind `=` is not a quantity.
     #[error("{0:?} is not a quantity such as 10Gi, 500M or 1073741824")]
     Quantity(String),
 }
@@ -193,7 +156,7 @@ impl FromStr for Pool {
     }
 }
 
-/// Reads a quantity of bytes as Kubernetes writes it, without fractions.
+/// Parses a quantity in bytes as Kubernetes writes it, without fractions.
 pub fn parse_quantity(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);

@@ -1,4 +1,4 @@
-//! The Controller service, a file for each RPC or pair of RPCs.
+//! The Controller service.
 
 mod capabilities;
 mod capacity;
@@ -31,13 +31,13 @@ pub(crate) use list_volumes::list_volumes;
 pub(crate) use modify::controller_modify_volume;
 pub(crate) use publish::{controller_publish_volume, controller_unpublish_volume};
 pub(crate) use snapshots::{
-    create_snapshot, cut, delete_snapshot, get_snapshot, list_snapshots, snapshot_message, timestamp,
+    create_snapshot, delete_snapshot, get_snapshot, list_snapshots, snapshot_message, take_snapshot,
+    timestamp,
 };
 pub(crate) use topology::node_topology;
 pub(crate) use validate::validate_volume_capabilities;
 pub(crate) use volume_health::{controller_get_volume_health, controller_list_volume_health};
 
-/// A volume as the protocol shows it.
 fn volume_message(driver: &Driver, volume: &Volume) -> v1::Volume {
     v1::Volume {
         capacity_bytes: signed(volume.capacity_bytes),
@@ -48,7 +48,7 @@ fn volume_message(driver: &Driver, volume: &Volume) -> v1::Volume {
     }
 }
 
-/// What later calls get to see; it never changes (MSG-VOLUME-008).
+/// The volume_context that later calls pass back. It never changes (MSG-VOLUME-008).
 fn volume_context(volume: &Volume) -> std::collections::BTreeMap<String, String> {
     let backend = ("backend".to_owned(), volume.backend().name().to_owned());
     let pool = volume.pool.iter().map(|pool| ("kind".to_owned(), pool.clone()));
@@ -63,12 +63,11 @@ fn source_message(source: &Source) -> v1::VolumeContentSource {
     v1::VolumeContentSource { r#type: Some(r#type) }
 }
 
-/// The nodes to which a volume is attached.
 fn published_node_ids(driver: &Driver, volume: &Volume) -> Vec<String> {
     if driver.config.attach { volume.attachments.keys().cloned().collect() } else { Vec::new() }
 }
 
-/// A size on the wire.
+/// Converts a size for the protocol, which has signed numbers.
 pub(crate) fn signed(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,5 @@
-//! Copying images and directories: shared where the file system can, sparse everywhere.
+//! Copies images and directories. Data are shared with the source if the file system supports reflinks, and holes
+//! stay holes.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsStr};
@@ -17,19 +18,20 @@ use rustix::io::Errno;
 use crate::capacity::Ledger;
 use crate::error::{DriverError, IoContext, Result};
 
-/// How much is copied by one system call, in bytes.
+/// The largest number of bytes that one system call copies.
 const CHUNK_BYTES: usize = 16 << 20;
-/// How deep directories may nest, so that neither stack nor descriptors run out.
+/// The deepest nesting of directories, so that neither the stack nor file descriptors run out.
 const DEPTH_MAX: usize = 256;
 /// The longest list or value of extended attributes, in bytes.
 const XATTR_BYTES_MAX: usize = 64 * 1024;
-/// How many bytes the paths of files with several names take at most. Names of files beyond that, and of those whose
-/// path is too long for a system call, become files of their own.
+/// The largest total length of the paths that are remembered to restore hard links. Beyond it, and for paths that are
+/// too long for a system call, each name becomes a file of its own.
 const LINKED_BYTES_MAX: usize = 64 << 20;
 /// `PATH_MAX` without the final NUL.
 const PATH_BYTES_MAX: usize = 4095;
 
-/// Copies an image to a new file of the given size, or that of the source if it is larger, and writes it to disk.
+/// Copies an image to a new file, and flushes it. The new file has the given size, or the size of the source if that
+/// is larger.
 pub(crate) fn copy_image(source: &Path, target: &Path, size_bytes: u64, ledger: &Ledger) -> Result<()> {
     let from = File::open(source).on("open", source)?;
     let present = from.metadata().on("look at", source)?;
@@ -43,7 +45,7 @@ pub(crate) fn copy_image(source: &Path, target: &Path, size_bytes: u64, ledger: 
     to.sync_all().on("flush", target)
 }
 
-/// Copies the parts of a file that hold data; the rest stay holes.
+/// Copies the parts of a file that contain data; the rest stay holes.
 fn copy_data(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<()> {
     let mut offset = 0;
     loop {
@@ -72,8 +74,9 @@ fn copy_range(from: BorrowedFd<'_>, to: BorrowedFd<'_>, start: u64, end: u64) ->
     Ok(())
 }
 
-/// Copies everything in a directory to one that is empty, with attributes of the directory itself: owners, modes, times, links, attributes and holes. Other file systems
-/// mounted inside are left out, and files that vanish meanwhile are skipped.
+/// Copies the content of a directory and the directory's own attributes to an empty directory: owners, modes, times,
+/// hard links, extended attributes and holes. Skips other file systems that are mounted inside, and files that are
+/// deleted during the copy.
 pub(crate) fn copy_tree(source: &Path, target: &Path) -> Result<()> {
     let from = open_directory(CWD, source).on("open", source)?;
     let to = open_directory(CWD, target).on("open", target)?;
@@ -184,7 +187,7 @@ impl TreeCopy {
     }
 }
 
-/// Opens a directory to read it, without following a link.
+/// Opens a directory for reading, without following a symbolic link.
 pub(crate) fn open_directory(at: impl AsFd, name: impl rustix::path::Arg) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(rustix::fs::openat(at, name, flags, Mode::empty())?)
@@ -217,10 +220,11 @@ fn copy_special(to: BorrowedFd<'_>, name: &CStr, file_type: FileType, stat: &Sta
     Ok(rustix::fs::utimensat(to, name, &times(stat), AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
-/// Copies owner, attributes, mode and times, in the order in which they do not undo each other.
+/// Copies owner, attributes, mode and times, in an order in which a later step does not undo an earlier one: changing
+/// the owner clears mode bits, and changing attributes changes times.
 fn finish(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stat: &Stat) -> io::Result<()> {
     match rustix::fs::fchown(to, Some(owner(stat)), Some(group(stat))) {
-        Err(Errno::PERM) => {} // Without privileges everything belongs to us anyway.
+        Err(Errno::PERM) => {} // Without privileges the driver owns all files, and cannot give them to others.
         result => result?,
     }
     copy_attributes(from, to)?;

@@ -1,4 +1,4 @@
-//! What all calls share, and the steps that many of them begin with.
+//! The state that all calls share, and the first steps that many of them have in common.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,21 +20,19 @@ use crate::{mount, reconcile};
 
 /// The largest map that a peer may send, in bytes of keys and values (GEN-SIZE-002).
 const MAP_BYTES_MAX: usize = 4096;
-/// How many removals of data go on after their calls have been answered; further calls remove before they answer.
+/// The largest number of removals of data that run in the background after their call was answered. Further calls
+/// remove the data before they answer.
 const REMOVALS_MAX: usize = 16;
 
-/// The driver could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The state cannot be used.
     #[error(transparent)]
     State(#[from] DriverError),
 }
 
-/// What all calls on a node share.
+/// The state that all calls on a node share.
 #[derive(Clone, Debug)]
 pub(crate) struct Driver {
     pub(crate) config: Config,
@@ -42,23 +40,23 @@ pub(crate) struct Driver {
     pub(crate) store: Arc<Store>,
     pub(crate) locks: Locks,
     pub(crate) ledger: Ledger,
-    /// What keeps directories within their sizes, where the file system can.
+    /// Present if the file system can limit directories.
     pub(crate) quota: Option<Quota>,
-    /// How many more removals of data may go on after the reply.
+    /// Permits for removals of data in the background.
     pub(crate) removals: Arc<Semaphore>,
-    /// Whether mounts and loop devices can be had.
+    /// True if the process may mount and attach loop devices.
     pub(crate) privileged: bool,
-    /// The file system type of the state directory, which is that of directory volumes.
+    /// The file system type of the state directory, which directory volumes share.
     pub(crate) host_fs_type: String,
 }
 
 impl Driver {
-    /// Opens the state. What a crash left behind is still there: see [`reconcile`].
+    /// Opens the state. The remains of a crash are still there afterwards: [`reconcile`] removes them.
     pub(crate) fn open(config: Config) -> std::result::Result<Driver, StartError> {
         Driver::open_with(config, Store::open)
     }
 
-    /// As [`Driver::open`], with the state opened in some other way.
+    /// Like [`Driver::open`], but with another way to open the store.
     pub(crate) fn open_with(
         config: Config,
         open_store: impl FnOnce(&Path, &[&Path]) -> std::result::Result<Store, StoreError>,
@@ -85,34 +83,33 @@ impl Driver {
             store: Arc::new(store),
             host_fs_type,
         };
-        reconcile::enter_promises(&driver)?;
+        reconcile::count_promises(&driver)?;
         Ok(driver)
     }
 
-    /// The same driver on another node, with which it shares everything else.
+    /// The driver as another node serves it. Both share everything but the node id.
     pub(crate) fn at_node(&self, node_id: String) -> Driver {
         Driver { config: Config { node_id, ..self.config.clone() }, ..self.clone() }
     }
 
-    /// Fails if a call is switched off.
+    /// Fails if a feature is switched off.
     pub(crate) fn require(&self, enabled: bool, what: &'static str) -> Result<()> {
         if enabled { Ok(()) } else { Err(DriverError::Disabled { what }) }
     }
 
-    /// The volume with that identifier.
     pub(crate) fn volume(&self, view: &View, id: &str) -> Result<Volume> {
         required("volume_id", id)?;
         view.volume(id)?.ok_or_else(|| DriverError::not_found("volume", id))
     }
 
-    /// The volume with that identifier, held alone.
-    pub(crate) fn volume_alone(&self, id: &str) -> Result<(Volume, Guard)> {
+    /// Locks a volume exclusively and reads its record.
+    pub(crate) fn volume_exclusive(&self, id: &str) -> Result<(Volume, Guard)> {
         self.volume_held(id, Locks::exclusive)
     }
 
-    /// The same for a copy of the volume, which waits for its turn.
-    pub(crate) fn volume_in_turn(&self, id: &str) -> Result<(Volume, Guard)> {
-        self.volume_held(id, Locks::in_turn)
+    /// Like [`Driver::volume_exclusive`], but waits for the lock. For calls that copy the volume.
+    pub(crate) fn volume_exclusive_waiting(&self, id: &str) -> Result<(Volume, Guard)> {
+        self.volume_held(id, Locks::exclusive_waiting)
     }
 
     fn volume_held(&self, id: &str, hold: fn(&Locks, Key) -> Result<Guard>) -> Result<(Volume, Guard)> {
@@ -122,28 +119,26 @@ impl Driver {
         Ok((fresh.ok_or_else(|| DriverError::not_found("volume", id))?, guard))
     }
 
-    /// The snapshot with that identifier.
     pub(crate) fn snapshot(&self, view: &View, field: &'static str, id: &str) -> Result<Snapshot> {
         required(field, id)?;
         view.snapshot(id)?.ok_or_else(|| DriverError::not_found("snapshot", id))
     }
 
-    /// The snapshot with that identifier, which cannot be deleted meanwhile.
+    /// Locks a snapshot against deletion and reads its record.
     pub(crate) fn snapshot_shared(&self, field: &'static str, id: &str) -> Result<(Snapshot, Guard)> {
         let found = self.snapshot(&self.store.view()?, field, id)?;
         let guard = self.locks.shared(Key::Object(found.key))?;
         Ok((self.snapshot(&self.store.view()?, field, id)?, guard))
     }
 
-    /// Whether a volume is staged or published.
     pub(crate) fn is_in_use(&self, view: &View, volume: &Volume) -> Result<bool> {
         Ok(!view.staged_of(&volume.key)?.is_empty() || !view.published_of(&volume.key)?.is_empty())
     }
 
-    /// How the volume is attached to this node; an error if it has to be and is not.
+    /// The attachment of the volume to this node; an error if attaching is required and missing.
     pub(crate) fn attachment<'a>(&self, volume: &'a Volume) -> Result<Option<&'a Attachment>> {
         if !self.config.attach {
-            return Ok(None); // What was attached before attaching was switched off no longer counts.
+            return Ok(None); // Attachments from a time when attaching was switched on do not count.
         }
         let attachment = volume.attachments.get(&self.config.node_id);
         if attachment.is_none() {
@@ -155,7 +150,7 @@ impl Driver {
         Ok(attachment)
     }
 
-    /// Fails if the volume cannot be used like that (NODE-STAGE-023, NODE-PUBLISH-041).
+    /// Fails if the volume cannot be used with the capability (NODE-STAGE-023, NODE-PUBLISH-041).
     pub(crate) fn check_fit(&self, volume: &Volume, capability: &Capability) -> Result<()> {
         match capability.unfit_for(volume, &self.host_fs_type) {
             Some(reason) => Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason)),
@@ -163,7 +158,7 @@ impl Driver {
         }
     }
 
-    /// Takes back all that a volume was promised, which is deleted now.
+    /// Gives back the storage and attachment slots of a deleted volume.
     pub(crate) fn release(&self, volume: &Volume) {
         self.ledger.release_volume(volume.pool.as_deref(), volume.capacity_bytes);
         volume.attachments.keys().for_each(|node| self.ledger.release_attachment(node));
@@ -175,12 +170,11 @@ impl Driver {
     }
 }
 
-/// Fails if a mandatory field is empty.
 pub(crate) fn required(field: &'static str, value: &str) -> Result<()> {
     if value.is_empty() { Err(DriverError::Missing { field }) } else { Ok(()) }
 }
 
-/// Checks a name that a CO suggests: any Unicode but control characters, up to 128 bytes.
+/// Checks a name that the CO has chosen: up to 128 bytes of any Unicode without control characters.
 pub(crate) fn checked_name(name: &str) -> Result<&str> {
     required("name", name)?;
     if name.len() > STRING_BYTES_MAX {
@@ -193,7 +187,6 @@ pub(crate) fn checked_name(name: &str) -> Result<&str> {
     Ok(name)
 }
 
-/// Checks the size of a map.
 pub(crate) fn checked_map<'a>(
     field: &'static str,
     map: &'a std::collections::BTreeMap<String, String>,
@@ -205,7 +198,7 @@ pub(crate) fn checked_map<'a>(
     Ok(map)
 }
 
-/// The type of the file system that holds a path.
+/// The type of the file system that contains a path.
 fn fs_type_of(path: &Path) -> Result<String> {
     let mount_id = occupant_of(path)?.map(|occupant| occupant.mount_id);
     let entry = mount::mounts()?.into_iter().find(|entry| Some(entry.mount_id) == mount_id);

@@ -1,4 +1,4 @@
-//! Where an image holds data, and where two images differ.
+//! Finds out where an image contains data, and where two images differ.
 
 use std::fs::File;
 use std::io;
@@ -9,14 +9,13 @@ use rustix::io::Errno;
 
 use crate::kernel;
 
-/// A range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) start: u64,
     pub(crate) end: u64,
 }
 
-/// How much is compared at once, in bytes; a multiple of every block size.
+/// The number of bytes that are compared at once; a multiple of every block size.
 pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 
 const FIEMAP_EXTENT_UNKNOWN: u32 = 0x2;
@@ -25,7 +24,7 @@ const FIEMAP_EXTENT_ENCODED: u32 = 0x8;
 const FIEMAP_EXTENT_NOT_ALIGNED: u32 = 0x100;
 const FIEMAP_EXTENT_SHARED: u32 = 0x2000;
 
-/// The next range at or behind an offset that holds data.
+/// The next range with data at or after an offset.
 pub(crate) fn next_data(file: &File, offset: u64) -> io::Result<Option<Extent>> {
     let start = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
         Ok(start) => start,
@@ -36,7 +35,7 @@ pub(crate) fn next_data(file: &File, offset: u64) -> io::Result<Option<Extent>> 
     Ok(Some(Extent { start, end }))
 }
 
-/// The next range at or behind an offset in which either file holds data.
+/// The next range at or after an offset in which either file contains data.
 pub(crate) fn next_data_of_either(base: &File, target: &File, offset: u64) -> io::Result<Option<Extent>> {
     let (base, target) = (next_data(base, offset)?, next_data(target, offset)?);
     Ok(match (base, target) {
@@ -48,7 +47,7 @@ pub(crate) fn next_data_of_either(base: &File, target: &File, offset: u64) -> io
     })
 }
 
-/// Reads a range; what lies behind the end of the file reads as zeros.
+/// Reads a range; bytes beyond the end of the file read as zeros.
 pub(crate) fn read_padded(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
     let mut done = 0;
     while done < buffer.len() {
@@ -63,8 +62,8 @@ pub(crate) fn read_padded(file: &File, buffer: &mut [u8], offset: u64) -> io::Re
     Ok(())
 }
 
-/// Up to which offset two files share their storage from the given offset on; the offset itself if they do not, or if
-/// the file system does not say.
+/// The offset up to which two files share their storage, starting at `offset`. Returns `offset` itself if they share
+/// nothing there or the file system does not support the question.
 pub(crate) fn shared_until(base: &File, target: &File, offset: u64) -> u64 {
     match (extent_at(base, offset), extent_at(target, offset)) {
         (Some(a), Some(b)) if a.0 == b.0 => a.1.min(b.1),
@@ -72,7 +71,7 @@ pub(crate) fn shared_until(base: &File, target: &File, offset: u64) -> u64 {
     }
 }
 
-/// The physical position of an offset and the end of the shared extent around it.
+/// The physical position of an offset, and the end of the shared extent that contains it.
 fn extent_at(file: &File, offset: u64) -> Option<(u64, u64)> {
     let extent = kernel::fiemap(file, offset).ok()?.into_iter().next()?;
     let end = extent.logical.checked_add(extent.length)?;

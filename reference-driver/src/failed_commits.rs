@@ -1,4 +1,4 @@
-//! Calls whose commits fail, and what a restart makes of them.
+//! Tests of calls whose commit fails, and of what the next start makes of them.
 
 use std::fs;
 use std::path::Path;
@@ -21,24 +21,24 @@ use crate::{node, reconcile};
 const MIB: i64 = 1 << 20;
 const GIB: i64 = 1 << 30;
 
-/// A driver whose state fails on demand.
-struct Stand {
+/// A driver whose state file fails on demand.
+struct TestDriver {
     driver: Driver,
     faults: Faults,
 }
 
-impl Stand {
-    fn new(root: &Path) -> Stand {
+impl TestDriver {
+    fn new(root: &Path) -> TestDriver {
         let faults = Faults::default();
-        Stand { driver: driver(root, &faults), faults }
+        TestDriver { driver: driver(root, &faults), faults }
     }
 
-    /// Ends the driver and starts it on the same state, which fails no more.
-    fn restart(self, root: &Path) -> Stand {
-        let Stand { driver: old, faults } = self;
+    /// Restarts the driver on the same state, without faults.
+    fn restart(self, root: &Path) -> TestDriver {
+        let TestDriver { driver: old, faults } = self;
         drop(old);
         faults.set(None);
-        Stand { driver: driver(root, &faults), faults }
+        TestDriver { driver: driver(root, &faults), faults }
     }
 
     fn create(&self, name: &str, bytes: i64, access: AccessType) -> Result<String> {
@@ -89,7 +89,7 @@ impl Stand {
         node::node_unstage_volume(&self.driver, &request).unwrap();
     }
 
-    /// The sizes of the record and of the image of a volume, and what is left of the pool.
+    /// The sizes of a volume's record and image, and the free storage in the pool.
     fn sizes(&self, volume_id: &str) -> (i64, i64, i64) {
         let volume = self.driver.store.view().unwrap().volume(volume_id).unwrap().unwrap();
         let image = fs::metadata(self.driver.layout.volume(&volume.key)).unwrap();
@@ -97,7 +97,8 @@ impl Stand {
         (signed(volume.capacity_bytes), signed(image.len()), signed(left))
     }
 
-    /// How many records and how many data there are of volumes, and of snapshots, and what is left of the pool.
+    /// The numbers of records and of data on disk for volumes, the same for snapshots, and the free storage in the
+    /// pool.
     fn counts(&self) -> ([usize; 2], [usize; 2], i64) {
         let view = self.driver.store.view().unwrap();
         let on_disk = |directory| fs::read_dir(directory).unwrap().count();
@@ -107,7 +108,7 @@ impl Stand {
     }
 }
 
-/// Takes away what a test that fails would leave mounted.
+/// Unmounts what a failing test would leave mounted.
 struct Mounted<'a>(&'a Path);
 
 impl Drop for Mounted<'_> {
@@ -139,46 +140,46 @@ fn mount(fs_type: &str) -> AccessType {
 }
 
 #[test]
-fn what_is_made_and_its_record_are_both_there_or_neither() {
+fn data_and_record_exist_together_or_not_at_all() {
     let root = tempfile::tempdir().unwrap();
-    let mut stand = Stand::new(root.path());
-    let volume = stand.create("v", MIB, mount("")).unwrap();
+    let mut test = TestDriver::new(root.path());
+    let volume = test.create("v", MIB, mount("")).unwrap();
     let alone = ([1, 1], [0, 0], GIB - MIB);
-    stand.faults.set(FailedOperation::After(0));
-    stand.create("w", MIB, mount("")).unwrap_err();
-    stand.faults.set(FailedOperation::After(0));
-    stand.snapshot("s", &volume).unwrap_err();
-    assert_eq!(stand.counts(), alone);
-    // An error that only the last flush has reported: all of it is there.
-    stand.faults.set(FailedOperation::Flush);
-    stand.create("w", MIB, mount("")).unwrap();
-    stand.faults.set(FailedOperation::Flush);
-    stand.snapshot("s", &volume).unwrap();
+    test.faults.set(FailedOperation::After(0));
+    test.create("w", MIB, mount("")).unwrap_err();
+    test.faults.set(FailedOperation::After(0));
+    test.snapshot("s", &volume).unwrap_err();
+    assert_eq!(test.counts(), alone);
+    // An error of the last flush: by then the commit is in the file, so it has taken place.
+    test.faults.set(FailedOperation::Flush);
+    test.create("w", MIB, mount("")).unwrap();
+    test.faults.set(FailedOperation::Flush);
+    test.snapshot("s", &volume).unwrap();
     let both = ([2, 2], [1, 1], GIB - 2 * MIB);
-    assert_eq!(stand.counts(), both);
-    stand = stand.restart(root.path());
-    assert_eq!(stand.counts(), both);
+    assert_eq!(test.counts(), both);
+    test = test.restart(root.path());
+    assert_eq!(test.counts(), both);
 }
 
 #[test]
-fn what_may_have_a_record_stays_until_a_restart_knows() {
+fn data_of_an_unsettled_commit_stay_until_a_restart() {
     let root = tempfile::tempdir().unwrap();
     for (fault, recorded) in [(FailedOperation::After(0), 0), (FailedOperation::Flush, 1)] {
         let root = root.path().join(recorded.to_string());
         fs::create_dir(&root).unwrap();
-        let mut stand = Stand::new(&root);
-        stand.faults.set_lasting(fault);
-        stand.create("v", MIB, mount("")).unwrap_err();
-        stand.faults.set(None);
+        let mut test = TestDriver::new(&root);
+        test.faults.set_lasting(fault);
+        test.create("v", MIB, mount("")).unwrap_err();
+        test.faults.set(None);
         let left = GIB - MIB;
-        assert_eq!(stand.counts(), ([recorded, 1], [0, 0], left), "{fault:?}");
-        stand = stand.restart(&root);
+        assert_eq!(test.counts(), ([recorded, 1], [0, 0], left), "{fault:?}");
+        test = test.restart(&root);
         let left = GIB - recorded as i64 * MIB;
-        assert_eq!(stand.counts(), ([recorded, recorded], [0, 0], left), "{fault:?}");
+        assert_eq!(test.counts(), ([recorded, recorded], [0, 0], left), "{fault:?}");
     }
 }
 
-/// Block volumes and mounts take root.
+/// Block volumes and mounts need root.
 fn is_root() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
@@ -188,42 +189,42 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn an_expansion_whose_commit_fails_is_taken_back_and_one_that_is_there_is_done() {
+fn failed_expansion_is_undone_or_completed() {
     if !is_root() {
         return;
     }
     let root = tempfile::tempdir().unwrap();
-    let mut stand = Stand::new(root.path());
-    let volume = stand.create("v", MIB, AccessType::Block(BlockVolume {})).unwrap();
-    stand.faults.set(FailedOperation::After(0));
-    stand.expand(&volume, 4 * MIB).unwrap_err();
-    assert_eq!(stand.sizes(&volume), (MIB, MIB, GIB - MIB));
-    stand.faults.set(FailedOperation::Flush);
-    stand.expand(&volume, 4 * MIB).unwrap();
+    let mut test = TestDriver::new(root.path());
+    let volume = test.create("v", MIB, AccessType::Block(BlockVolume {})).unwrap();
+    test.faults.set(FailedOperation::After(0));
+    test.expand(&volume, 4 * MIB).unwrap_err();
+    assert_eq!(test.sizes(&volume), (MIB, MIB, GIB - MIB));
+    test.faults.set(FailedOperation::Flush);
+    test.expand(&volume, 4 * MIB).unwrap();
     let grown = (4 * MIB, 4 * MIB, GIB - 4 * MIB);
-    assert_eq!(stand.sizes(&volume), grown);
-    stand = stand.restart(root.path());
-    assert_eq!(stand.sizes(&volume), grown);
+    assert_eq!(test.sizes(&volume), grown);
+    test = test.restart(root.path());
+    assert_eq!(test.sizes(&volume), grown);
 }
 
 #[test]
-fn an_expansion_that_may_be_recorded_stays_and_is_what_a_restart_finds() {
+fn restart_keeps_expansion_with_unsettled_commit() {
     if !is_root() {
         return;
     }
     let root = tempfile::tempdir().unwrap();
-    let mut stand = Stand::new(root.path());
-    let volume = stand.create("v", MIB, AccessType::Block(BlockVolume {})).unwrap();
+    let mut test = TestDriver::new(root.path());
+    let volume = test.create("v", MIB, AccessType::Block(BlockVolume {})).unwrap();
     for (fault, bytes) in [(FailedOperation::After(0), 2 * MIB), (FailedOperation::Flush, 4 * MIB)] {
-        stand.faults.set_lasting(fault);
-        stand.expand(&volume, bytes).unwrap_err();
-        stand = stand.restart(root.path());
-        assert_eq!(stand.sizes(&volume), (bytes, bytes, GIB - bytes), "{fault:?}");
+        test.faults.set_lasting(fault);
+        test.expand(&volume, bytes).unwrap_err();
+        test = test.restart(root.path());
+        assert_eq!(test.sizes(&volume), (bytes, bytes, GIB - bytes), "{fault:?}");
     }
 }
 
 #[test]
-fn a_file_system_survives_an_expansion_that_failed_and_a_restart() {
+fn failed_growth_of_a_file_system_survives_restart() {
     if !is_root() {
         return;
     }
@@ -231,41 +232,41 @@ fn a_file_system_survives_an_expansion_that_failed_and_a_restart() {
     let staging = root.path().join("staging");
     fs::create_dir(&staging).unwrap();
     let _mounted = Mounted(&staging);
-    let mut stand = Stand::new(root.path());
-    let volume = stand.create("v", 320 * MIB, mount("xfs")).unwrap();
-    stand.stage(&volume, &staging, mount("xfs"));
-    stand.faults.set(FailedOperation::After(0));
-    stand.expand(&volume, 640 * MIB).unwrap_err();
-    // A file system grows to the end of its device, which is where the image ended when it was attached.
-    stand.unstage(&volume, &staging);
-    stand.stage(&volume, &staging, mount("xfs"));
-    stand.node_expand(&volume, &staging, 400 * MIB);
+    let mut test = TestDriver::new(root.path());
+    let volume = test.create("v", 320 * MIB, mount("xfs")).unwrap();
+    test.stage(&volume, &staging, mount("xfs"));
+    test.faults.set(FailedOperation::After(0));
+    test.expand(&volume, 640 * MIB).unwrap_err();
+    // The file system grows to the end of its device, which is where the image ended when the device was attached.
+    test.unstage(&volume, &staging);
+    test.stage(&volume, &staging, mount("xfs"));
+    test.node_expand(&volume, &staging, 400 * MIB);
     fs::write(staging.join("file"), "kept").unwrap();
-    stand = stand.restart(root.path());
-    let (recorded, present, _) = stand.sizes(&volume);
+    test = test.restart(root.path());
+    let (recorded, present, _) = test.sizes(&volume);
     assert_eq!(recorded, present);
     let space = rustix::fs::statvfs(&staging).unwrap();
     assert!(signed(space.f_blocks * space.f_frsize) <= present, "the end of the file system is cut off");
     assert_eq!(fs::read(staging.join("file")).unwrap(), b"kept");
-    stand.unstage(&volume, &staging);
+    test.unstage(&volume, &staging);
 }
 
-/// What is left when the driver is killed between the two.
+/// A driver that is killed between growing the image and committing the record leaves this state.
 #[test]
-fn an_image_that_is_larger_than_its_record_keeps_its_end() {
+fn image_larger_than_its_record_keeps_its_end() {
     if !is_root() {
         return;
     }
     use std::os::unix::fs::FileExt;
     let root = tempfile::tempdir().unwrap();
-    let mut stand = Stand::new(root.path());
-    let volume = stand.create("v", MIB, AccessType::Block(BlockVolume {})).unwrap();
+    let mut test = TestDriver::new(root.path());
+    let volume = test.create("v", MIB, AccessType::Block(BlockVolume {})).unwrap();
     let image = root.path().join("state/volumes").join(&volume);
     let file = fs::OpenOptions::new().read(true).write(true).open(image).unwrap();
     file.set_len(2 * MIB as u64).unwrap();
     file.write_all_at(b"kept", 2 * MIB as u64 - 4).unwrap();
-    stand = stand.restart(root.path());
-    assert_eq!(stand.sizes(&volume), (2 * MIB, 2 * MIB, GIB - 2 * MIB));
+    test = test.restart(root.path());
+    assert_eq!(test.sizes(&volume), (2 * MIB, 2 * MIB, GIB - 2 * MIB));
     let mut end = [0; 4];
     file.read_exact_at(&mut end, 2 * MIB as u64 - 4).unwrap();
     assert_eq!(&end, b"kept");

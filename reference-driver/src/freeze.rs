@@ -1,4 +1,4 @@
-//! Freezing mounted file systems while they are copied, and never leaving them frozen.
+//! Freezes mounted file systems while they are copied, and makes sure that none stays frozen.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::error::{IoContext, Result};
 use crate::kernel;
 use crate::paths::PathEntry;
 
-/// A file system that takes no writes until this value is dropped.
+/// A file system whose writers are blocked until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Frozen {
     mount_point: OwnedFd,
@@ -17,7 +17,7 @@ pub(crate) struct Frozen {
 }
 
 impl Frozen {
-    /// Writes out everything and blocks writers.
+    /// Flushes the file system and blocks writers.
     pub(crate) fn freeze(at: &PathEntry) -> Result<Frozen> {
         let mount_point = at.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
         let path = at.path().to_owned();
@@ -34,7 +34,7 @@ impl Drop for Frozen {
     }
 }
 
-/// Thaws what a killed process may have left frozen; says whether it was.
+/// Thaws a file system that a killed process may have left frozen; returns whether it was.
 pub(crate) fn thaw_leftover(at: &PathEntry) -> Result<bool> {
     let mount_point = at.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
     Ok(kernel::thaw(mount_point.as_fd()).is_ok())

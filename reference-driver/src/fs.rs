@@ -1,4 +1,4 @@
-//! The file systems that an image may hold.
+//! The file systems that an image can contain.
 
 mod btrfs;
 mod ext4;
@@ -16,20 +16,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{IoContext, Result};
 
-/// How long making, checking or growing a file system may take.
+/// The time limit of a program that formats, checks or grows a file system.
 const TOOL_LIMIT: Duration = Duration::from_secs(600);
 
-/// A file system type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FsType {
-    /// ext3.
     Ext3,
-    /// ext4.
     Ext4,
-    /// XFS.
     Xfs,
-    /// Btrfs.
     Btrfs,
 }
 
@@ -40,15 +35,12 @@ impl fmt::Display for FsType {
 }
 
 impl FsType {
-    /// All of them.
     pub const ALL: [FsType; 4] = [FsType::Ext3, FsType::Ext4, FsType::Xfs, FsType::Btrfs];
 
-    /// The type with that name.
     pub fn parse(name: &str) -> Option<FsType> {
         FsType::ALL.into_iter().find(|fs_type| fs_type.name() == name)
     }
 
-    /// The name that `mount` knows.
     pub const fn name(self) -> &'static str {
         match self {
             FsType::Ext3 => "ext3",
@@ -67,7 +59,7 @@ impl FsType {
         }
     }
 
-    /// Mount options without which a copy cannot be mounted beside its original.
+    /// Mount options that allow a copy to be mounted beside its original.
     pub(crate) const fn mount_data(self) -> &'static str {
         match self {
             FsType::Ext3 | FsType::Ext4 | FsType::Btrfs => "",
@@ -75,7 +67,7 @@ impl FsType {
         }
     }
 
-    /// Formats the device. The caller makes sure that nothing of value is on it.
+    /// Formats the device. The caller has made sure that it contains nothing of value.
     pub(crate) fn format(self, device: &Path) -> Result<()> {
         match self {
             FsType::Ext3 => ext4::format("mkfs.ext3", device),
@@ -85,15 +77,15 @@ impl FsType {
         }
     }
 
-    /// Checks an unmounted file system and repairs what can be repaired without loss.
+    /// Checks an unmounted file system and repairs everything that can be repaired without losing data.
     pub(crate) fn check(self, device: &Path) -> Result<()> {
         match self {
             FsType::Ext3 | FsType::Ext4 => ext4::check(device),
-            FsType::Xfs | FsType::Btrfs => Ok(()), // Their check on mounting is all that is meant to run unasked.
+            FsType::Xfs | FsType::Btrfs => Ok(()), // Both check themselves when they are mounted, and their tools are not meant to run without a reason.
         }
     }
 
-    /// Repairs an unmounted file system that did not mount.
+    /// Repairs a file system that the kernel did not mount.
     pub(crate) fn repair(self, device: &Path) -> Result<()> {
         match self {
             FsType::Ext3 | FsType::Ext4 => ext4::check(device),
@@ -102,7 +94,7 @@ impl FsType {
         }
     }
 
-    /// Gives an unmounted copy an identity of its own, where the kernel asks for one.
+    /// Gives an unmounted copy a new UUID, if the kernel would not mount it beside the original otherwise.
     pub(crate) fn make_unique(self, device: &Path) -> Result<()> {
         match self {
             FsType::Ext3 | FsType::Ext4 | FsType::Xfs => Ok(()),
@@ -110,7 +102,8 @@ impl FsType {
         }
     }
 
-    /// Grows an unmounted file system to the size of its device; says whether that type can.
+    /// Grows an unmounted file system to the size of its device. Returns false if this type can only grow while
+    /// mounted.
     pub(crate) fn grow_unmounted(self, device: &Path) -> Result<bool> {
         match self {
             FsType::Ext3 | FsType::Ext4 => ext4::grow_unmounted(device).map(|()| true),
@@ -128,21 +121,19 @@ impl FsType {
     }
 }
 
-/// What an image holds.
+/// The content of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// Nothing but zeros.
     Blank,
-    /// A file system that we know.
     Fs(FsType),
-    /// Something else, which must not be formatted over.
+    /// Unknown data, which must not be overwritten by formatting.
     Data,
 }
 
-/// How much is read at once while looking for data.
+/// The number of bytes that are read at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Looks at what an image holds. Errors are errors: nothing is taken for blank that could not be read.
+/// Determines the content of an image. A read error is reported and never taken for a blank image.
 pub(crate) fn probe(path: &Path) -> Result<Content> {
     let image = File::open(path).on("open", path)?;
     let magic = |offset: u64, expected: &[u8]| -> Result<bool> {
@@ -168,7 +159,7 @@ pub(crate) fn probe(path: &Path) -> Result<Content> {
     Ok(if is_blank(&image).on("read", path)? { Content::Blank } else { Content::Data })
 }
 
-/// Whether a file holds only holes and zeros.
+/// Returns whether a file contains nothing but holes and zeros.
 fn is_blank(file: &File) -> io::Result<bool> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut offset = 0;
@@ -215,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_an_error() {
+    fn an_unreadable_image_is_an_error() {
         assert!(probe(Path::new("/no/such/image")).is_err());
     }
 }

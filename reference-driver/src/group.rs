@@ -32,7 +32,6 @@ pub(crate) fn group_controller_get_capabilities(
     Ok(GroupControllerGetCapabilitiesResponse { capabilities: vec![capability] })
 }
 
-/// A group snapshot as the protocol shows it.
 fn group_message(driver: &Driver, group: &Group, members: &[Snapshot]) -> v1::VolumeGroupSnapshot {
     v1::VolumeGroupSnapshot {
         group_snapshot_id: group.key.to_string(),
@@ -50,7 +49,7 @@ fn members(view: &View, group: &Group) -> Result<Vec<Snapshot>> {
     Ok(members)
 }
 
-/// Fails unless exactly the members are named (GROUP-DELETE-008, -012, GROUP-GET-008, -013).
+/// Fails unless the request names exactly the members of the group (GROUP-DELETE-008, -012, GROUP-GET-008, -013).
 fn check_members(group: &Group, snapshot_ids: &[String]) -> Result<()> {
     if snapshot_ids.is_empty() {
         return Err(DriverError::Missing { field: "snapshot_ids" });

@@ -1,5 +1,5 @@
-//! What is wrong with volumes and with the storage: what the driver sees, and what files in the state directory tell it for
-//! tests of callers, as they tell the Go driver.
+//! The health of volumes and of the storage. The driver reports what it observes. To test callers, files in the state
+//! directory can add to that, as with the Go driver.
 
 use csi_proto::health::{HealthFiles, Side};
 use csi_proto::v1::node_get_storage_health_response::StorageBackendHealth;
@@ -12,62 +12,60 @@ use crate::error::{DriverError, Result};
 use crate::storage;
 use crate::store::Volume;
 
-/// A file system with less than this much room, and less than a twentieth of its size, counts as full.
+/// A file system counts as full if less than this and less than a twentieth of its size is free.
 const ROOM_BYTES_MIN: u64 = 1 << 20;
 
-/// Something that is wrong with a volume.
+/// A problem of a volume.
 #[derive(Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct Problem {
     status: VolumeHealthErrorType,
     reason: &'static str,
     message: String,
 }
 
-impl Trouble {
-    /// The volume cannot be used.
-    pub(crate) fn inaccessible(reason: &'static str, message: impl Into<String>) -> Trouble {
-        Trouble { status: VolumeHealthErrorType::Inaccessible, reason, message: message.into() }
+impl Problem {
+    pub(crate) fn inaccessible(reason: &'static str, message: impl Into<String>) -> Problem {
+        Problem { status: VolumeHealthErrorType::Inaccessible, reason, message: message.into() }
     }
 
-    fn degraded(reason: &'static str, message: &str) -> Trouble {
-        Trouble { status: VolumeHealthErrorType::Degraded, reason, message: message.to_owned() }
+    fn degraded(reason: &'static str, message: &str) -> Problem {
+        Problem { status: VolumeHealthErrorType::Degraded, reason, message: message.to_owned() }
     }
 }
 
-/// The same for callers of 1.12.
-pub(crate) fn condition(trouble: Option<&Trouble>) -> VolumeCondition {
-    let message = trouble.map_or("the volume is well", |trouble| &trouble.message).to_owned();
-    VolumeCondition { abnormal: trouble.is_some(), message }
+/// Converts a problem to the VolumeCondition of CSI 1.12.
+pub(crate) fn condition(problem: Option<&Problem>) -> VolumeCondition {
+    let message = problem.map_or("the volume is well", |problem| &problem.message).to_owned();
+    VolumeCondition { abnormal: problem.is_some(), message }
 }
 
-/// What the controller sees: whether the data are there.
-pub(crate) fn of_data(driver: &Driver, volume: &Volume) -> Option<Trouble> {
+/// The problems that the controller can see, which is that the data are missing.
+pub(crate) fn of_data(driver: &Driver, volume: &Volume) -> Option<Problem> {
     let absent = storage::check_present(driver, volume).err()?;
-    Some(Trouble::inaccessible("DataMissing", absent.to_string()))
+    Some(Problem::inaccessible("DataMissing", absent.to_string()))
 }
 
-/// What the node sees of a mounted file system.
-pub(crate) fn of_file_system(space: &rustix::fs::StatVfs, readonly_expected: bool) -> Option<Trouble> {
+/// The problems that the node can see at a mounted file system.
+pub(crate) fn of_file_system(space: &rustix::fs::StatVfs, readonly_expected: bool) -> Option<Problem> {
     if space.f_flag.contains(StatVfsMountFlags::RDONLY) && !readonly_expected {
-        return Some(Trouble::degraded("ReadOnlyFileSystem", "the file system has become read-only"));
+        return Some(Problem::degraded("ReadOnlyFileSystem", "the file system has become read-only"));
     }
     let room_bytes = space.f_bavail.saturating_mul(space.f_frsize);
     if space.f_bavail < space.f_blocks / 20 && room_bytes < ROOM_BYTES_MIN {
-        return Some(Trouble::degraded("FileSystemFull", "the file system is full"));
+        return Some(Problem::degraded("FileSystemFull", "the file system is full"));
     }
     None
 }
 
-/// All that is wrong with a volume on one side: what is seen, and what files tell.
+/// The health of a volume: the observed problems, and those from files.
 pub(crate) fn of_volume(
     driver: &Driver,
     volume: &Volume,
     side: Side,
-    seen: impl IntoIterator<Item = Trouble>,
+    seen: impl IntoIterator<Item = Problem>,
 ) -> Result<VolumeHealth> {
-    let told = files(driver).of_volume(volume.id(), side).map_err(DriverError::from)?;
-    let mut health_statuses = told;
-    for Trouble { status, reason, message } in seen {
+    let mut health_statuses = files(driver).of_volume(volume.id(), side).map_err(DriverError::from)?;
+    for Problem { status, reason, message } in seen {
         let entry = VolumeHealthEntry { status: status.into(), reason: reason.to_owned(), message };
         let is_known = |one: &VolumeHealthEntry| (one.status, &one.reason) == (entry.status, &entry.reason);
         if !health_statuses.iter().any(is_known) {
@@ -77,7 +75,7 @@ pub(crate) fn of_volume(
     Ok(VolumeHealth { volume_id: volume.id().to_owned(), health_statuses })
 }
 
-/// What is wrong with the storage on this node.
+/// The problems of the storage on this node.
 pub(crate) fn of_storage(driver: &Driver) -> Result<Vec<StorageBackendHealth>> {
     let mut health = files(driver).of_storage().map_err(DriverError::from)?;
     let root = driver.layout.root();

@@ -1,4 +1,4 @@
-//! The Identity service: who this is and what it offers.
+//! The Identity service.
 
 use csi_proto::v1::plugin_capability::service::Type as Service;
 use csi_proto::v1::plugin_capability::volume_expansion::Type as Expansion;
@@ -11,7 +11,6 @@ use csi_proto::v1::{
 use crate::driver::Driver;
 use crate::error::Result;
 
-/// The version that GetPluginInfo reports.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 pub(crate) fn get_plugin_info(driver: &Driver, _: &GetPluginInfoRequest) -> Result<GetPluginInfoResponse> {

@@ -1,4 +1,4 @@
-//! Identifiers: those the driver makes, which are safe as path parts, and those a peer sends, which never become one.
+//! Identifiers. Those of the driver are safe as file names; those from a peer are never used as one.
 
 use std::fmt;
 
@@ -7,17 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{DriverError, IoContext};
 
-/// The longest string that a field without a limit of its own may carry, in bytes (GEN-SIZE-001).
+/// The longest string in a field that has no limit of its own, in bytes (GEN-SIZE-001).
 pub const STRING_BYTES_MAX: usize = 128;
 
-/// What an [`ObjectId`] stands for; its prefix.
+/// The kind of object that an [`ObjectId`] identifies, which decides its prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// A volume.
     Volume,
-    /// A snapshot.
     Snapshot,
-    /// A group snapshot.
     Group,
 }
 
@@ -31,30 +28,29 @@ impl ObjectKind {
     }
 }
 
-/// The identifier of something the driver made: a prefix and 128 random bits in hexadecimal.
+/// The identifier of an object of the driver: a prefix and 128 random bits in hexadecimal.
 ///
-/// A value of this type holds lower-case letters, digits and one dash, whatever it was parsed from, so it is safe as
-/// the name of a file.
+/// It consists of lower-case letters, digits and one dash, even if it was parsed from foreign text, so it is safe as
+/// a file name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ObjectId(String);
 
-/// The text is not an identifier of ours.
 #[derive(Debug, thiserror::Error)]
 #[error("not an identifier of this driver")]
 pub struct ForeignId;
 
 impl ObjectId {
-    /// A new identifier that nothing else has.
+    /// Generates an identifier that nothing else has.
     pub fn generate(kind: ObjectKind) -> Result<ObjectId, DriverError> {
         let mut random = [0u8; 16];
-        // The system gives so few bytes whole or not at all.
+        // The kernel returns so few bytes completely or not at all.
         rustix::rand::getrandom(&mut random, GetRandomFlags::empty())
             .on("make an identifier from", "random bits".as_ref())?;
         Ok(ObjectId(format!("{}{:032x}", kind.prefix(), u128::from_be_bytes(random))))
     }
 
-    /// Reads an identifier of the given kind; anything else is foreign.
+    /// Parses an identifier of the given kind.
     pub fn parse(kind: ObjectKind, text: &str) -> Result<ObjectId, ForeignId> {
         let digits = text.strip_prefix(kind.prefix()).ok_or(ForeignId)?;
         let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
@@ -65,7 +61,6 @@ impl ObjectId {
         }
     }
 
-    /// The text of the identifier.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -94,7 +89,7 @@ impl fmt::Display for ObjectId {
     }
 }
 
-/// Shows a string of a peer: quoted, escaped, and cut after 128 characters.
+/// Displays a string from a peer: quoted, escaped, and cut after 128 characters.
 #[derive(Debug)]
 pub struct Shown<'a>(pub &'a str);
 

@@ -1,4 +1,4 @@
-//! The system calls that no safe wrapper exists for: loop devices, freezing, block devices, extent maps, project quotas.
+//! The system calls without a safe wrapper: loop devices, freezing, block devices, extent maps, and project quotas.
 //!
 //! This is the only module with `unsafe` code. Each wrapper passes an argument of the type and size that the kernel's
 //! header names for the request code, so the kernel stays within the memory given to it.
@@ -22,17 +22,17 @@ const FS_IOC_FIEMAP: Opcode = 0xc020_660b;
 const FS_IOC_FSGETXATTR: Opcode = 0x801c_581f;
 const FS_IOC_FSSETXATTR: Opcode = 0x401c_5820;
 
-/// New files get the project of their directory.
+/// New files and directories inherit the project of their directory.
 const FS_XFLAG_PROJINHERIT: u32 = 0x200;
 const PRJQUOTA: libc::c_int = 2;
 const Q_GETQUOTA: libc::c_int = 0x80_0007;
 const Q_SETQUOTA: libc::c_int = 0x80_0008;
 const Q_XGETQSTAT: libc::c_int = 0x5805;
-/// Which fields of [`Dqblk`] are set: the limits of blocks.
+/// The bit of [`Dqblk::valid`] for the limits on blocks.
 const QIF_BLIMITS: u32 = 1;
-/// Limits of project quotas are enforced.
+/// The file system enforces the limits of project quotas.
 const FS_QUOTA_PDQ_ENFD: u16 = 0x20;
-/// The unit of limits, in bytes.
+/// The unit of quota limits, in bytes.
 const QIF_DQBLKSIZE: u64 = 1024;
 
 const LO_FLAGS_READ_ONLY: u32 = 1;
@@ -85,32 +85,27 @@ struct LoopConfig {
     reserved: [u64; 8],
 }
 
-/// The file behind a loop device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LoopBacking {
-    /// The device that holds the file, in the encoding of `stat`.
+    /// The file system of the file, encoded as `st_dev`.
     pub(crate) device: u64,
-    /// The inode of the file.
     pub(crate) inode: u64,
-    /// Whether writes are refused.
     pub(crate) readonly: bool,
-    /// Whether the kernel detaches the file when the last user closes the device.
+    /// True if the kernel detaches the file when the last user closes the device.
     pub(crate) autoclear: bool,
 }
 
-/// How a loop device is set up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LoopSetup {
-    /// Refuse writes.
     pub(crate) readonly: bool,
-    /// Detach when nothing has the device open or mounted.
+    /// Detach automatically when nothing has the device open or mounted.
     pub(crate) autoclear: bool,
 }
 
 /// Asks `/dev/loop-control` for the number of a free device.
 pub(crate) fn loop_get_free(control: BorrowedFd<'_>) -> io::Result<u32> {
     struct GetFree;
-    // SAFETY: the request takes no argument; the kernel reads and writes no memory of ours.
+    // SAFETY: the request takes no argument; the kernel reads and writes none of this process's memory.
     unsafe impl rustix::ioctl::Ioctl for GetFree {
         type Output = u32;
         const IS_MUTATING: bool = false;
@@ -131,7 +126,7 @@ pub(crate) fn loop_get_free(control: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(unsafe { ioctl(control, GetFree) }?)
 }
 
-/// Puts a file behind a free loop device. Fails with `EBUSY` if another process was quicker.
+/// Attaches a file to a free loop device. Fails with `EBUSY` if another process was faster.
 pub(crate) fn loop_configure(
     device: BorrowedFd<'_>,
     file: BorrowedFd<'_>,
@@ -147,19 +142,19 @@ pub(crate) fn loop_configure(
     Ok(unsafe { ioctl(device, Setter::<LOOP_CONFIGURE, LoopConfig>::new(config)) }?)
 }
 
-/// Makes a loop device take over the present size of its file.
+/// Makes a loop device show the present size of its file.
 pub(crate) fn loop_set_capacity(device: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the request takes no argument.
     Ok(unsafe { ioctl(device, NoArg::<LOOP_SET_CAPACITY>::new()) }?)
 }
 
-/// Detaches a loop device, at once or when its last user closes it.
+/// Detaches a loop device, at once or as soon as its last user closes it.
 pub(crate) fn loop_clear(device: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the request takes no argument.
     Ok(unsafe { ioctl(device, NoArg::<LOOP_CLR_FD>::new()) }?)
 }
 
-/// The file behind a loop device; `ENXIO` if there is none.
+/// Describes the file of a loop device; fails with `ENXIO` if nothing is attached.
 pub(crate) fn loop_backing(device: BorrowedFd<'_>) -> io::Result<LoopBacking> {
     // SAFETY: LOOP_GET_STATUS64 writes one `struct loop_info64`, of which every bit pattern is valid.
     let info = unsafe { ioctl(device, Getter::<LOOP_GET_STATUS64, LoopInfo64>::new()) }?;
@@ -168,31 +163,30 @@ pub(crate) fn loop_backing(device: BorrowedFd<'_>) -> io::Result<LoopBacking> {
     Ok(LoopBacking { device: info.device, inode: info.inode, readonly, autoclear })
 }
 
-/// Writes out and drops the cache of a block device.
+/// Flushes and drops the cache of a block device.
 pub(crate) fn flush_device(device: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the request takes an integer that it ignores.
     Ok(unsafe { ioctl(device, IntegerSetter::<BLKFLSBUF>::new_usize(0)) }?)
 }
 
-/// The size of a block device in bytes.
 pub(crate) fn device_bytes(device: BorrowedFd<'_>) -> io::Result<u64> {
     // SAFETY: BLKGETSIZE64 writes one u64.
     Ok(unsafe { ioctl(device, Getter::<BLKGETSIZE64, u64>::new()) }?)
 }
 
-/// Writes out a mounted file system and blocks all writers. `EBUSY` if it is frozen already.
+/// Flushes a mounted file system and blocks its writers. Fails with `EBUSY` if it is already frozen.
 pub(crate) fn freeze(mount_point: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the request takes an integer that it ignores.
     Ok(unsafe { ioctl(mount_point, IntegerSetter::<FIFREEZE>::new_usize(0)) }?)
 }
 
-/// Lets writers go on. `EINVAL` if it is not frozen.
+/// Unblocks the writers of a frozen file system. Fails with `EINVAL` if it is not frozen.
 pub(crate) fn thaw(mount_point: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: the request takes an integer that it ignores.
     Ok(unsafe { ioctl(mount_point, IntegerSetter::<FITHAW>::new_usize(0)) }?)
 }
 
-/// How many extents are asked for in one call.
+/// The largest number of extents that one call returns.
 pub(crate) const EXTENTS_PER_CALL: usize = 64;
 
 /// `struct fiemap_extent`.
@@ -219,7 +213,7 @@ struct Fiemap {
     extents: [FiemapExtent; EXTENTS_PER_CALL],
 }
 
-/// The extents of a file from an offset on, at most [`EXTENTS_PER_CALL`] of them.
+/// Returns the extents of a file from an offset on, at most [`EXTENTS_PER_CALL`].
 pub(crate) fn fiemap(file: impl AsFd, start: u64) -> io::Result<Vec<FiemapExtent>> {
     let extent_count = u32::try_from(EXTENTS_PER_CALL).unwrap_or(0);
     let extents = [FiemapExtent::default(); EXTENTS_PER_CALL];
@@ -247,12 +241,12 @@ fn attributes_of(directory: BorrowedFd<'_>) -> io::Result<FsXattr> {
     Ok(unsafe { ioctl(directory, Getter::<FS_IOC_FSGETXATTR, FsXattr>::new()) }?)
 }
 
-/// The project of a directory; zero for none.
+/// The project of a directory; zero if it has none.
 pub(crate) fn project_of(directory: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(attributes_of(directory)?.project)
 }
 
-/// Puts a directory, and whatever will be made in it, into a project.
+/// Adds a directory, and everything that is created in it later, to a project.
 pub(crate) fn set_project(directory: BorrowedFd<'_>, project: u32) -> io::Result<()> {
     let mut attributes = attributes_of(directory)?;
     attributes.project = project;
@@ -276,20 +270,18 @@ struct Dqblk {
     valid: u32,
 }
 
-/// What a project uses and may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProjectUsage {
-    /// The hard limit in bytes; zero for none.
+    /// The hard limit in bytes; zero if there is none.
     pub(crate) limit_bytes: u64,
-    /// What is used, in bytes.
     pub(crate) bytes: u64,
-    /// How many files and directories there are.
+    /// The number of files and directories.
     pub(crate) inodes: u64,
 }
 
-/// Whether the file system of an open file enforces the limits of projects.
+/// Returns whether the file system of an open file enforces project quotas.
 pub(crate) fn enforces_project_limits(file: BorrowedFd<'_>) -> bool {
-    /// `struct fs_quota_stat`, of which only the flags matter, and more room than it needs.
+    /// `struct fs_quota_stat`, with more space than it needs. Only the flags are used.
     #[repr(C, align(8))]
     struct QuotaState {
         version: i8,
@@ -302,7 +294,6 @@ pub(crate) fn enforces_project_limits(file: BorrowedFd<'_>) -> bool {
     result.is_ok() && state.flags & FS_QUOTA_PDQ_ENFD != 0
 }
 
-/// What a project uses and may use.
 pub(crate) fn project_usage(file: BorrowedFd<'_>, project: u32) -> io::Result<ProjectUsage> {
     let mut quota = Dqblk::default();
     // SAFETY: Q_GETQUOTA writes one `struct if_dqblk`, of which every bit pattern is valid.
@@ -316,7 +307,7 @@ pub(crate) fn project_usage(file: BorrowedFd<'_>, project: u32) -> io::Result<Pr
     }
 }
 
-/// Limits a project to a number of bytes, rounded up to KiB; zero takes the limit away.
+/// Sets the limit of a project, rounded up to KiB; zero removes it.
 pub(crate) fn limit_project(file: BorrowedFd<'_>, project: u32, limit_bytes: u64) -> io::Result<()> {
     let limit = limit_bytes.div_ceil(QIF_DQBLKSIZE);
     let mut quota = Dqblk { block_hard_limit: limit, valid: QIF_BLIMITS, ..Dqblk::default() };
@@ -327,7 +318,7 @@ pub(crate) fn limit_project(file: BorrowedFd<'_>, project: u32, limit_bytes: u64
 /// Calls quotactl_fd(2) for project quotas.
 ///
 /// # Safety
-/// The command has to read or write no more than an argument of type `T`, and to leave a valid `T`.
+/// The command must read or write no more than an argument of type `T`, and leave a valid `T`.
 unsafe fn quotactl<T>(
     file: BorrowedFd<'_>,
     command: libc::c_int,

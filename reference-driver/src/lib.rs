@@ -1,15 +1,15 @@
-//! A CSI driver with real volumes on one host: directories, file systems in images, raw block devices.
+//! A CSI driver with real volumes on one host: directories, file systems in images, and raw block devices.
 //!
-//! A call arrives in [`service`], which logs and counts it and hands it to a thread that may block. There one function
-//! for each RPC, under `controller`, `node`, `group` or `metadata`, does the work from top to bottom:
+//! A call arrives in [`service`], which logs and counts it and passes it to a thread that may block. There, one
+//! function for each RPC, in `controller`, `node`, `group` or `metadata`, does the work from top to bottom:
 //!
-//! 1. check the form of the request,
-//! 2. make the object busy ([`locks`]) and read its record ([`store`]),
-//! 3. reserve capacity ([`capacity`]), do the work, and let everything go again if it fails,
-//! 4. commit the records, which is when the outcome becomes durable, and answer.
+//! 1. checks the form of the request,
+//! 2. locks the object ([`locks`]) and reads its record ([`store`]),
+//! 3. reserves capacity ([`capacity`]) and does the work; a failure undoes both,
+//! 4. commits the records, which makes the outcome durable, and answers.
 //!
-//! Whatever a crash leaves between 3 and 4 has no record, or one that says that it was only begun, and is removed
-//! when the driver starts again ([`reconcile`]). A call whose caller goes away runs on to its end.
+//! If the driver crashes between 3 and 4, the work has no record, or one that says that it was only begun, and the
+//! next start removes it ([`reconcile`]). A call continues to its end even if its caller goes away.
 
 pub mod args;
 mod backend;

@@ -1,8 +1,9 @@
-//! Opening a directory through links that only root can have put on the way.
+//! Opens a directory through symbolic links, but only through those that root must have created.
 //!
-//! A link is followed if it belongs to root and lies in a directory that only root can write to, and if the same holds for
-//! all that leads there: then nobody else has a say in where the path ends. Any other link is refused. The way is walked a
-//! name at a time, each step from the open directory before, so that what was looked at is what is entered.
+//! A link is followed if it belongs to root, is in a directory that only root can write to, and the path to that
+//! directory cannot be changed by others either. Then only root decides where the path ends. Any other link is
+//! rejected. The path is resolved one name at a time, starting from the open parent directory, so that each name is
+//! checked and entered without a race.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
@@ -12,12 +13,12 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2};
 use rustix::io::{Errno, Result};
 
-/// How many links a path may lead through, as in the kernel.
+/// The largest number of links in a path, as in the kernel.
 const LINKS_MAX: usize = 40;
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const LINK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Opens a directory. `LOOP` says that a link is on the way which is not followed.
+/// Opens a directory. `LOOP` means that the path contains a link that is not followed.
 pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd> {
     let no_links = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
     match openat2(CWD, path, DIRECTORY, Mode::empty(), no_links) {
@@ -27,21 +28,21 @@ pub(crate) fn open_directory(path: &Path) -> Result<OwnedFd> {
 }
 
 fn walk(path: &Path) -> Result<OwnedFd> {
-    let mut way = Way::new()?;
-    let mut ahead = names_backwards(path);
+    let mut resolver = Resolver::new()?;
+    let mut remaining = names_backwards(path);
     let mut links = 0;
-    while let Some(name) = ahead.pop() {
-        let Some(target) = way.enter(&name)? else { continue };
+    while let Some(name) = remaining.pop() {
+        let Some(target) = resolver.enter(&name)? else { continue };
         links += 1;
         if links > LINKS_MAX {
             return Err(Errno::LOOP);
         }
         if target.is_absolute() {
-            way = Way::new()?;
+            resolver = Resolver::new()?;
         }
-        ahead.extend(names_backwards(&target));
+        remaining.extend(names_backwards(&target));
     }
-    Ok(way.here)
+    Ok(resolver.here)
 }
 
 fn names_backwards(path: &Path) -> Vec<OsString> {
@@ -53,41 +54,41 @@ fn names_backwards(path: &Path) -> Vec<OsString> {
     names.map(OsStr::to_owned).collect()
 }
 
-/// How far a path has been walked.
-struct Way {
+/// A partly resolved path.
+struct Resolver {
     here: OwnedFd,
-    /// Whether nobody but root can make the names on the way mean something else.
+    /// True if only root can change where the names so far lead.
     only_root: bool,
 }
 
-impl Way {
-    fn new() -> Result<Way> {
-        Ok(Way { here: openat(CWD, "/", DIRECTORY, Mode::empty())?, only_root: true })
+impl Resolver {
+    fn new() -> Result<Resolver> {
+        Ok(Resolver { here: openat(CWD, "/", DIRECTORY, Mode::empty())?, only_root: true })
     }
 
-    /// Enters a directory, or says where a link leads.
+    /// Enters a directory, or returns the target of a link.
     fn enter(&mut self, name: &OsStr) -> Result<Option<PathBuf>> {
-        let around = fstat(&self.here)?;
+        let parent = fstat(&self.here)?;
         let next = match openat(&self.here, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()) {
-            Err(Errno::NOTDIR) => return self.read_link(name, &around).map(Some),
+            Err(Errno::NOTDIR) => return self.read_link(name, &parent).map(Some),
             opened => opened?,
         };
         if name != ".." {
-            self.only_root &= only_root_writes(&around) || is_fixed(&around, &fstat(&next)?);
+            self.only_root &= only_root_writes(&parent) || is_fixed(&parent, &fstat(&next)?);
         }
         self.here = next;
         Ok(None)
     }
 
-    fn read_link(&self, name: &OsStr, around: &Stat) -> Result<PathBuf> {
+    fn read_link(&self, name: &OsStr, parent: &Stat) -> Result<PathBuf> {
         let link = openat(&self.here, name, LINK, Mode::empty())?;
         let found = fstat(&link)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::Symlink {
             return Err(Errno::NOTDIR);
         }
-        // Links of procfs belong to root and lead to wherever a process has gone.
+        // Links in procfs belong to root, but lead wherever a process has gone.
         let of_process = rustix::fs::fstatfs(&link)?.f_type == rustix::fs::PROC_SUPER_MAGIC;
-        if !self.only_root || !only_root_writes(around) || found.st_uid != 0 || of_process {
+        if !self.only_root || !only_root_writes(parent) || found.st_uid != 0 || of_process {
             return Err(Errno::LOOP);
         }
         let target = rustix::fs::readlinkat(&link, "", Vec::new())?;
@@ -100,7 +101,8 @@ fn only_root_writes(directory: &Stat) -> bool {
     directory.st_uid == 0 && !Mode::from_raw_mode(directory.st_mode).intersects(others)
 }
 
-/// Whether nobody but root can move or replace an entry of a directory that others can write to: not with the sticky bit.
+/// Returns whether only root can move or replace this entry, although others can write to the directory: the sticky
+/// bit forbids it.
 fn is_fixed(directory: &Stat, entry: &Stat) -> bool {
     let sticky = Mode::from_raw_mode(directory.st_mode).contains(Mode::SVTX);
     directory.st_uid == 0 && sticky && entry.st_uid == 0
@@ -115,8 +117,8 @@ mod tests {
 
     const NOBODY: u32 = 65_534;
 
-    /// A directory with `real/end` and, at `link`, a link to `real` that has been prepared in some way.
-    fn ground(prepare: impl FnOnce(&Path)) -> (tempfile::TempDir, Result<OwnedFd>) {
+    /// Creates a directory with `real/end` and with a link to `real`, lets the test change it, and opens `link/end`.
+    fn fixture(prepare: impl FnOnce(&Path)) -> (tempfile::TempDir, Result<OwnedFd>) {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().canonicalize().unwrap();
         fs::create_dir_all(path.join("real/end")).unwrap();
@@ -139,7 +141,7 @@ mod tests {
         if !needs_root() {
             return;
         }
-        let (root, opened) = ground(|_| {});
+        let (root, opened) = fixture(|_| {});
         let inode = |path: &str| rustix::fs::stat(root.path().join(path)).unwrap().st_ino;
         assert_eq!(fstat(opened.unwrap()).unwrap().st_ino, inode("real/end"));
         let opened = open_directory(&root.path().join("link"));
@@ -149,29 +151,29 @@ mod tests {
             symlink(target, path.join("link")).unwrap();
         };
         for target in ["real", "./real/../real/.", "other"] {
-            let (_root, opened) = ground(|path| {
+            let (_root, opened) = fixture(|path| {
                 symlink("real", path.join("other")).unwrap();
                 relink(path, target);
             });
             assert!(opened.is_ok(), "{target}: {opened:?}");
         }
         for (target, error) in [("link", Errno::LOOP), ("nothing", Errno::NOENT)] {
-            let (_root, opened) = ground(|path| relink(path, target));
+            let (_root, opened) = fixture(|path| relink(path, target));
             assert_eq!(opened.unwrap_err(), error, "{target}");
         }
     }
 
     #[test]
-    fn a_link_that_somebody_else_may_have_put_there_is_not() {
+    fn a_link_that_others_could_have_created_is_rejected() {
         if !needs_root() {
             return;
         }
-        let refused = |prepare: &dyn Fn(&Path)| assert_eq!(ground(prepare).1.unwrap_err(), Errno::LOOP);
+        let refused = |prepare: &dyn Fn(&Path)| assert_eq!(fixture(prepare).1.unwrap_err(), Errno::LOOP);
         refused(&|path| lchown(path.join("link"), Some(NOBODY), Some(NOBODY)).unwrap());
         refused(&|path| chown(path, Some(NOBODY), Some(NOBODY)).unwrap());
         refused(&|path| fs::set_permissions(path, Permissions::from_mode(0o775)).unwrap());
         refused(&|path| fs::set_permissions(path, Permissions::from_mode(0o1777)).unwrap());
-        // A link of root that somebody could have moved there.
+        // A link of root that somebody else could have moved there.
         refused(&|path| {
             let (theirs, ours) = (path.join("theirs"), path.join("theirs/ours"));
             fs::create_dir_all(&ours).unwrap();

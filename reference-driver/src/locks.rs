@@ -1,9 +1,9 @@
-//! Which objects are busy. A call that needs a busy object gets ABORTED and is repeated by its caller.
+//! Locks on objects. A call that needs a locked object fails with ABORTED, and its caller repeats it.
 //!
-//! The rule: an operation that changes an object holds it alone; operations that only copy from a snapshot share it;
-//! calls that only look hold nothing. Copies of one volume that are asked for at the same time take turns, as far as each
-//! has patience: callers double their pauses, so that ten snapshots at once would take them minutes. Nothing else waits,
-//! and no wait is without end, so nothing can deadlock.
+//! An operation that changes an object locks it exclusively. Operations that only copy from a snapshot share its
+//! lock. Calls that only read take no lock. Copies of one volume wait for each other for some seconds, because
+//! callers double their pauses between attempts, so that ten snapshots at once would take minutes. Nothing else waits
+//! and every wait is bounded, so a deadlock is impossible.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,18 +16,17 @@ use csi_proto::lock::{Condvar, Mutex};
 use crate::error::{DriverError, Result};
 use crate::ids::{ObjectId, Shown};
 
-/// What can be busy.
+/// Something that can be locked.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// The name of a volume that is being made.
+    /// The name of a volume that is being created.
     VolumeName(String),
-    /// The identifier of an inline volume that is being made or removed.
+    /// The identifier of an inline volume that is being created or removed.
     InlineVolume(String),
-    /// The name of a snapshot that is being made.
+    /// The name of a snapshot that is being created.
     SnapshotName(String),
-    /// The name of a group snapshot that is being made.
+    /// The name of a group snapshot that is being created.
     GroupName(String),
-    /// A volume, a snapshot or a group snapshot.
     Object(ObjectId),
 }
 
@@ -43,13 +42,13 @@ impl fmt::Display for Key {
     }
 }
 
-/// How many share the object; `0` means that one holds it alone.
+/// The number of calls that share an object; zero means that one call holds it exclusively.
 type Holders = HashMap<Key, usize>;
 
-/// How long a call waits for its turn.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest wait for another call that copies the same volume.
+const WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// The table of busy objects.
+/// The table of locks.
 #[derive(Clone, Debug, Default)]
 pub struct Locks {
     shared: Arc<Shared>,
@@ -61,7 +60,7 @@ struct Shared {
     freed: Condvar,
 }
 
-/// Keeps an object busy until it is dropped.
+/// A lock that is released on drop.
 #[derive(Debug)]
 #[must_use]
 pub struct Guard {
@@ -70,15 +69,15 @@ pub struct Guard {
 }
 
 impl Locks {
-    /// Holds the object alone.
+    /// Locks the object exclusively.
     pub fn exclusive(&self, key: Key) -> Result<Guard> {
         self.take(self.table(), key)
     }
 
-    /// Holds the object alone, once those are done who hold it now. Blocks for 5 s at the most.
-    pub fn in_turn(&self, key: Key) -> Result<Guard> {
+    /// Locks the object exclusively, after waiting at most 5 s for its present holders.
+    pub fn exclusive_waiting(&self, key: Key) -> Result<Guard> {
         let freed = &self.shared.freed;
-        let table = freed.wait_timeout_while(self.table(), PATIENCE, |held| held.contains_key(&key));
+        let table = freed.wait_timeout_while(self.table(), WAIT_MAX, |held| held.contains_key(&key));
         self.take(table, key)
     }
 
@@ -92,7 +91,7 @@ impl Locks {
         }
     }
 
-    /// Holds the object together with others that share it.
+    /// Locks the object together with others that share it.
     pub fn shared(&self, key: Key) -> Result<Guard> {
         match self.table().entry(key.clone()) {
             Entry::Occupied(slot) if *slot.get() == 0 => Err(DriverError::Busy { what: key.to_string() }),
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_object_is_refused_and_free_again_afterwards() {
+    fn a_lock_excludes_others_until_it_is_dropped() {
         let locks = Locks::default();
         let first = locks.exclusive(key("a")).unwrap();
         assert!(matches!(locks.exclusive(key("a")), Err(DriverError::Busy { .. })));
@@ -141,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn those_who_take_turns_all_get_theirs() {
+    fn waiting_callers_all_get_the_lock() {
         let locks = Locks::default();
         let first = locks.exclusive(key("a")).unwrap();
         let waiting: Vec<_> = (0..8)
             .map(|_| {
                 let locks = locks.clone();
-                std::thread::spawn(move || drop(locks.in_turn(key("a")).unwrap()))
+                std::thread::spawn(move || drop(locks.exclusive_waiting(key("a")).unwrap()))
             })
             .collect();
         drop(first);
@@ -158,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn sharing_keeps_out_only_those_who_want_it_alone() {
+    fn a_shared_lock_excludes_only_exclusive_ones() {
         let locks = Locks::default();
         let one = locks.shared(key("a")).unwrap();
         let two = locks.shared(key("a")).unwrap();
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panicking_holder_lets_go() {
+    fn a_lock_is_released_by_a_panic() {
         let locks = Locks::default();
         let held = locks.clone();
         let result = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Loop devices: a file as a block device.
+//! Loop devices, which make a file usable as a block device.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -11,14 +11,15 @@ use std::time::Duration;
 use crate::error::{DriverError, IoContext, Result};
 use crate::kernel::{self, LoopSetup};
 
-/// How often another process may take the free device from under us before we give up.
+/// The number of times that another process may take the free device before the driver gives up.
 const ATTEMPTS_MAX: u32 = 64;
-/// Pause before another attempt, longer by as much each time up to so many times: a second in all.
+/// The pause before another attempt. It grows by this much each time, up to the given number of times, so that all
+/// attempts take about a second.
 const PAUSE: Duration = Duration::from_millis(1);
 const PAUSES_MAX: u32 = 20;
 const CONTROL: &str = "/dev/loop-control";
 
-/// A loop device of ours, held open.
+/// An open loop device of the driver.
 #[derive(Debug)]
 pub(crate) struct LoopDevice {
     path: PathBuf,
@@ -26,10 +27,11 @@ pub(crate) struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Puts the file behind a free device.
+    /// Attaches the file to a free device.
     ///
-    /// With `autoclear` the kernel detaches it when nothing has it open or mounted any more, which holds even if
-    /// this process is killed: for file systems, whose mount keeps it. Without, it stays until [`LoopDevice::detach`].
+    /// With `autoclear`, the kernel detaches the file as soon as nothing has the device open or mounted, even if this
+    /// process was killed. This suits mounted file systems, whose mount keeps the device. Without it, the device
+    /// stays until [`LoopDevice::detach`].
     pub(crate) fn attach(image: &Path, readonly: bool, autoclear: bool) -> Result<LoopDevice> {
         let file = OpenOptions::new().read(true).write(!readonly).open(image).on("open", image)?;
         let control_path = Path::new(CONTROL);
@@ -42,7 +44,8 @@ impl LoopDevice {
             let device = OpenOptions::new().read(true).write(!readonly).open(&path).on("open", &path)?;
             match kernel::loop_configure(device.as_fd(), file.as_fd(), LoopSetup { readonly, autoclear }) {
                 Ok(()) => return Ok(LoopDevice { path, device }),
-                // Somebody else was quicker, or its last user has not let go of it yet: then the kernel names the same one again.
+                // Another process was faster, or the last user of the device has not closed it yet; in that case the
+                // kernel names the same device again.
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
                     thread::sleep(PAUSE.saturating_mul(attempt.min(PAUSES_MAX)));
                 }
@@ -53,7 +56,7 @@ impl LoopDevice {
         Err(DriverError::Exhausted { resource: "loop devices", reason })
     }
 
-    /// The devices that have the file behind them, or had it until it was lost.
+    /// The devices to which the file is attached, or was until the file was lost.
     pub(crate) fn of_image(image: &Path) -> Result<Vec<LoopDevice>> {
         let wanted = Identity::of_file(image)?;
         let same_name = |backing: &PathBuf| backing.file_name() == image.file_name();
@@ -68,48 +71,44 @@ impl LoopDevice {
         Ok(found)
     }
 
-    /// Opens a device found by [`attached`].
     pub(crate) fn open(path: &Path) -> Result<LoopDevice> {
         let device = File::open(path).on("open", path)?;
         Ok(LoopDevice { path: path.to_owned(), device })
     }
 
-    /// The device node.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether the file is behind it, which stays so while this is open.
-    pub(crate) fn has_behind_it(&self, image: &Path) -> bool {
+    /// Returns whether the file is attached to the device. This cannot change while the device is open.
+    pub(crate) fn is_attached_to(&self, image: &Path) -> bool {
         matches!(Identity::of_file(image), Ok(Some(wanted)) if Identity::of_backing(&self.device) == Some(wanted))
     }
 
-    /// Whether writes are refused.
     pub(crate) fn is_readonly(&self) -> Result<bool> {
         Ok(kernel::loop_backing(self.device.as_fd()).on("look at", &self.path)?.readonly)
     }
 
-    /// Whether it goes with its last user: made so, or detached while somebody had it open.
-    pub(crate) fn goes_with_its_users(&self) -> Result<bool> {
+    /// Returns whether the kernel detaches the device when its last user closes it, because it was attached that way
+    /// or detached while it was open.
+    pub(crate) fn is_autoclear(&self) -> Result<bool> {
         Ok(kernel::loop_backing(self.device.as_fd()).on("look at", &self.path)?.autoclear)
     }
 
-    /// The size in bytes.
     pub(crate) fn size_bytes(&self) -> Result<u64> {
         kernel::device_bytes(self.device.as_fd()).on("get the size of", &self.path)
     }
 
-    /// Takes over the size of the file.
+    /// Makes the device show the present size of the file.
     pub(crate) fn refresh_size(&self) -> Result<()> {
         kernel::loop_set_capacity(self.device.as_fd()).on("resize", &self.path)
     }
 
-    /// Writes out what the device has cached.
     pub(crate) fn flush(&self) -> Result<()> {
         kernel::flush_device(self.device.as_fd()).on("flush", &self.path)
     }
 
-    /// Detaches the file, at the latest when the last user closes the device.
+    /// Detaches the file, now or when the last user closes the device.
     pub(crate) fn detach(self) -> Result<()> {
         match kernel::loop_clear(self.device.as_fd()) {
             Err(error) if error.raw_os_error() != Some(NO_SUCH_DEVICE) => Err(error).on("detach", &self.path),
@@ -118,11 +117,11 @@ impl LoopDevice {
     }
 }
 
-/// `ENXIO`: there is nothing attached.
+/// `ENXIO`: nothing is attached.
 const NO_SUCH_DEVICE: i32 = 6;
 
-/// What tells a file from all others. The path that the kernel reports for the file behind a device does not: it
-/// is that of the mount through which it was opened, which may be one of a container that has ended since.
+/// The identity of a file. The path that the kernel reports for an attached file is not enough: it belongs to the
+/// mount through which the file was opened, which may be in a container that has ended since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -130,7 +129,6 @@ struct Identity {
 }
 
 impl Identity {
-    /// That of a file, if it exists.
     fn of_file(path: &Path) -> Result<Option<Identity>> {
         match fs::metadata(path) {
             Ok(metadata) => Ok(Some(Identity { device: metadata.dev(), inode: metadata.ino() })),
@@ -139,29 +137,29 @@ impl Identity {
         }
     }
 
-    /// That of the file behind a device, if there is one.
     fn of_backing(device: &File) -> Option<Identity> {
         let backing = kernel::loop_backing(device.as_fd()).ok()?;
         Some(Identity { device: backing.device, inode: backing.inode })
     }
 }
 
-/// Whether a device node is a loop device with the file behind it.
+/// Returns whether a device node is a loop device with the file attached.
 pub(crate) fn is_backed_by(node: &Path, image: &Path) -> bool {
-    has_name_of(node, image) && LoopDevice::open(node).is_ok_and(|device| device.has_behind_it(image))
+    has_backing_name(node, image) && LoopDevice::open(node).is_ok_and(|device| device.is_attached_to(image))
 }
 
-/// Whether a device node is a loop device with the file behind it, or had it until the file was lost. Then there is only
-/// its name to go by, which is enough where a record says that the device is ours.
+/// Returns whether a device node is a loop device with the file attached, or had it attached until the file was lost.
+/// A lost file is only recognised by its name, which is enough if a record says that the device is ours.
 pub(crate) fn was_backed_by(node: &Path, image: &Path) -> bool {
-    is_backed_by(node, image) || has_name_of(node, image) && matches!(Identity::of_file(image), Ok(None))
+    is_backed_by(node, image) || has_backing_name(node, image) && matches!(Identity::of_file(image), Ok(None))
 }
 
-fn has_name_of(node: &Path, image: &Path) -> bool {
+fn has_backing_name(node: &Path, image: &Path) -> bool {
     backing_path(node).is_some_and(|backing| backing.file_name() == image.file_name())
 }
 
-/// All attached devices with the paths of their files, as far as those mean anything; ` (deleted)` is cut off.
+/// All attached devices with the reported paths of their files, which may belong to another mount namespace. The
+/// suffix ` (deleted)` is removed.
 pub(crate) fn attached() -> Result<Vec<(PathBuf, PathBuf)>> {
     let blocks = Path::new("/sys/block");
     let entries = fs::read_dir(blocks).on("list", blocks)?.flatten();
@@ -169,7 +167,7 @@ pub(crate) fn attached() -> Result<Vec<(PathBuf, PathBuf)>> {
     Ok(nodes.filter_map(|node| backing_path(&node).map(|backing| (node, backing))).collect())
 }
 
-/// The path of the file behind a device node, if it is an attached loop device.
+/// The reported path of the file that is attached to a device node.
 pub(crate) fn backing_path(node: &Path) -> Option<PathBuf> {
     let name = node.file_name()?;
     if !name.to_string_lossy().starts_with("loop") {
@@ -180,10 +178,9 @@ pub(crate) fn backing_path(node: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(backing.strip_suffix(" (deleted)").unwrap_or(backing)))
 }
 
-/// The device node behind a block device number, if it is a loop device.
+/// The device node for a block device number, if it is a loop device.
 pub(crate) fn node_of((major, minor): (u32, u32)) -> Option<PathBuf> {
     (major == LOOP_MAJOR).then(|| PathBuf::from(format!("/dev/loop{minor}")))
 }
 
-/// The major number of loop devices.
 const LOOP_MAJOR: u32 = 7;

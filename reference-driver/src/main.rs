@@ -1,4 +1,4 @@
-//! The program: arguments, logs, signals, exit codes.
+//! The driver as a program: arguments, logs, signals, and exit codes.
 
 use std::process::ExitCode;
 
@@ -11,9 +11,7 @@ use tonic::service::Routes;
 use tracing::Level;
 use tracing_subscriber::fmt;
 
-/// The driver could not start or serve.
 const EXIT_FAILED: u8 = 1;
-/// The arguments are wrong.
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
@@ -33,7 +31,8 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     start_logs(args.log_format, args.v);
-    // Calls work on threads that may block. What is left, the protocol, is fastest on one thread: no hand-over.
+    // Calls run on threads that may block. The protocol itself is fastest on a single thread, without switching
+    // between threads.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

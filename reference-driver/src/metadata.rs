@@ -1,7 +1,8 @@
-//! The SnapshotMetadata service: which blocks of a snapshot hold data, and which have changed between two.
+//! The SnapshotMetadata service. It describes which blocks of a snapshot contain data, and which have changed between
+//! two snapshots.
 //!
-//! A request is checked at once; the blocks are then found by a thread of their own that stays a few messages ahead
-//! of the peer and stops when the peer goes away. Memory does not depend on the size of the snapshot.
+//! A request is checked immediately. Its own thread then finds the blocks; it stays a few messages ahead of the peer,
+//! and stops when the peer goes away. The memory needed does not depend on the size of the snapshot.
 
 mod allocated;
 mod delta;
@@ -17,12 +18,11 @@ pub(crate) use allocated::Allocated;
 pub(crate) use delta::Delta;
 use sender::{Layout, Sender};
 
-/// The size of blocks where it is fixed, if the volume is a multiple of it.
+/// The block size if the size of the volume is a multiple of it.
 const BLOCK_BYTES: u64 = 4096;
-/// The size of blocks of other volumes.
+/// The block size of other volumes.
 const SECTOR_BYTES: u64 = 512;
 
-/// Opens the image of a snapshot.
 fn open_image(driver: &Driver, field: &'static str, id: &str) -> Result<(Snapshot, File)> {
     let snapshot = driver.snapshot(&driver.store.view()?, field, id)?;
     if !snapshot.backend.get().is_file() {
@@ -34,7 +34,7 @@ fn open_image(driver: &Driver, field: &'static str, id: &str) -> Result<(Snapsho
     Ok((snapshot, file))
 }
 
-/// Checks an offset and a count, and says how blocks are described (META-ALLOC-019).
+/// Checks offset and count of a request, and chooses how blocks are described (META-ALLOC-019).
 fn read_layout(
     driver: &Driver,
     capacity_bytes: u64,

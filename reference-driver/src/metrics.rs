@@ -1,4 +1,4 @@
-//! Metrics in the text format of Prometheus, over HTTP.
+//! Metrics in the text format of Prometheus, served over HTTP.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,11 +15,11 @@ use crate::service::HostpathDriver;
 
 /// The upper bounds of the latency histogram, in seconds.
 const BOUNDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0];
-/// The longest head of an HTTP request, in bytes.
+/// The largest head of an HTTP request, in bytes.
 const HEAD_BYTES_MAX: usize = 8192;
-/// How long a scrape may take.
+/// The time limit of a request for the metrics.
 const SCRAPE_LIMIT: Duration = Duration::from_secs(5);
-/// How long nothing is accepted after that failed, as it does while there are no file descriptors left.
+/// The pause after accepting a connection has failed, as it does while no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,14 +29,13 @@ struct Latencies {
     sum_seconds: f64,
 }
 
-/// Counts of calls by RPC and code, and how long they took.
+/// The number and duration of calls, by RPC and code.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     calls: Mutex<BTreeMap<(&'static str, &'static str), Latencies>>,
 }
 
 impl Metrics {
-    /// Counts a call that has ended.
     pub(crate) fn count(&self, method: &'static str, code: Code, took: Duration) {
         let seconds = took.as_secs_f64();
         let mut calls = self.calls.lock();
@@ -48,7 +47,6 @@ impl Metrics {
         }
     }
 
-    /// Writes the counts of calls.
     fn write_calls(&self, text: &mut String) {
         let calls = self.calls.lock().clone();
         text.push_str("# HELP csi_hostpath_call_seconds How long calls took, by RPC and gRPC code.\n");
@@ -67,7 +65,7 @@ impl Metrics {
     }
 }
 
-/// How much there is at present.
+/// Present values, as opposed to counts of past calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gauges {
     pub(crate) volumes: u64,
@@ -91,7 +89,7 @@ pub(crate) fn render(metrics: &Metrics, gauges: Gauges) -> String {
     text
 }
 
-/// Serves the metrics at `/metrics`, one scrape at a time, until the future is dropped.
+/// Serves `/metrics`, one request at a time, until the future is dropped.
 pub async fn serve(address: SocketAddr, driver: HostpathDriver) -> io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     tracing::info!(address = %listener.local_addr()?, "serving metrics");

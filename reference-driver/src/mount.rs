@@ -1,4 +1,4 @@
-//! Mounting, unmounting, and knowing whose mount it is.
+//! Mounting, unmounting, and recognising the driver's own mounts.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;
@@ -15,26 +15,24 @@ use crate::fs::FsType;
 use crate::loopdev;
 use crate::paths::{Held, Occupant, PathEntry, occupant_of};
 
-/// How many mounts may lie on top of each other at one place before we give up removing them.
+/// The largest stack of mounts at one path that the driver removes.
 const STACK_DEPTH_MAX: usize = 16;
-/// How long a place that is in use may take to become free.
+/// The longest wait for a mount that is in use.
 const BUSY_WAIT_MAX: Duration = Duration::from_secs(2);
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// Mount options, split into what the mount knows and what the file system gets.
+/// Mount options, split into the flags of the mount and the options of the file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountOptions {
-    /// Flags of the mount.
     pub flags: MountFlags,
-    /// Options for the file system, separated by commas.
+    /// Comma-separated options for the file system.
     pub data: String,
 }
 
 impl MountOptions {
-    /// The longest list of options that the kernel takes, in bytes.
+    /// The longest option string that the kernel accepts, in bytes.
     pub const BYTES_MAX: usize = 4000;
 
-    /// Splits a list of options.
     pub fn parse(options: &[String]) -> MountOptions {
         let mut parsed = MountOptions { flags: MountFlags::empty(), data: String::new() };
         for option in options.iter().flat_map(|option| split_unquoted(option)) {
@@ -58,7 +56,7 @@ impl MountOptions {
     }
 }
 
-/// Splits at commas outside double quotes, since SELinux contexts contain commas.
+/// Splits at commas outside of double quotes, because SELinux contexts contain commas.
 fn split_unquoted(text: &str) -> Vec<&str> {
     let mut quoted = false;
     text.split(move |c| {
@@ -68,14 +66,14 @@ fn split_unquoted(text: &str) -> Vec<&str> {
     .collect()
 }
 
-/// Whether an option is one for mount(8) and its helpers, which the kernel does not know.
+/// Returns whether an option is for mount(8) or its helpers, and unknown to the kernel.
 fn is_for_mount_program(option: &str) -> bool {
     let prefixes = ["x-", "X-", "comment="];
     matches!(option, "_netdev" | "nofail" | "auto" | "noauto")
         || prefixes.iter().any(|prefix| option.starts_with(prefix))
 }
 
-/// The flag behind an option, and whether the option sets or clears it.
+/// The flag of an option, and whether the option sets or clears it.
 fn flag(option: &str) -> Option<(MountFlags, bool)> {
     Some(match option {
         "defaults" | "rw" => (MountFlags::RDONLY, false),
@@ -102,7 +100,6 @@ fn flag(option: &str) -> Option<(MountFlags, bool)> {
     })
 }
 
-/// Mounts a file system of a device.
 pub(crate) fn mount_device(
     device: &Path,
     fs_type: FsType,
@@ -117,17 +114,17 @@ pub(crate) fn mount_device(
         .on("mount a volume at", at.path())
 }
 
-/// Makes a file or directory appear at a second place.
+/// Bind-mounts a file or directory.
 pub(crate) fn bind(source: &Path, flags: MountFlags, at: &PathEntry) -> Result<()> {
     rustix::mount::mount_bind(source, at.hold()?.path()).on("bind a volume to", at.path())?;
     let result = restrict(flags, at);
     if result.is_err() {
-        let _ = rustix::mount::unmount(at.steady_path(), UnmountFlags::NOFOLLOW | UnmountFlags::DETACH);
+        let _ = rustix::mount::unmount(at.fd_path(), UnmountFlags::NOFOLLOW | UnmountFlags::DETACH);
     }
     result
 }
 
-/// Sets the flags of a bind mount, which the kernel ignores while binding.
+/// Sets the flags of a bind mount, which the kernel ignores when it creates one.
 pub(crate) fn restrict(flags: MountFlags, at: &PathEntry) -> Result<()> {
     let per_mount = flags
         & (MountFlags::RDONLY
@@ -147,7 +144,8 @@ pub(crate) fn restrict(flags: MountFlags, at: &PathEntry) -> Result<()> {
         .on("set mount flags of", at.path())
 }
 
-/// What is forbidden at a mount; it was inherited from the source, and setting flags would take it away.
+/// The restrictions that a mount has inherited from its source. Setting flags would remove them unless they are
+/// repeated.
 fn restrictions(mounted: &Held) -> rustix::io::Result<MountFlags> {
     let present = mounted.statvfs()?.f_flag;
     let forbidden = [
@@ -158,7 +156,8 @@ fn restrictions(mounted: &Held) -> rustix::io::Result<MountFlags> {
     Ok(forbidden.into_iter().filter(|(flag, _)| present.contains(*flag)).map(|(_, flag)| flag).collect())
 }
 
-/// Removes whatever `ours` claims from the top of a place. Says whether nothing is mounted there any more.
+/// Unmounts from a path whatever `ours` accepts, from the top of the stack down. Returns whether nothing is mounted
+/// there any more.
 pub(crate) fn unmount(at: &PathEntry, ours: impl Fn(&Occupant) -> bool) -> Result<bool> {
     for _ in 0..STACK_DEPTH_MAX {
         match at.occupant()? {
@@ -181,24 +180,25 @@ pub(crate) fn unmount(at: &PathEntry, ours: impl Fn(&Occupant) -> bool) -> Resul
     Ok(false)
 }
 
-/// Unmounts, and waits a moment for whoever is busy there: a process that another one is just starting holds its
-/// parent's open files until it runs the program.
+/// Unmounts, and waits a moment if the mount is in use: a process that is about to execute a program still holds the
+/// open files of its parent.
 fn unmount_once_free(at: &PathEntry) -> rustix::io::Result<()> {
     let end = Instant::now() + BUSY_WAIT_MAX;
     loop {
-        match rustix::mount::unmount(at.steady_path(), UnmountFlags::NOFOLLOW) {
+        match rustix::mount::unmount(at.fd_path(), UnmountFlags::NOFOLLOW) {
             Err(Errno::BUSY) if Instant::now() < end => std::thread::sleep(BUSY_PAUSE),
             done => return done,
         }
     }
 }
 
-/// Whether a mount shows the image, through whatever loop device.
+/// Returns whether a mount shows the image, through any loop device.
 pub(crate) fn shows_image(mount: &Occupant, image: &Path) -> bool {
     source_of(mount.mount_id).is_some_and(|source| loopdev::was_backed_by(&source, image))
 }
 
-/// Whether a mount shows the directory itself. One that was lost is told by its name, which nothing else has.
+/// Returns whether a mount shows the directory itself. A directory that was deleted is recognised by its name, which
+/// is unique.
 pub(crate) fn shows_directory(mount: &Occupant, path: &Path) -> bool {
     match occupant_of(path) {
         Ok(Some(original)) => original.identity == mount.identity,
@@ -207,7 +207,7 @@ pub(crate) fn shows_directory(mount: &Occupant, path: &Path) -> bool {
     }
 }
 
-/// The source of the mount with that number.
+/// The source of a mount, by mount id.
 pub(crate) fn source_of(mount_id: u64) -> Option<PathBuf> {
     entry_of(mount_id).map(|entry| PathBuf::from(entry.source))
 }
@@ -216,39 +216,36 @@ fn entry_of(mount_id: u64) -> Option<MountEntry> {
     mounts().ok()?.into_iter().find(|entry| entry.mount_id == mount_id)
 }
 
-/// A line of mountinfo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountEntry {
-    /// The number of the mount.
     pub mount_id: u64,
-    /// Which part of the file system is mounted.
+    /// The directory of the file system that is mounted.
     pub root: PathBuf,
-    /// Where it is mounted.
     pub mount_point: PathBuf,
-    /// Its options.
     pub options: String,
-    /// The file system type.
     pub fs_type: String,
-    /// The device, or whatever the file system calls its source.
+    /// The device, or another text that the file system uses as its source.
     pub source: OsString,
 }
 
 impl MountEntry {
-    /// The name that the mounted directory had before it was deleted, if it was.
+    /// The former name of a mounted directory that was deleted.
     fn lost_root(&self) -> Option<&OsStr> {
         let deleted = self.root.as_os_str().as_bytes().strip_suffix(b"//deleted")?;
         Path::new(OsStr::from_bytes(deleted)).file_name()
     }
 }
 
-/// All mounts that this process can see.
+/// All mounts that this process can see. The lines are parsed as bytes, and one by one, because any user can create
+/// mounts with odd names.
 pub fn mounts() -> Result<Vec<MountEntry>> {
     let path = Path::new("/proc/self/mountinfo");
     let text = fs::read(path).on("read", path)?;
     Ok(text.split(|byte| *byte == b'\n').filter_map(parse_mount).collect())
 }
 
-/// Reads one line; `None` for one that is not understood, which then is none of our mounts.
+/// Parses one line of mountinfo; returns `None` for a line that is not understood, which cannot be one of the
+/// driver's mounts.
 pub fn parse_mount(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|byte| *byte == b' ');
     let mount_id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
@@ -262,7 +259,7 @@ pub fn parse_mount(line: &[u8]) -> Option<MountEntry> {
     Some(MountEntry { mount_id, root, mount_point, options, fs_type, source })
 }
 
-/// Replaces the octal escapes of space, tab, newline and backslash.
+/// Replaces the octal escapes for space, tab, newline and backslash.
 fn unescape(field: &[u8]) -> OsString {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;

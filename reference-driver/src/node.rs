@@ -1,4 +1,4 @@
-//! The Node service, a file for each RPC or pair of RPCs.
+//! The Node service.
 
 mod expand;
 mod health;
@@ -23,7 +23,7 @@ pub(crate) use stage::{node_stage_volume, node_unstage_volume};
 pub(crate) use stats::node_get_volume_stats;
 pub(crate) use undo::{undo_published, undo_staged};
 
-/// Fails if something else is mounted at a place: taking the volume away again would stop before it.
+/// Fails if something else is mounted at the path. Undoing the call later would have to stop at such a mount.
 fn require_free(driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<()> {
     match at.occupant()? {
         Some(occupant) if occupant.is_mount_root && !volume.backend().shows(driver, volume, &occupant) => {

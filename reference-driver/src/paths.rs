@@ -1,8 +1,8 @@
 //! Paths that a peer sends: staging, target and volume paths.
 //!
-//! They are absolute, have no `..`, and lead through no symbolic link but those of root ([`crate::links`]), so that whoever can
-//! write to a directory on the way cannot lead the driver somewhere else. After the check everything happens relative to
-//! the open parent directory.
+//! They must be absolute, without `..`, and without symbolic links except those of root ([`crate::links`]). Otherwise
+//! a user who can write to a directory in the path could redirect the driver. After this check, all operations are
+//! relative to the open parent directory.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,7 +20,7 @@ const PATH_BYTES_MAX: usize = 4095;
 /// `NAME_MAX`.
 const NAME_BYTES_MAX: usize = 255;
 
-/// A path of acceptable form.
+/// A path whose form has been checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckedPath {
     path: PathBuf,
@@ -28,7 +28,7 @@ pub struct CheckedPath {
 }
 
 impl CheckedPath {
-    /// Checks the form of a path. `field` is the name that errors mention.
+    /// Checks the form of a path; errors mention it as `field`.
     pub fn parse(field: &'static str, text: &str) -> Result<CheckedPath> {
         let invalid = |reason: &str| Err(DriverError::invalid(field, reason));
         if text.is_empty() {
@@ -53,17 +53,16 @@ impl CheckedPath {
         Ok(CheckedPath { path, field })
     }
 
-    /// The path without repeated or trailing slashes.
+    /// The normalised path, without repeated or trailing slashes.
     pub fn as_path(&self) -> &Path {
         &self.path
     }
 
-    /// The path as text; it came as text.
     pub fn to_text(&self) -> String {
         self.path.to_string_lossy().into_owned()
     }
 
-    /// Opens the parent directory; `None` if it does not exist.
+    /// Opens the parent directory; returns `None` if it does not exist.
     pub fn place(&self) -> Result<Option<PathEntry>> {
         let parent = self.path.parent().unwrap_or(Path::new("/"));
         let name = self.path.file_name().unwrap_or(OsStr::new("")).to_owned();
@@ -79,7 +78,7 @@ impl CheckedPath {
         }
     }
 
-    /// Opens the parent directory, which the CO has to have made, and not in the state directory.
+    /// Opens the parent directory, which the CO must have created outside of the state directory.
     pub fn existing_place(&self, state: &Path) -> Result<PathEntry> {
         let missing = || DriverError::precondition(self.field, "its parent directory does not exist");
         let place = self.place()?.ok_or_else(missing)?;
@@ -90,7 +89,7 @@ impl CheckedPath {
     }
 }
 
-/// One name in an open directory.
+/// A name in an open directory.
 #[derive(Debug)]
 pub struct PathEntry {
     parent: OwnedFd,
@@ -98,42 +97,38 @@ pub struct PathEntry {
     path: PathBuf,
 }
 
-/// A file or directory that stays the same whatever happens to its name.
+/// An open file or directory, which stays the same even if its name is changed.
 #[derive(Debug)]
 pub struct Held(OwnedFd);
 
 impl Held {
-    /// A path to it that nobody can redirect, good while this value lives.
+    /// A path to it that other users cannot redirect, valid while this value lives.
     pub fn path(&self) -> PathBuf {
         Path::new("/proc/self/fd").join(self.0.as_raw_fd().to_string())
     }
 
-    /// As [`Held::path`], for programs that this one starts.
-    pub fn path_for_others(&self) -> PathBuf {
+    /// Like [`Held::path`], for programs that the driver starts.
+    pub fn path_for_children(&self) -> PathBuf {
         Path::new("/proc")
             .join(std::process::id().to_string())
             .join("fd")
             .join(self.0.as_raw_fd().to_string())
     }
 
-    /// What is true of the mount and the file system that it lies in.
     pub fn statvfs(&self) -> rustix::io::Result<rustix::fs::StatVfs> {
         rustix::fs::fstatvfs(&self.0)
     }
 }
 
-/// What is at a place.
+/// The file, directory or mount at a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Occupant {
-    /// The kind of file.
     pub file_type: FileType,
-    /// Whether something is mounted there.
     pub is_mount_root: bool,
-    /// The number of the mount it lies in.
+    /// The id of the mount that contains it.
     pub mount_id: u64,
-    /// The device and inode.
     pub identity: (u64, u64),
-    /// The major and minor number, if it is a device node.
+    /// The major and minor number of a device node.
     pub device_number: (u32, u32),
 }
 
@@ -152,7 +147,7 @@ impl From<Statx> for Occupant {
 const STAT: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::MNT_ID);
 const NO_FOLLOW: AtFlags = AtFlags::SYMLINK_NOFOLLOW.union(AtFlags::NO_AUTOMOUNT);
 
-/// What is at a path of our own.
+/// Looks at a path that the driver has chosen itself.
 pub fn occupant_of(path: &Path) -> Result<Option<Occupant>> {
     found(rustix::fs::statx(CWD, path, NO_FOLLOW, STAT)).on("look at", path)
 }
@@ -166,17 +161,16 @@ fn found(result: rustix::io::Result<Statx>) -> rustix::io::Result<Option<Occupan
 }
 
 impl PathEntry {
-    /// The place that a record names, if its parent still exists.
+    /// Opens the path in a record; returns `None` if the parent directory is gone.
     pub(crate) fn recorded(path: &str) -> Result<Option<PathEntry>> {
         CheckedPath::parse("path", path)?.place()
     }
 
-    /// The path, for messages.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Holds on to the file or directory that is there now; a link is refused.
+    /// Opens the file or directory that is there now; rejects a symbolic link.
     pub fn hold(&self) -> Result<Held> {
         let held = self.open(OFlags::PATH)?;
         let stat = rustix::fs::fstat(&held).on("look at", &self.path)?;
@@ -186,24 +180,23 @@ impl PathEntry {
         Ok(Held(held))
     }
 
-    /// A path to the place, good while this value lives. Nobody can redirect the way there, but a link at the place
-    /// itself is followed by whoever does not refuse to.
-    pub fn steady_path(&self) -> PathBuf {
+    /// A path for system calls, valid while this value lives. Other users cannot redirect the way to it, but a
+    /// symbolic link at its end is followed unless the system call refuses to.
+    pub fn fd_path(&self) -> PathBuf {
         Path::new("/proc/self/fd").join(self.parent.as_raw_fd().to_string()).join(&self.name)
     }
 
-    /// Where the place is without any links.
+    /// The absolute path without symbolic links.
     fn real_path(&self) -> Result<PathBuf> {
         let parent = Path::new("/proc/self/fd").join(self.parent.as_raw_fd().to_string());
         Ok(std::fs::read_link(&parent).on("read", &parent)?.join(&self.name))
     }
 
-    /// What is there.
     pub fn occupant(&self) -> Result<Option<Occupant>> {
         found(rustix::fs::statx(self.parent.as_fd(), &self.name, NO_FOLLOW, STAT)).on("look at", &self.path)
     }
 
-    /// Makes a directory there unless there is one; says whether it did.
+    /// Creates a directory, unless one exists; returns whether it did.
     pub fn make_directory(&self) -> Result<bool> {
         match rustix::fs::mkdirat(&self.parent, &self.name, Mode::from_raw_mode(0o750)) {
             Ok(()) => Ok(true),
@@ -212,7 +205,7 @@ impl PathEntry {
         }
     }
 
-    /// Makes an empty file there unless there is one; says whether it did.
+    /// Creates an empty file, unless one exists; returns whether it did.
     pub fn make_file(&self) -> Result<bool> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::openat(&self.parent, &self.name, flags, Mode::from_raw_mode(0o640)) {
@@ -222,7 +215,6 @@ impl PathEntry {
         }
     }
 
-    /// Makes a symbolic link there.
     pub fn make_link(&self, to: &Path) -> Result<()> {
         rustix::fs::symlinkat(to, &self.parent, &self.name).on("make", &self.path)
     }
@@ -237,13 +229,14 @@ impl PathEntry {
         }
     }
 
-    /// Opens what is there, without following a link.
+    /// Opens the entry without following a symbolic link.
     pub fn open(&self, flags: OFlags) -> Result<OwnedFd> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&self.parent, &self.name, flags, Mode::empty()).on("open", &self.path)
     }
 
-    /// Removes the empty directory, file or link there, if there is any. A directory that holds something stays.
+    /// Removes an empty directory, a file or a link; it is no error if nothing exists. A directory with content
+    /// stays.
     pub fn remove(&self) -> Result<()> {
         let directory = match self.occupant()? {
             None => return Ok(()),
@@ -282,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_of_somebody_is_neither_followed_nor_taken_for_a_directory() {
+    fn a_link_of_another_user_is_rejected() {
         const NOBODY: u32 = 65_534;
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
@@ -296,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_directory_is_told_whatever_leads_there() {
+    fn paths_into_the_state_directory_are_rejected() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().canonicalize().unwrap();
         std::fs::create_dir_all(root.join("state/volumes")).unwrap();
@@ -318,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_parent_is_told_apart() {
+    fn a_missing_parent_has_its_own_error() {
         let path = CheckedPath::parse("target_path", "/no/such/directory").unwrap();
         assert!(path.place().unwrap().is_none());
         assert!(matches!(path.existing_place(Path::new("/state")), Err(DriverError::Precondition { .. })));

@@ -1,11 +1,10 @@
-//! Which capabilities the process has.
+//! The capabilities of the process.
 
-/// Mounts, loop devices, freezing.
+/// Needed to mount, attach loop devices and freeze file systems.
 pub(crate) const CAP_SYS_ADMIN: u32 = 21;
-/// Growing a mounted ext4.
+/// Needed to grow a mounted ext4 file system.
 pub(crate) const CAP_SYS_RESOURCE: u32 = 24;
 
-/// Whether the process has a capability.
 pub(crate) fn has_capability(capability: u32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     effective(&status).is_some_and(|bits| bits & (1 << capability) != 0)

@@ -1,4 +1,4 @@
-//! Connecting those who dial one endpoint with those who dial another, for drivers that run where they cannot listen.
+//! A proxy between the clients of two endpoints, for a driver that runs where it cannot listen itself.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::task::JoinSet;
 
-/// How many pairs of connections there are at once.
+/// The largest number of connected pairs.
 const PAIRS_MAX: usize = 256;
 
 trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -42,7 +42,7 @@ impl Listener {
     }
 }
 
-/// Pairs each connection to the first endpoint with the next one to the second, until the future is dropped.
+/// Connects each client of the first endpoint with the next client of the second, until the future is dropped.
 pub async fn run(first: &Endpoint, second: &Endpoint) -> io::Result<()> {
     let (first, second) = (Listener::bind(first).await?, Listener::bind(second).await?);
     let mut pairs = JoinSet::new();

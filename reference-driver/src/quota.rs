@@ -1,5 +1,5 @@
-//! Project quotas, which keep a directory volume within its size where the file system has them (ext4 and xfs mounted
-//! with `prjquota`). Elsewhere the size of a directory is only recorded.
+//! Project quotas, which limit a directory volume to its size on file systems that support them: ext4 and xfs that
+//! are mounted with `prjquota`. On others, the size of a directory is only recorded.
 
 use std::fs::File;
 use std::io;
@@ -12,12 +12,13 @@ use csi_proto::lock::Mutex;
 use crate::error::{IoContext, Result};
 use crate::kernel::{self, ProjectUsage};
 
-/// Our projects have this bit, so that they keep clear of the small numbers that people and kubelet choose.
+/// Project ids of the driver have this bit, which keeps them apart from the small numbers that people and kubelet
+/// choose.
 const OURS: u32 = 1 << 30;
-/// How many numbers are tried until one is free.
+/// The number of random project ids that are tried.
 const ATTEMPTS_MAX: usize = 16;
 
-/// The project quotas of the file system with the volumes.
+/// The project quotas of the file system that contains the volumes.
 #[derive(Clone, Debug)]
 pub(crate) struct Quota {
     volumes: Arc<File>,
@@ -25,13 +26,13 @@ pub(crate) struct Quota {
 }
 
 impl Quota {
-    /// The quotas, if the file system of the directory enforces any on projects.
+    /// Returns `None` if the file system does not enforce project quotas.
     pub(crate) fn of(volumes: &Arc<File>) -> Option<Quota> {
         kernel::enforces_project_limits(volumes.as_fd())
             .then(|| Quota { volumes: Arc::clone(volumes), choosing: Arc::default() })
     }
 
-    /// Puts an empty directory into a project that nothing else is in, and makes that durable.
+    /// Adds an empty directory to an unused project, durably.
     pub(crate) fn claim(&self, directory: &Path) -> Result<u32> {
         let _alone = self.choosing.lock();
         let project = self.free_project().on("find a free project for", directory)?;
@@ -39,28 +40,27 @@ impl Quota {
         Ok(project)
     }
 
-    /// Puts an empty directory into a project, and makes that durable.
+    /// Adds an empty directory to a project, durably.
     pub(crate) fn assign(&self, directory: &Path, project: u32) -> Result<()> {
         let opened = File::open(directory).on("open", directory)?;
         kernel::set_project(opened.as_fd(), project).on("set the project of", directory)?;
         opened.sync_all().on("flush", directory)
     }
 
-    /// Lets a project use that many bytes.
     pub(crate) fn limit(&self, directory: &Path, project: u32, limit_bytes: u64) -> Result<()> {
         kernel::limit_project(self.volumes.as_fd(), project, limit_bytes)
             .on("limit the project of", directory)
     }
 
-    /// Gives a project back.
+    /// Removes the limit of a project that is no longer used.
     pub(crate) fn release(&self, project: u32) {
         if let Err(error) = kernel::limit_project(self.volumes.as_fd(), project, 0) {
             tracing::error!(project, %error, "the quota of a project could not be taken away");
         }
     }
 
-    /// Gives back the project of a directory that no record names, before limits are set for those that have one: a
-    /// workload may have put the directory into the project of another.
+    /// Releases the project of a directory without a record. This has to happen before limits are set for the others,
+    /// because a workload may have moved the directory into the project of another volume.
     pub(crate) fn release_orphan(&self, directory: &Path) {
         let opened = File::open(directory);
         if let Ok(project) = opened.and_then(|opened| kernel::project_of(opened.as_fd()))
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// Needs root and a kernel with quotas; says so elsewhere.
+    /// Skips with a message unless it runs as root on a kernel with quotas.
     #[test]
     fn a_project_is_free_limited_and_free_again() {
         let root = tempfile::tempdir().unwrap();

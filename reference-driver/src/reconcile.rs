@@ -1,9 +1,10 @@
-//! Putting things right after a crash or a reboot, before calls are served.
+//! Repairs the state after a crash or a reboot, before calls are served.
 //!
-//! Records are the truth. What was only begun is undone; data without a record are removed; loop devices that nothing
-//! needs are detached; file systems left frozen are thawed; quotas get the size of their record; empty directories that
-//! had not reached the disk are made again. Only the size of an image is truer than its record if it is the larger one: it
-//! may be in use up to its end, so the record follows. A failure at one object is logged and holds up no other.
+//! The records are right. Unfinished operations are undone; data without a record are removed; loop devices that
+//! nothing needs are detached; file systems that were left frozen are thawed; quotas are set to the sizes in the
+//! records; empty directories that were not durable are created again. There is one exception: if an image is larger
+//! than its record says, the record is changed, because the image may be in use up to its end. A failure with one
+//! object is logged and does not stop the repair of others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,19 +19,19 @@ use crate::paths::PathEntry;
 use crate::storage;
 use crate::store::{Phase, Volume};
 
-/// How many records are looked at in one view.
+/// The number of records that are read at a time.
 const PAGE_LENGTH: usize = 1000;
 
-/// Enters into the ledger what existing volumes have been promised.
-pub(crate) fn enter_promises(driver: &Driver) -> Result<()> {
+/// Counts what existing volumes have been promised.
+pub(crate) fn count_promises(driver: &Driver) -> Result<()> {
     each_volume(driver, |volume| {
-        driver.ledger.enter_volume(volume.pool.as_deref(), volume.capacity_bytes);
-        volume.attachments.keys().for_each(|node| driver.ledger.enter_attachment(node));
+        driver.ledger.count_volume(volume.pool.as_deref(), volume.capacity_bytes);
+        volume.attachments.keys().for_each(|node| driver.ledger.count_attachment(node));
         Ok(())
     })
 }
 
-/// Does all that is due at a start.
+/// Runs all repairs.
 pub(crate) fn run(driver: &Driver) -> Result<()> {
     if driver.privileged {
         log("thaw", thaw_all(driver));
@@ -38,7 +39,7 @@ pub(crate) fn run(driver: &Driver) -> Result<()> {
     log("undo", undo_begun(driver));
     log("inline volumes", forget_unused_inline(driver));
     if driver.privileged {
-        log("loop devices", tend_devices(driver));
+        log("loop devices", repair_loop_devices(driver));
     }
     log("orphans", remove_orphans(driver));
     match_records(driver)
@@ -60,7 +61,7 @@ fn each_volume(driver: &Driver, mut visit: impl FnMut(Volume) -> Result<()>) -> 
     }
 }
 
-/// Thaws file systems that a killed driver had frozen; everything that touches them would hang.
+/// Thaws file systems that a killed driver had frozen. Every access to them would hang.
 fn thaw_all(driver: &Driver) -> Result<()> {
     let view = driver.store.view()?;
     let staged = view.all_staged()?.into_iter().map(|staged| (staged.volume, staged.path));
@@ -105,17 +106,18 @@ fn forget_unused_inline(driver: &Driver) -> Result<()> {
     })
 }
 
-/// Detaches the loop devices of images that are not in use, and those made for read-only targets that are gone. The
-/// others take over the size of their images, which they may have missed.
-fn tend_devices(driver: &Driver) -> Result<()> {
+/// Detaches the loop devices of unused images and of read-only targets that are gone. The other devices are made to
+/// show the size of their image, which may have grown just before the crash.
+fn repair_loop_devices(driver: &Driver) -> Result<()> {
     let view = driver.store.view()?;
     for (path, backing) in loopdev::attached()? {
         let Some(key) = key_of(&backing) else { continue };
-        // It is looked at while it is open: otherwise it could go, and its node be another's device by the time it is detached.
+        // The device is inspected while it is open. Otherwise it could be detached and reused by another program in
+        // between.
         let Ok(device) = LoopDevice::open(&path) else { continue };
         let image = driver.layout.volume(&key);
-        // A file without a name any more can only be told by where it was.
-        if !device.has_behind_it(&image) && loopdev::backing_path(&path).as_ref() != Some(&image) {
+        // An image that was deleted can only be recognised by its former path.
+        if !device.is_attached_to(&image) && loopdev::backing_path(&path).as_ref() != Some(&image) {
             continue;
         }
         let needed = match view.volume_by_key(&key)? {
@@ -137,12 +139,12 @@ fn tend_devices(driver: &Driver) -> Result<()> {
     Ok(())
 }
 
-/// The volume that a file belongs to by its name.
+/// The volume key in the name of a file.
 fn key_of(file: &Path) -> Option<ObjectId> {
     ObjectId::parse(ObjectKind::Volume, file.file_name()?.to_str()?).ok()
 }
 
-/// Brings the data of each volume and what its record says together.
+/// Repairs the data of each volume according to its record.
 fn match_records(driver: &Driver) -> Result<()> {
     let mut unlimited = 0usize;
     each_volume(driver, |volume| {
@@ -159,7 +161,7 @@ fn match_records(driver: &Driver) -> Result<()> {
     Ok(())
 }
 
-/// Removes data that no record names. Only names of our own making are touched.
+/// Removes data without a record. Only files and directories with names of the driver's own form are touched.
 fn remove_orphans(driver: &Driver) -> Result<()> {
     let view = driver.store.view()?;
     for (directory, kind) in

@@ -1,7 +1,7 @@
-//! The five services as gRPC sees them.
+//! The five gRPC services.
 //!
-//! Each call runs as one function on a thread that may block. It is not bound to the future that waits for it: if the
-//! caller goes away, the call still runs to its end, so nothing is left half done.
+//! Each call runs as a function on a thread that may block. It does not depend on the future that waits for it, so a
+//! call continues to its end if its caller goes away, and nothing is left half done.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,17 +26,17 @@ use crate::metadata::{Allocated, Delta};
 use crate::metrics::{self, Gauges, Metrics};
 use crate::{controller, group, identity, node, reconcile};
 
-/// How many calls work at the same time; others wait.
+/// The largest number of concurrent calls; further ones wait.
 const CALLS_MAX: usize = 256;
-/// How many streams are filled at the same time; others wait. Each takes a thread for as long as its reader likes, and
-/// must leave enough for calls.
+/// The largest number of concurrent streams; further ones wait. Each blocks a thread for as long as its reader takes,
+/// so enough threads have to remain for calls.
 const STREAMS_MAX: usize = 64;
-/// How many messages a stream is ahead of its reader.
+/// The number of messages that a stream is ahead of its reader.
 const MESSAGES_AHEAD: usize = 4;
-/// How long a call waits for the driver to start.
+/// The longest wait of a call for the driver to finish starting.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// The driver on a node, with one implementation of each service. Clones share everything.
+/// The driver on one node, which implements all services. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct HostpathDriver {
     driver: Arc<Driver>,
@@ -52,10 +52,11 @@ struct Shared {
 }
 
 impl HostpathDriver {
-    /// Opens the state and begins to put right what a crash has left. Blocks; calls wait until all is right.
+    /// Opens the state and starts to repair the remains of a crash in the background; calls wait until that is done.
+    /// Blocks.
     ///
     /// # Errors
-    /// If a setting is wrong, or if the state cannot be used; then it has not been touched.
+    /// If a setting is wrong, or if the state cannot be used, which is then left untouched.
     pub fn new(config: Config) -> Result<HostpathDriver, StartError> {
         let driver = Arc::new(Driver::open(config)?);
         if !driver.privileged {
@@ -81,13 +82,13 @@ impl HostpathDriver {
         Ok(HostpathDriver { driver, shared: Arc::new(shared) })
     }
 
-    /// Waits until the driver is ready to serve; `false` if it will never be.
+    /// Waits until the driver is ready to serve; returns false if it never will be.
     pub async fn ready(&self) -> bool {
         let mut ready = self.shared.ready.clone();
         ready.wait_for(|ready| *ready).await.is_ok()
     }
 
-    /// All services, to be served.
+    /// The routes of all services.
     pub fn routes(&self) -> Routes {
         Routes::new(IdentityServer::new(self.clone()))
             .add_service(ControllerServer::new(self.clone()))
@@ -96,18 +97,17 @@ impl HostpathDriver {
             .add_service(NodeServer::new(self.clone()))
     }
 
-    /// The services of a node, to be served where the others are not needed.
+    /// The routes of the services that a further node needs.
     pub fn node_routes(&self) -> Routes {
         Routes::new(IdentityServer::new(self.clone())).add_service(NodeServer::new(self.clone()))
     }
 
-    /// The driver on another node, one of those that the settings name.
+    /// The driver as one of the other configured nodes serves it.
     pub fn at_node(&self, node_id: &str) -> HostpathDriver {
         let driver = Arc::new(self.driver.at_node(node_id.to_owned()));
         HostpathDriver { driver, shared: Arc::clone(&self.shared) }
     }
 
-    /// The metrics in the text format of Prometheus.
     pub async fn metrics_text(&self) -> String {
         let ready = *self.shared.ready.borrow();
         let driver = Arc::clone(&self.driver);
@@ -120,7 +120,7 @@ impl HostpathDriver {
         metrics::render(&self.shared.metrics, gauges)
     }
 
-    /// Runs a handler on a thread that may block, once the driver is ready.
+    /// Runs a handler on a thread that may block, after the driver is ready.
     async fn call<Q>(
         &self,
         request: Request<Q>,
@@ -155,7 +155,7 @@ impl HostpathDriver {
         let span = tracing::Span::current();
         let message = request.into_inner();
         let task = tokio::task::spawn_blocking(move || {
-            let _slot = slot; // Held by the work, not by the future that waits for it.
+            let _slot = slot; // The work holds the slot, because the future that waits for it may be dropped.
             span.in_scope(|| {
                 let result = handler(&driver, &message);
                 if let Err(error) = &result {
@@ -164,10 +164,10 @@ impl HostpathDriver {
                 result
             })
         });
-        Ok(done(task).await??)
+        Ok(task_result(task).await??)
     }
 
-    /// Answers at once, for calls that do not touch the state.
+    /// Runs a handler directly, for calls that do not use the state.
     fn at_once<Q: UnaryCall>(
         &self,
         request: Request<Q>,
@@ -181,15 +181,15 @@ impl HostpathDriver {
     }
 }
 
-/// What a task came to. One that never ran belongs to a driver that has been killed in a process that lives on: it answers nobody.
-async fn done<T>(task: JoinHandle<T>) -> Result<T, Status> {
+/// The result of a task. A task that was cancelled belongs to a driver that was killed while its process continues,
+/// so it must not answer.
+async fn task_result<T>(task: JoinHandle<T>) -> Result<T, Status> {
     match task.await {
         Err(ended) if ended.is_cancelled() => std::future::pending().await,
-        done => done.map_err(|_| Status::internal("the call ended unexpectedly")),
+        ended => ended.map_err(|_| Status::internal("the call ended unexpectedly")),
     }
 }
 
-/// Waits for a slot.
 async fn take_slot(slots: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Status> {
     let taken = Arc::clone(slots).acquire_owned().await;
     taken.map_err(|_| Status::unavailable("the driver is stopping"))
@@ -217,7 +217,8 @@ impl Identity for HostpathDriver {
     }
 }
 
-/// Answers a call by the function of its name: at once where that only tells what is known, else on a thread that may block.
+/// Runs the function named like the RPC: directly for RPCs that only read settings, and otherwise on a thread that
+/// may block.
 macro_rules! answer {
     ($driver:ident $module:ident controller_get_capabilities($request:expr)) => {
         $driver.at_once($request, $module::controller_get_capabilities)
@@ -283,14 +284,14 @@ impl SnapshotMetadata for HostpathDriver {
 }
 
 impl HostpathDriver {
-    /// Counts a streaming call by the outcome of its check.
+    /// Counts a streaming call, with the outcome of checking its request.
     fn count_stream<Q: Call>(&self, checked: &Result<impl Sized, Status>, start: Instant) {
         let code = checked.as_ref().map_or_else(Status::code, |_| Code::Ok);
         self.shared.metrics.count(Q::RPC.method, code, start.elapsed());
     }
 }
 
-/// Fills a stream from a thread that may block; an error while reading ends the stream with a status.
+/// Fills a stream from a thread that may block. An error while reading ends the stream with a status.
 fn stream<T: Send + 'static>(
     slot: OwnedSemaphorePermit,
     fill: impl FnOnce(mpsc::Sender<Result<T, Status>>) -> std::io::Result<()> + Send + 'static,
@@ -313,17 +314,17 @@ mod tests {
 
     use super::*;
 
-    /// Whether a task that has ended is answered at the first look.
+    /// Returns whether `task_result` returns immediately for a task that has ended.
     async fn is_answered(task: JoinHandle<()>) -> bool {
         while !task.is_finished() {
             tokio::task::yield_now().await;
         }
-        let mut answer = pin!(done(task));
+        let mut answer = pin!(task_result(task));
         poll_fn(|cx| Poll::Ready(answer.as_mut().poll(cx).is_ready())).await
     }
 
     #[tokio::test]
-    async fn a_driver_that_was_killed_answers_nobody() {
+    async fn a_killed_driver_does_not_answer() {
         assert!(is_answered(tokio::spawn(ready(()))).await);
         let never_ran = tokio::spawn(std::future::pending());
         never_ran.abort();

@@ -13,7 +13,7 @@ use crate::quota::Quota;
 use crate::removal::remove_tree;
 use crate::store::{FsState, Volume};
 
-/// Data without a record yet: removed when dropped, unless kept.
+/// Data that have no record yet. They are removed on drop, unless they are kept.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct NewData {
@@ -26,7 +26,7 @@ impl NewData {
         NewData { path: Some(path.to_owned()), project: None }
     }
 
-    /// Puts a directory into a project of its own.
+    /// Gives a directory a project of its own.
     pub(crate) fn claim(mut self, quota: &Quota) -> Result<NewData> {
         if let Some(path) = &self.path {
             self.project = Some((quota.clone(), quota.claim(path)?));
@@ -34,12 +34,11 @@ impl NewData {
         Ok(self)
     }
 
-    /// The project that limits a directory.
     pub(crate) fn project(&self) -> Option<u32> {
         self.project.as_ref().map(|(_, project)| *project)
     }
 
-    /// Keeps a directory within a size, where there are quotas.
+    /// Sets the quota of a directory, where quotas are supported.
     pub(crate) fn limit(&self, capacity_bytes: u64) -> Result<()> {
         match (&self.path, &self.project) {
             (Some(path), Some((quota, project))) => quota.limit(path, *project, capacity_bytes),
@@ -47,7 +46,6 @@ impl NewData {
         }
     }
 
-    /// Leaves the data where they are.
     pub(crate) fn keep(mut self) {
         self.path = None;
     }
@@ -64,7 +62,7 @@ impl Drop for NewData {
     }
 }
 
-/// Removes data that no record names. What cannot be removed now is removed at the next start.
+/// Removes data without a record. If that fails, the next start tries again.
 pub(crate) fn remove(path: &Path) {
     let result = match fs::remove_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => remove_tree(path),
@@ -77,7 +75,7 @@ pub(crate) fn remove(path: &Path) {
     }
 }
 
-/// Removes the data of a volume whose record is gone.
+/// Removes the data of a volume whose record was deleted.
 pub(crate) fn remove_volume(driver: &Driver, volume: &Volume) {
     if let (Some(quota), Some(project)) = (&driver.quota, volume.project) {
         quota.release(project);
@@ -85,8 +83,8 @@ pub(crate) fn remove_volume(driver: &Driver, volume: &Volume) {
     remove_later(driver, driver.layout.volume(&volume.key));
 }
 
-/// Removes data that no record names any more after the caller has its reply, since many files take long to remove. A
-/// crash in between leaves them to the next start.
+/// Removes data without a record in the background, because removing many files takes long. After a crash, the next
+/// start removes the rest.
 pub(crate) fn remove_later(driver: &Driver, path: PathBuf) {
     match (Arc::clone(&driver.removals).try_acquire_owned(), Handle::try_current()) {
         (Ok(slot), Ok(runtime)) => {
@@ -99,7 +97,7 @@ pub(crate) fn remove_later(driver: &Driver, path: PathBuf) {
     }
 }
 
-/// The state of a file system that has been copied.
+/// The file system state of a copy.
 pub(crate) fn copied_fs(fs: FsState) -> FsState {
     match fs {
         FsState::Formatted { fs_type, size_bytes, .. } => {
@@ -109,17 +107,16 @@ pub(crate) fn copied_fs(fs: FsState) -> FsState {
     }
 }
 
-/// The data of a volume that are larger than its record says: made as they were when dropped, unless kept.
+/// Data that have grown, while the record still has the old size. The growth is undone on drop, unless it is kept.
 #[must_use]
 pub(crate) struct Growth<'a> {
     driver: &'a Driver,
     volume: Volume,
-    /// How large they were, unless they stay.
+    /// The former size; `None` if the growth is kept.
     before_bytes: Option<u64>,
 }
 
 impl Growth<'_> {
-    /// Leaves the data as they are now.
     pub(crate) fn keep(mut self) {
         self.before_bytes = None;
     }
@@ -134,7 +131,7 @@ impl Drop for Growth<'_> {
     }
 }
 
-/// Lets the data of a volume be larger.
+/// Grows the data of a volume.
 pub(crate) fn grow<'a>(driver: &'a Driver, volume: &Volume, capacity_bytes: u64) -> Result<Growth<'a>> {
     let before_bytes = volume.backend().present_bytes(driver, volume)?;
     let growth = Growth { driver, volume: volume.clone(), before_bytes: Some(before_bytes) };
@@ -142,7 +139,6 @@ pub(crate) fn grow<'a>(driver: &'a Driver, volume: &Volume, capacity_bytes: u64)
     Ok(growth)
 }
 
-/// Fails if the data of a volume are not there.
 pub(crate) fn check_present(driver: &Driver, volume: &Volume) -> Result<()> {
     let path = driver.layout.volume(&volume.key);
     match fs::symlink_metadata(&path) {

@@ -1,11 +1,11 @@
 //! The durable state: an ACID database in one file.
 //!
-//! A change is on disk when [`Store::commit`] returns. Calls that commit at the same time share one flush, so that
-//! durability costs a flush per group and not per call.
+//! A change is on disk when [`Store::commit`] returns. Calls that commit at the same time share one flush, which is
+//! what makes commits expensive.
 //!
-//! A commit of redb that reports an error can be there all the same: if only its last flush has failed, all of it has
-//! been written by then, and the next one to open the file finds it. So after an error the file is opened again, and the
-//! number that each commit gets tells what has become of it.
+//! A commit of redb that reports an error may still have taken place: if only its last flush has failed, everything
+//! is written by then, and the next process that opens the file finds it. Therefore, after an error the file is
+//! opened again, and the number that each commit has shows whether it took place.
 
 #[cfg(test)]
 pub(crate) mod faults;
@@ -28,67 +28,35 @@ use handle::{Handle, Open};
 pub use records::{Attachment, FsState, Group, Phase, Published, Snapshot, Source, Staged, Volume};
 pub use tables::{Change, View};
 
-/// The state could not be opened, read or written.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another process uses the state directory.
     #[error("{} is in use by another process", .0.display())]
     InUse(PathBuf),
-    /// The file was written by a newer version.
     #[error("{} has schema version {found}, this driver knows versions up to {known}", path.display())]
-    Newer {
-        /// The state file.
-        path: PathBuf,
-        /// The version in the file.
-        found: u64,
-        /// The newest version known.
-        known: u64,
-    },
-    /// The file cannot be read as state.
+    Newer { path: PathBuf, found: u64, known: u64 },
     #[error("{} is corrupt: {reason}; nothing was changed, restore it or move the state directory away", path.display())]
-    Corrupt {
-        /// The state file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// There are data but no state.
+    Corrupt { path: PathBuf, reason: String },
     #[error("{} is missing although {} holds data; nothing was changed", path.display(), data.display())]
     Missing {
-        /// The state file.
         path: PathBuf,
-        /// The directory that holds data.
+        /// The directory that contains data.
         data: PathBuf,
     },
-    /// A record does not read as what it should be.
     #[error("record {key} does not parse: {reason}")]
-    Record {
-        /// The key of the record.
-        key: String,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The database failed.
+    Record { key: String, reason: String },
     #[error("{0}")]
     Database(Arc<redb::Error>),
-    /// A file could not be read or flushed.
     #[error("{}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: Arc<io::Error>,
-    },
-    /// The caller that wrote for this one has panicked.
+    Io { path: PathBuf, source: Arc<io::Error> },
+    /// The thread that wrote for this caller has panicked.
     #[error("the state is closed")]
     Closed,
-    /// A commit has failed, and so has opening the file again, so that nobody knows whether it is there.
+    /// A commit has failed, and so has opening the file again, so it is unknown whether the commit took place.
     #[error("{0}; it may or may not have been recorded")]
     Unsettled(Box<StoreError>),
 }
 
 impl StoreError {
-    /// Whether storage has run out.
     pub fn is_full(&self) -> bool {
         match self {
             StoreError::Database(error) => {
@@ -111,13 +79,12 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
     }
 }
 
-/// Whether what was to be committed is there, or may be. Then what it speaks of has to stay; what turns out to have no
-/// record is removed at the next start.
-pub fn may_be_there(committed: &Result<(), StoreError>) -> bool {
+/// Returns whether a commit took place or may have. Then the data that it describes have to stay; the next start
+/// removes them if they turn out to have no record.
+pub fn may_be_committed(committed: &Result<(), StoreError>) -> bool {
     matches!(committed, Ok(()) | Err(StoreError::Unsettled(_)))
 }
 
-/// The open state.
 #[derive(Debug)]
 pub struct Store {
     db: Handle,
@@ -125,12 +92,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the state file, or makes one where there is neither a file nor data.
+    /// Opens the state file. Creates it if there is neither a state file nor data.
     ///
     /// # Errors
-    /// Whatever is wrong with an existing file is found before anything is written to it, so it stays as it was.
+    /// An existing file is checked completely before anything is written, so a damaged one stays as it was.
     pub fn open(path: &Path, data: &[&Path]) -> Result<Store, StoreError> {
-        Store::open_by(path, data, open::plainly())
+        Store::open_by(path, data, open::default_opener())
     }
 
     fn open_by(path: &Path, data: &[&Path], open: Open) -> Result<Store, StoreError> {
@@ -138,20 +105,19 @@ impl Store {
         Ok(Store { db: Handle::new(path, db, open), callers: group::Group::default() })
     }
 
-    /// A consistent view of everything committed so far.
     pub fn view(&self) -> Result<View, StoreError> {
         Ok(View::new(self.db.begin_read()?))
     }
 
-    /// Makes the changes durable, all or none. Blocks until they are.
+    /// Commits all of the changes or none. Blocks until they are on disk.
     ///
     /// # Errors
-    /// None of the changes is there, unless the error is [`StoreError::Unsettled`].
+    /// After an error none of the changes has taken place, unless it is [`StoreError::Unsettled`].
     pub fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
         self.submit(changes, None)
     }
 
-    /// As [`Store::commit`], but first flushes a directory in which entries have been made that the changes speak of.
+    /// Like [`Store::commit`], but first flushes the directory in which the data of the changed records were created.
     pub fn commit_after_flush(&self, directory: &Arc<File>, changes: Vec<Change>) -> Result<(), StoreError> {
         self.submit(changes, Some(Arc::clone(directory)))
     }
@@ -163,7 +129,7 @@ impl Store {
         })
     }
 
-    /// Finds out what has become of changes whose commit has failed.
+    /// Finds out whether a commit that reported an error took place.
     fn settle(&self, failed: Failed) -> Result<(), StoreError> {
         let found = self.db.reopen().and_then(|()| self.view()?.last_commit());
         match (found, failed.number) {
@@ -173,7 +139,7 @@ impl Store {
             }
             (Ok(_), _) => Err(failed.error),
             (Err(error), number) => {
-                tracing::error!(%error, "the state could not be opened again; the next call tries anew");
+                tracing::error!(%error, "the state could not be opened again; the next call tries again");
                 let unsettled = |error| StoreError::Unsettled(Box::new(error));
                 Err(if number.is_some() { unsettled(failed.error) } else { failed.error })
             }
@@ -181,10 +147,10 @@ impl Store {
     }
 }
 
-/// A group that could not be written.
+/// The error of a group of changes.
 struct Failed {
     error: StoreError,
-    /// The number of its commit, if it came so far.
+    /// The number of the commit, if the group came as far as committing.
     number: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Runs the helper programs of the file systems: bounded in time and output, always reaped.
+//! Runs the helper programs of file systems, with limits on their time and output.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -6,44 +6,29 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How much of the output of a program is kept, in bytes.
+/// The largest part of the output that is kept.
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024;
-/// How often a running program is looked at, at first and at most.
+/// The first and the largest pause between looks at a running program.
 const POLL_FIRST: Duration = Duration::from_millis(1);
 const POLL_MAX: Duration = Duration::from_millis(20);
 
-/// A helper program did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// It could not be started, most often because it is not installed.
+    /// It could not be started, usually because it is not installed.
     #[error("{program} could not be started: {source}")]
-    Start {
-        /// The name of the program.
-        program: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// It said that it failed.
+    Start { program: &'static str, source: io::Error },
     #[error("{program} ended with {status}: {output}")]
     Failed {
-        /// The name of the program.
         program: &'static str,
-        /// Its exit status.
         status: ExitStatus,
-        /// The beginning of what it printed.
+        /// The beginning of its output.
         output: String,
     },
-    /// It was stopped after its time was up.
     #[error("{program} was stopped after {seconds} s")]
-    Timeout {
-        /// The name of the program.
-        program: &'static str,
-        /// Its time limit.
-        seconds: u64,
-    },
+    Timeout { program: &'static str, seconds: u64 },
 }
 
-/// Runs a program to its end and accepts the exit codes given.
+/// Runs a program to its end. Exit codes other than the accepted ones are errors.
 pub(crate) fn run<I>(
     program: &'static str,
     arguments: I,
@@ -74,7 +59,7 @@ where
     }
 }
 
-/// Waits for the end of the child; `None` if it had to be killed.
+/// Waits for the child; returns `None` if it had to be killed after the time limit.
 fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let end = Instant::now() + limit;
     let mut poll = POLL_FIRST;

@@ -1,11 +1,13 @@
-//! The suites as the judge of this driver as it is compiled now, as of the mock driver. As root, with real mounts.
+//! Runs the suites against the driver as it is compiled now, for mutation testing. Runs as root with real mounts.
 
 use csi_test_support::judge;
 
-/// What a call, or some in a row, can show, and what is mounted. The rest takes longer than a mutant is worth.
+/// The suites that judge single calls, sequences of calls, and what is mounted. Others would take too long for each
+/// mutant.
 const SUITES: &str = "sanity,data,idempotency";
 
-/// Images, so that volumes have devices and file systems of their own; XFS, since not every kernel lets a mounted ext4 grow.
+/// Uses images, so that volumes have devices and their own file systems, with XFS because not every kernel grows a
+/// mounted ext4.
 const FLAGS: &str = "--statedir {dir}/state --nodeid node1 --backend image --enable-attach --check-volume-lifecycle \
                      --enable-topology --enable-volume-expansion --enable-snapshot-metadata --enable-list-snapshots \
                      --enable-controller-modify-volume --accepted-mutable-parameter-names=tier --attach-limit=60 \
@@ -22,7 +24,7 @@ topology-requirement: {requisite: [{topology.hostpath.csi/node: node1}, {topolog
 effort: {cases: 8}
 ";
 
-/// Two nodes, which share what is published to them, and volumes that are directories; also what survives an end.
+/// The suites for two nodes that share all volumes, with directory volumes, and for restarts.
 const SUITES_OF_TWO: &str = "sanity,restart";
 const FLAGS_OF_TWO: &str = "--statedir {dir}/state --nodeid node1 --node-endpoint node2=unix://{dir}/second.sock --enable-topology=false --enable-attach \
                             --check-volume-lifecycle --enable-volume-expansion";

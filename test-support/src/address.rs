@@ -1,13 +1,13 @@
-//! Addresses for servers that are told where to listen.
+//! Gives tests free addresses for servers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Below those that the kernel gives to connections.
+/// It is below the range from which the kernel takes the ports of outgoing connections.
 const PORT: u16 = 24_301;
 
-/// A loopback address that only one caller gets. It was never listened at: a child that another thread has just forked would hold the
-/// listener for a moment longer.
+/// Returns a loopback address that only one caller gets. It does not find a free port by binding it, because a child
+/// that another thread forks at that moment would keep the listener open.
 pub fn free() -> SocketAddr {
     static NEXT: AtomicU8 = AtomicU8::new(2);
     let [.., high, low] = std::process::id().to_be_bytes();

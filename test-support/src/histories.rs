@@ -1,4 +1,5 @@
-//! Histories of calls and their answers, without a driver: told by hand, simulated, and searched in the plainest way.
+//! Histories of calls and their answers without a driver: written by hand, simulated, or searched by a plain
+//! algorithm.
 
 pub mod plain;
 pub mod simulation;

@@ -1,4 +1,4 @@
-//! Runs on the reference driver in this process, right or with a defect, with real mounts.
+//! Runs the reference driver in this process with real mounts, correct or with a defect.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,12 +11,12 @@ use csi_hostpath_driver::args::Args;
 use csi_hostpath_driver::{Config, HostpathDriver};
 use csi_proto::Endpoint;
 
-/// Where the driver listens whose files are in a directory.
+/// Returns the endpoint of the driver whose files are in a directory.
 pub fn endpoint(root: &Path) -> Endpoint {
     Endpoint::Unix(root.join("csi.sock"))
 }
 
-/// Settings of a driver with its state in a directory.
+/// Returns the settings of a driver that keeps its state in a directory.
 pub fn config(root: &Path, flags: &[&str]) -> Config {
     let state = format!("--statedir={}/state", root.display());
     let fixed = ["csi-hostpath-driver", "--nodeid=node1", &state];
@@ -24,7 +24,7 @@ pub fn config(root: &Path, flags: &[&str]) -> Config {
     Args::read(arguments).unwrap().into_config().unwrap()
 }
 
-/// The driver with a defect, with its state and socket in a directory.
+/// Returns a driver, with a defect if there is one, that keeps its state and socket in a directory.
 pub fn driver(root: &Path, flags: &[&str], defect: Option<Defect>) -> Driver {
     let (endpoint, config) = (endpoint(root), config(root, flags));
     Driver::in_process(move || {
@@ -33,20 +33,21 @@ pub fn driver(root: &Path, flags: &[&str], defect: Option<Defect>) -> Driver {
     })
 }
 
-/// Does something in a new directory below which no mounts and loop devices stay; without root it prints that it does not.
+/// Runs an async function in a new directory and removes the mounts and loop devices below it. Without root it prints
+/// that the test is skipped, and returns `None`.
 #[expect(clippy::print_stdout, reason = "a test that does not run says so")]
-pub fn in_directory<T>(act: impl AsyncFnOnce(&Path) -> T) -> Option<T> {
+pub fn in_directory<T>(test: impl AsyncFnOnce(&Path) -> T) -> Option<T> {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: needs root for mounts and loop devices");
         return None;
     }
     let directory = tempfile::Builder::new().prefix("hostpath-").tempdir().unwrap();
     let root = directory.path().canonicalize().unwrap();
-    let done = tokio::runtime::Runtime::new().unwrap().block_on(act(&root));
-    // Defects may leave both behind.
+    let result = tokio::runtime::Runtime::new().unwrap().block_on(test(&root));
+    // A defect may leave mounts and loop devices behind.
     mounts::unmount_below(&root).unwrap();
     detach_below(&root);
-    Some(done)
+    Some(result)
 }
 
 /// Detaches the loop devices of files below a directory.

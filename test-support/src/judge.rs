@@ -1,15 +1,17 @@
-//! Runs the suites on a program that is a driver.
+//! Runs the suites on a driver that is a program of its own.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Names the csi-sanity that judges.
+/// Names the csi-sanity program that runs the suites.
 const JUDGE: &str = "CSI_SANITY";
-/// What a driver leaves behind goes with these, whatever is wrong with it.
-const ALONE: [&str; 6] = ["unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"];
+/// Runs a command in its own mount and process namespaces, so that the kernel removes all mounts and processes of the
+/// driver at the end.
+const ISOLATED: [&str; 6] = ["unshare", "--mount", "--pid", "--mount-proc", "--fork", "--kill-child"];
 
-/// Panics if the suites find something wrong with a driver. In its flags, and in the configuration of the tests, `{dir}` is a new
-/// directory; its socket is `csi.sock` in it. One that offers less than it should is wrong as well: more checks skip than of a right one.
+/// Panics if the suites find a violation, a warning or too many skipped checks. `{dir}` in the flags and in the
+/// configuration is a new directory, and the driver's socket is `csi.sock` in it. Skipped checks are limited because
+/// a driver that lacks a capability is wrong here as well.
 #[expect(clippy::print_stdout, reason = "a test that does not run says so")]
 pub fn passes(driver: &str, flags: &str, config: &str, suites: &str, skipped_max: usize) {
     let Some(judge) = std::env::var_os(JUDGE) else {
@@ -23,8 +25,8 @@ pub fn passes(driver: &str, flags: &str, config: &str, suites: &str, skipped_max
     std::fs::write(&file, filled(config)).unwrap();
     let mut command = match rustix::process::geteuid().is_root() {
         true => {
-            let mut command = Command::new(ALONE[0]);
-            command.args(&ALONE[1..]).arg(&judge);
+            let mut command = Command::new(ISOLATED[0]);
+            command.args(&ISOLATED[1..]).arg(&judge);
             command
         }
         false => Command::new(&judge),
@@ -42,7 +44,7 @@ pub fn passes(driver: &str, flags: &str, config: &str, suites: &str, skipped_max
             "--seed",
             "1",
             "--fail-fast",
-            // Of a right driver there is nothing to remark, so that a warning is as good as a failure.
+            // A correct driver causes no warnings, so a warning fails the run.
             "--strict",
         ])
         .arg("--config")
@@ -50,10 +52,15 @@ pub fn passes(driver: &str, flags: &str, config: &str, suites: &str, skipped_max
         .env("TMPDIR", dir.path())
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}\n{told}{}", output.status, String::from_utf8_lossy(&output.stderr));
-    assert!(told.contains(" passed, 0 failed"), "nothing was judged:\n{told}");
-    let skipped = told.split_once(" failed, ").and_then(|(_, rest)| rest.split_once(" skipped"));
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{}\n{stdout}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(stdout.contains(" passed, 0 failed"), "nothing was judged:\n{stdout}");
+    let skipped = stdout.split_once(" failed, ").and_then(|(_, rest)| rest.split_once(" skipped"));
     let skipped: usize = skipped.and_then(|(number, _)| number.parse().ok()).unwrap_or(0);
-    assert!(skipped <= skipped_max, "{skipped} checks skip instead of {skipped_max} at the most:\n{told}");
+    assert!(skipped <= skipped_max, "{skipped} checks skip instead of {skipped_max} at the most:\n{stdout}");
 }

@@ -1,4 +1,4 @@
-//! What tests of several crates share. Only tests, benches and fuzz targets depend on it.
+//! Code that the tests of several crates share. Only tests, benches and fuzz targets depend on it.
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 pub mod address;

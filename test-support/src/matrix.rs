@@ -1,20 +1,23 @@
-//! What is tried each day of the whole matrix of checks and drivers, and what at night.
+//! Selects the part of the matrix of checks and drivers that a run tries: a small one every day, a shard of the whole
+//! matrix at night.
 
 use csi_harness::checks::shard::Shard;
 
-/// The part of the whole matrix that is tried, if `MATRIX=2/4` asks for one: the second quarter. `None` is what is tried each day.
+/// Returns the shard that `MATRIX` names, such as `MATRIX=2/4` for the second quarter of the whole matrix, or `None`
+/// for the daily selection.
 ///
 /// # Panics
-/// If the variable names no part.
+/// Panics if the variable is no shard.
 pub fn part() -> Option<Shard> {
-    let asked = std::env::var("MATRIX").ok()?;
-    let part = asked.parse().unwrap_or_else(|problem| panic!("MATRIX={asked}: {problem}"));
+    let text = std::env::var("MATRIX").ok()?;
+    let part = text.parse().unwrap_or_else(|problem| panic!("MATRIX={text}: {problem}"));
     Some(part)
 }
 
-/// These ways of being right as drivers that have several of them each, but for those that are `alone`; neighbours, which tend to be
-/// of one kind, are in different ones. In a part of the whole matrix each has a driver of its own.
-pub(crate) fn in_company<T: Copy + PartialEq + ToString>(
+/// Distributes variants of correct drivers over a number of drivers, so that each driver has several of them; those
+/// in `alone` get a driver of their own. Neighbours in the list tend to be alike, so they go to different drivers. In
+/// a shard of the whole matrix each variant has its own driver.
+pub(crate) fn distribute<T: Copy + PartialEq + ToString>(
     all: &[T],
     alone: &[T],
     drivers: usize,
@@ -24,6 +27,6 @@ pub(crate) fn in_company<T: Copy + PartialEq + ToString>(
         return here.map(|one| vec![*one]).collect();
     }
     let others: Vec<T> = all.iter().filter(|one| !alone.contains(one)).copied().collect();
-    let company = |first: usize| others.iter().skip(first).step_by(drivers).copied().collect();
-    alone.iter().map(|one| vec![*one]).chain((0..drivers).map(company)).collect()
+    let shared = |first: usize| others.iter().skip(first).step_by(drivers).copied().collect();
+    alone.iter().map(|one| vec![*one]).chain((0..drivers).map(shared)).collect()
 }

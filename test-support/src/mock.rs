@@ -1,4 +1,4 @@
-//! Runs on a mock driver in this process, which can be killed and started like any other.
+//! Runs checks on a mock driver in this process, which the harness can kill and start like any other driver.
 
 use csi_harness::checks::check::Check;
 use csi_harness::checks::filter::Filter;
@@ -16,7 +16,7 @@ use tokio::runtime::Builder;
 
 use crate::run::Run;
 
-/// Settings with which every check of calls in a row can run.
+/// Returns settings with which every sequential check can run.
 pub fn everything_set() -> Config {
     Config {
         access_types: vec![AccessType::Mount, AccessType::Block],
@@ -36,17 +36,17 @@ pub fn everything_set() -> Config {
     }
 }
 
-/// So little effort that many drivers can be tried.
+/// Returns an effort that is small enough to try many drivers.
 pub fn little() -> Effort {
     Effort { cases: 3, operations: 100, kills: 1, repeat: 2, check_budget_ms: 500, ..Effort::default() }
 }
 
-/// Parameters, context or secrets.
+/// Makes parameters, contexts or secrets.
 pub fn pairs(pairs: &[(&str, &str)]) -> Pairs {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Runs the checks of these suites that are wanted.
+/// Runs the wanted checks of these suites.
 pub fn run(
     registry: Registry,
     mock: csi_mock_driver::Config,
@@ -60,11 +60,11 @@ pub fn run(
     run
 }
 
-/// For the sockets and paths of a driver in this process: in memory, where there is a place for files. Defects that show on the host
-/// touch only what is named so.
+/// Makes a directory for the sockets and paths of a driver in this process, in memory if possible. Defects that
+/// damage the host only touch paths with its prefix.
 ///
 /// # Errors
-/// There is no place for it.
+/// Fails if the directory cannot be made.
 pub fn directory() -> std::io::Result<TempDir> {
     let mut named = tempfile::Builder::new();
     named.prefix("csi-sanity-");
@@ -81,7 +81,8 @@ async fn run_in_process(
     let dir = directory()?;
     let sockets = ["csi.sock", "node-2.sock"].map(|name| Endpoint::Unix(dir.path().join(name)));
     config.endpoint = Some(sockets[0].to_string());
-    // What a wrong driver leaves goes with it.
+    // Mounts are made inside the directory, so that its removal also removes the files that a defective driver
+    // leaves.
     config.mount_dir = Some(dir.path().join("mount"));
     config.staging_dir = Some(dir.path().join("staging"));
     config.nodes = vec![NodeConfig { endpoint: sockets[1].to_string(), ..NodeConfig::default() }];
@@ -95,7 +96,7 @@ async fn run_in_process(
     run_on(registry, driver, config, seed, wanted).await
 }
 
-/// Runs the checks that are wanted on a driver of whichever kind.
+/// Runs the wanted checks on any driver.
 pub async fn run_on(
     registry: Registry,
     driver: Driver,

@@ -1,4 +1,4 @@
-//! Runs on a mock driver that is a process of its own: the test program itself, started once more.
+//! Runs checks on a mock driver in a process of its own, for which the test program starts itself once more.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,14 +15,14 @@ use tokio::runtime::Builder;
 
 use crate::mock::{everything_set, run_on};
 
-/// Names the socket to serve a mock driver at.
+/// Names the socket of the mock driver.
 const SOCKET: &str = "SERVE_MOCK_AT";
-/// Names the directory of its state.
+/// Names the directory of the driver's state.
 const STATE: &str = "SERVE_MOCK_STATE_DIR";
-/// Names the defect that it has; none if it is empty.
+/// Names the defect of the driver; an empty value means none.
 const DEFECT: &str = "SERVE_MOCK_WITH";
 
-/// What the check says of a driver that is a child of this process, with a log.
+/// Runs a check on a driver that is a child of this process and writes a log.
 pub fn played(
     registry: Registry,
     check: &Check,
@@ -32,7 +32,8 @@ pub fn played(
     played_on(registry, check, defect, seed, true)
 }
 
-/// Plays the check as [`played`] does. The settings name the directory of the driver, or leave it to be found.
+/// Runs a check as [`played`] does. The settings either name the directory of the driver or leave it to the harness
+/// to find.
 pub fn played_on(
     registry: Registry,
     check: &Check,
@@ -51,19 +52,20 @@ pub fn played_on(
         ..everything_set()
     };
     let log = DriverLog::create(&dir.path().join("log"), &config)?;
-    // Some defects keep files open, and are to be seen for that.
-    let room = "ulimit -Sn \"$(ulimit -Hn)\"";
+    // The limit is raised to its maximum, because some defects leak open files and the checks have to find that,
+    // before the limit ends the driver.
+    let raise_limit = "ulimit -Sn \"$(ulimit -Hn)\"";
     let (socket, state_dir, program) = (socket.display(), state_dir.display(), program.display());
-    // The command line names the directory, as those of most drivers do.
+    // The command line names the directory, as those of most drivers do, so that the harness can find it there.
     let command = format!(
-        "{room}; {SOCKET}='{socket}' {STATE}='{state_dir}' {DEFECT}='{defect}' exec '{program}' --state-dir='{state_dir}'"
+        "{raise_limit}; {SOCKET}='{socket}' {STATE}='{state_dir}' {DEFECT}='{defect}' exec '{program}' --state-dir='{state_dir}'"
     );
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let driver = Driver::child(&command, None, Some(log));
     Ok(runtime.block_on(run_on(registry, driver, config, seed, |other| other.id == check.id))?.reports)
 }
 
-/// Is the driver, where that is what this program was started for; for the beginning of `main`.
+/// Serves the driver if this program was started for that. It belongs at the beginning of `main`.
 pub fn serve_if_asked() -> Option<ExitCode> {
     let socket = PathBuf::from(std::env::var_os(SOCKET)?);
     let served = || -> Result<(), Box<dyn std::error::Error>> {
@@ -79,7 +81,7 @@ pub fn serve_if_asked() -> Option<ExitCode> {
     };
     match served() {
         Ok(()) => Some(ExitCode::SUCCESS),
-        // Whoever started it reads what the driver prints.
+        // The harness records the output of the driver.
         Err(error) => panic!("the mock driver cannot be served: {error}"),
     }
 }

@@ -1,4 +1,4 @@
-//! A right driver, plain or unusual, is not accused, and neither is one that lacks a capability.
+//! Checks that a correct driver is not accused, whether it is plain, has quirks or lacks capabilities.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -9,12 +9,13 @@ use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::{Capability, Delay, Quirk};
 use libtest_mimic::{Failed, Trial};
 
-use crate::matrix::{self, in_company};
+use crate::matrix::{self, distribute};
 use crate::mock::{everything_set, little, pairs, run};
 
-/// Drivers that have the quirks that can be had together.
+/// The number of drivers among which the combinable quirks are distributed.
 const QUIRKY_DRIVERS: usize = 8;
-/// What changes all calls, or what can be asked for at all; what takes longest comes first.
+/// Quirks that change all calls, or the features of the driver, and so cannot be combined. The slowest are first, so
+/// that they do not run last.
 const ALONE: &[Quirk] = &[
     Quirk::SlowCalls,
     Quirk::SlowStart,
@@ -24,14 +25,14 @@ const ALONE: &[Quirk] = &[
     Quirk::BlockOnly,
     Quirk::MountOnly,
 ];
-/// Drivers that lack the capabilities that can be lacking together.
+/// The number of drivers among which the missing capabilities are distributed.
 const LACKING_DRIVERS: usize = 8;
-/// Long enough to be noticed by whoever does not wait.
+/// It is long enough to affect a check that does not wait.
 const DELAY: Duration = Duration::from_millis(500);
-/// The same of each call, of which there are many.
+/// The delay of each call is shorter, because there are many.
 const CALL_DELAY: Duration = Duration::from_millis(20);
 
-/// A trial of each such driver by the checks of these suites.
+/// Returns a trial for each such driver, with the checks of these suites.
 pub fn trials(registry: fn() -> Registry) -> Vec<Trial> {
     let quirky = drivers().into_iter().map(|quirks| {
         Trial::test(title("quirk", &quirks), move || {
@@ -49,7 +50,7 @@ pub fn trials(registry: fn() -> Registry) -> Vec<Trial> {
         })
     });
     let healthy = Trial::test("healthy", move || {
-        // What most drivers are like is tried for longer.
+        // Most drivers are like this one, so it is tried for longer.
         let effort = Effort { check_budget_ms: 3_000, ..little() };
         let config = Config { effort, ..everything_set() };
         verdict::<Quirk>(&[], wrong(registry(), Default::default(), config, false)?)
@@ -57,17 +58,17 @@ pub fn trials(registry: fn() -> Registry) -> Vec<Trial> {
     quirky.chain(without).chain([healthy]).collect()
 }
 
-/// The quirks of each unusual driver.
+/// Returns the quirks of each unusual driver.
 pub fn drivers() -> Vec<Vec<Quirk>> {
-    in_company(Quirk::ALL, ALONE, QUIRKY_DRIVERS)
+    distribute(Quirk::ALL, ALONE, QUIRKY_DRIVERS)
 }
 
-/// What each driver lacks that does not have everything.
+/// Returns the missing capabilities of each incomplete driver.
 pub fn lacking() -> Vec<Vec<Capability>> {
-    in_company(Capability::ALL, &[], LACKING_DRIVERS)
+    distribute(Capability::ALL, &[], LACKING_DRIVERS)
 }
 
-/// The name of a trial: what it is about, or the first of that and how many more there are.
+/// Names a trial by its first variant and the number of the others.
 pub fn title(kind: &str, ways: &[impl Display]) -> String {
     match ways {
         [] => kind.to_owned(),
@@ -76,7 +77,7 @@ pub fn title(kind: &str, ways: &[impl Display]) -> String {
     }
 }
 
-/// Makes the mock driver behave so, and tells the harness what the user of such a driver has to tell it.
+/// Gives the mock driver these quirks, and makes the settings that a user of such a driver has to make.
 pub fn behave(quirks: &[Quirk], mock: &mut csi_mock_driver::Config, config: &mut Config) {
     mock.quirks = quirks.to_vec();
     (mock.start_delay, mock.list_lag) = (Delay(DELAY), Delay(DELAY));
@@ -99,10 +100,10 @@ pub fn behave(quirks: &[Quirk], mock: &mut csi_mock_driver::Config, config: &mut
     }
 }
 
-/// What was said of a right driver, and what it is like.
+/// Turns the accusations of a correct driver into a failure that names its variants.
 ///
 /// # Errors
-/// That something was said.
+/// Fails if there is an accusation.
 pub fn verdict<T: Display>(ways: &[T], wrong: Vec<String>) -> Result<(), Failed> {
     if wrong.is_empty() {
         return Ok(());
@@ -118,7 +119,7 @@ fn wrong(
     may_be_skipped: bool,
 ) -> Result<Vec<String>, Failed> {
     let seed = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    // A node alone makes no volumes.
+    // A node service alone makes no volumes, so most checks are skipped.
     let may_be_skipped = may_be_skipped || mock.quirks.contains(&Quirk::NodeOnly);
     let run = run(registry, mock, config, seed, |_| true)?;
     let mut wrong = run.accusations();

@@ -1,4 +1,4 @@
-//! Runs of checks, of which every report is kept.
+//! Runs checks and keeps every report.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use csi_harness::run::runner::{RunOptions, Runner};
 use libtest_mimic::Failed;
 use tokio::sync::watch;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Run {
-    /// In the order in which the checks ended.
+    /// The reports, in the order in which the checks ended.
     pub reports: Vec<CheckReport>,
-    /// What was remarked meanwhile.
+    /// The remarks of the run.
     pub remarks: Vec<String>,
-    /// What came of all checks.
+    /// The summary of the run.
     pub summary: Summary,
-    /// The driver that they ran on.
+    /// The driver under test.
     pub target: Arc<Target>,
 }
 
@@ -44,7 +44,7 @@ impl Run {
         Run::until(signal, target, plan, options).await
     }
 
-    /// The same, until the signal is raised.
+    /// Runs the checks of a plan until they end or the signal halts them.
     pub async fn until(
         signal: watch::Receiver<Halt>,
         target: Arc<Target>,
@@ -63,24 +63,24 @@ impl Run {
         Run { summary, ..run }
     }
 
-    /// The reports by the labels of their checks.
+    /// Returns the reports by the labels of their checks.
     pub fn by_label(&self) -> BTreeMap<String, &CheckReport> {
         self.reports.iter().map(|report| (report.label(), report)).collect()
     }
 
-    /// What a check came to, for each access type.
+    /// Returns the outcome of a check for each access type.
     pub fn outcomes_of(&self, check: &str) -> Vec<&Outcome> {
         let of_check = self.reports.iter().filter(|report| report.planned.check.id == check);
         of_check.map(|report| &report.outcome).collect()
     }
 
-    /// What is told of a check, with its notes, one text for each access type.
+    /// Returns the text of a check's report and notes for each access type.
     pub fn stories_of(&self, check: &str) -> Vec<String> {
         let of_check = self.reports.iter().filter(|report| report.planned.check.id == check);
         of_check.map(|report| format!("{}{}", FailureReport(report), report.notes.join("\n"))).collect()
     }
 
-    /// Everything that is no verdict on a right driver: failures, broken checks, leaks, deaths.
+    /// Returns everything that no run on a correct driver may have: failures, broken checks, leaks and crashes.
     pub fn accusations(&self) -> Vec<String> {
         let accused = self.by_label().into_iter().flat_map(|(label, report)| {
             let outcomes = outcomes(report).filter_map(|outcome| match outcome {
@@ -95,13 +95,13 @@ impl Run {
         accused.chain(self.left()).collect()
     }
 
-    /// What the run has left behind, or died of.
+    /// Returns the leaks and crashes of the run.
     pub fn left(&self) -> impl Iterator<Item = String> {
         let leaks = self.summary.leaks.iter().map(|leak| format!("left behind: {} {}", leak.kind, leak.id));
         leaks.chain(self.summary.crashes.iter().map(|crash| format!("died: {crash:?}")))
     }
 
-    /// Fails if reports have words that no report should have.
+    /// Fails if a report contains words that the wording rules forbid.
     pub fn check_wording(self) -> Result<Run, Failed> {
         match self.reports.iter().flat_map(wording::complaints).next() {
             Some(complaint) => Err(complaint.into()),
@@ -110,17 +110,17 @@ impl Run {
     }
 }
 
-/// The gravest outcome of a check, and the others.
+/// Returns the gravest outcome of a check, then the others.
 pub fn outcomes(report: &CheckReport) -> impl Iterator<Item = &Outcome> {
     std::iter::once(&report.outcome).chain(&report.also)
 }
 
-/// The RPC names of the calls that a check made, without those that undid something.
+/// Returns the RPC names of a check's calls, except those of its cleanup.
 pub fn called(report: &CheckReport) -> impl Iterator<Item = &'static str> {
     report.calls.iter().filter(|call| !call.cleanup).map(|call| call.rpc.method)
 }
 
-/// Fails if a check blames the driver by a rule that it does not name.
+/// Fails if a check reports a violation of a requirement that it does not declare.
 pub fn check_rules(check: &Check, reports: &[CheckReport]) -> Result<(), Failed> {
     let violations = reports.iter().filter_map(|report| report.outcome.violation());
     match violations

@@ -1,4 +1,4 @@
-//! Writes every derived file that is committed, by the tests that compare it.
+//! Writes every derived file that is committed, through the tests that compare it.
 
 use std::process::Command;
 
@@ -6,14 +6,14 @@ use anyhow::{Context as _, Result, ensure};
 
 use crate::{generate, root};
 
-/// Tests of quick files: documents, ids, and what reports show.
+/// Arguments of the quick tests, which write documents, ids and snapshots.
 const QUICK: &[&str] =
     &["--workspace", "--bins", "--test", "it", "--", "docs", "ids", "scenarios", "snapshots", "cases"];
-/// Tests of matrices, each of which tries all defects.
+/// Packages with tests that write a matrix, each of which tries all defects.
 const MATRICES: [&str; 5] =
     ["csi-suite-data", "csi-suite-e2e", "csi-suite-faults", "csi-suite-stateful", "csi-suite-sanity"];
 
-/// Writes the files anew; with `matrices`, also what each defect is found by, which takes minutes.
+/// Writes the files. With `matrices` it also writes the checks that find each defect, which takes minutes.
 pub(crate) fn bless(matrices: bool) -> Result<()> {
     generate::write()?;
     test(QUICK)?;
@@ -29,7 +29,8 @@ fn test(args: &[&str]) -> Result<()> {
     let status = Command::new(env!("CARGO"))
         .arg("test")
         .args(args)
-        // One after the other: a test must not read what another one is writing. Refutations have a number of their own.
+        // The tests run one after the other, because a test must not read a file that another is writing. Refutation
+        // tests run several drivers at once by themselves.
         .envs([("UPDATE", "1"), ("INSTA_UPDATE", "always"), ("RUST_TEST_THREADS", "1")])
         .current_dir(root())
         .status()

@@ -1,6 +1,6 @@
-//! Chores of this workspace. `cargo xtask bless` writes every derived file that is committed; `cargo xtask generate` only the
-//! code among them. `cargo xtask generate --check` fails if that is out of date, `cargo xtask tidy` if a house rule is broken.
-//! The tests of this crate hold both.
+//! The chores of this workspace. `cargo xtask bless` writes every derived file that is committed, and `cargo xtask
+//! generate` only the code among them. `cargo xtask generate --check` fails if the code is out of date, and `cargo
+//! xtask tidy` if the tree breaks a house rule. The tests of this crate check both.
 
 mod bless;
 mod generate;
@@ -19,7 +19,6 @@ const HELP: &str = "usage: cargo xtask bless [--matrices] | generate [--check] |
   tidy               check crate edges, manifests and texts against the house rules
 ";
 
-/// The root of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -28,7 +27,7 @@ fn root() -> PathBuf {
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let done = match args.as_slice() {
+    let result = match args.as_slice() {
         ["bless"] => bless::bless(false),
         ["bless", "--matrices"] => bless::bless(true),
         ["generate"] => generate::write(),
@@ -43,7 +42,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error:#}");

@@ -1,5 +1,5 @@
-//! Turns `harness/requirements.yaml` into a line of `req.rs` for each row, from which a macro of the harness makes a
-//! `static Requirement`: a check names it by path, and a typo does not compile.
+//! Turns each row of `harness/requirements.yaml` into a line of `req.rs`, from which a macro of the harness makes a
+//! `static Requirement`. A check names that by path, so a typo does not compile.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -47,7 +47,7 @@ struct Reliance {
     place: String,
 }
 
-/// The source text of `harness/src/spec/requirements/req.rs`.
+/// Returns the source text of `harness/src/spec/requirements/req.rs`.
 pub(crate) fn rust_code(root: &Path) -> Result<String> {
     let path = root.join("harness/requirements.yaml");
     let text =
@@ -125,7 +125,7 @@ impl Row {
     }
 }
 
-/// An item of `requires` as the harness writes it; that the capability exists is for the compiler to say.
+/// Returns an item of `requires` as Rust code; the compiler checks that the capability exists.
 fn need(item: &str) -> String {
     let either: Vec<String> = item.split('|').map(capability).collect();
     match (item.strip_prefix('!'), &either[..]) {
@@ -135,7 +135,7 @@ fn need(item: &str) -> String {
     }
 }
 
-/// The variant of `Capability` for a name of the protocol.
+/// Returns the variant of `Capability` for a name of the protocol.
 fn capability(name: &str) -> String {
     let name = name.strip_prefix("Controller.").unwrap_or(name);
     match name {

@@ -1,5 +1,5 @@
-//! House rules that no compiler holds: which of our crates may depend on which, which folders of the harness may use which, what
-//! each manifest says, and what no committed text contains.
+//! Checks the house rules that no compiler checks: the permitted dependencies between our crates and between the
+//! folders of the harness, the manifests, and forbidden text.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,10 @@ use serde_json::Value;
 
 use crate::root;
 
-/// The workspaces.
 const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
 
-/// Each crate of the workspaces with those of our crates that it may depend on outside of its tests. ARCHITECTURE.md
-/// says why.
+/// Our crates with the crates of ours that each may depend on outside of its tests. ARCHITECTURE.md gives the
+/// reasons.
 const EDGES: &[(&str, &[&str])] = &[
     ("csi-proto", &[]),
     ("csi-driver-definitions", &[]),
@@ -76,12 +75,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Where the folders of [`ROOMS`] are.
+/// The parent of the folders in [`FOLDERS`].
 const HARNESS: &str = "harness/src";
 
-/// Each folder of the harness with those that it may use, every one of which stands above it: no two use each other. A folder
-/// is its `.rs` file, and all below it.
-const ROOMS: &[(&str, &[&str])] = &[
+/// The folders of the harness, each with the folders that it may use. Those come earlier in the list, so that no two
+/// folders use each other. A folder consists of its `.rs` file and all files below it.
+const FOLDERS: &[(&str, &[&str])] = &[
     ("text", &[]),
     ("protocol", &["text"]),
     ("config", &["protocol"]),
@@ -109,7 +108,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Words and paths that no committed text contains, with the reason. In pieces, so that this file passes too.
+/// Forbidden words and paths, with the reason. They are written in pieces, so that this file passes too.
 const BANNED: &[(&str, &str)] = &[
     (concat!("TO", "DO"), "finish it, or describe it in an issue"),
     (concat!("FIX", "ME"), "fix it, or describe it in an issue"),
@@ -118,13 +117,13 @@ const BANNED: &[(&str, &str)] = &[
     (concat!("#[pa", "th"), "what several crates' tests share is in test-support, all else in its crate"),
 ];
 
-/// Files that are read, by extension.
+/// The extensions of the files that are searched.
 const TEXTS: &[&str] = &["html", "json", "md", "proto", "rs", "sh", "toml", "yaml", "yml"];
 
-/// Folders that are not ours to judge.
+/// Folders without files of ours.
 const SKIPPED: &[&str] = &[".git", "target"];
 
-/// Fails with everything that is untidy.
+/// Fails with a list of all broken rules.
 pub(crate) fn check() -> Result<()> {
     let mut faults = Vec::new();
     for manifest in MANIFESTS {
@@ -137,19 +136,19 @@ pub(crate) fn check() -> Result<()> {
         let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
         faults.extend(text_faults(&path, &text));
         if let Ok(inside) = path.strip_prefix(&harness) {
-            faults.extend(room_faults(inside, &text));
+            faults.extend(folder_faults(inside, &text));
         }
     }
     ensure!(faults.is_empty(), "{} rules are broken:\n{}", faults.len(), faults.join("\n"));
     Ok(())
 }
 
-/// A member of a workspace, as `cargo metadata` tells it.
+/// A member of a workspace, as `cargo metadata` describes it.
 struct Package {
     name: String,
     manifest: PathBuf,
     description: Option<String>,
-    /// Names of what it depends on, tests left out.
+    /// The names of its dependencies, except those of its tests.
     dependencies: Vec<String>,
 }
 
@@ -205,7 +204,7 @@ fn manifest_faults(package: &Package, manifest: &str) -> Vec<String> {
     faults
 }
 
-/// Our text files below a folder.
+/// Returns our text files below a folder.
 fn texts(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("failed to read {}", folder.display()))? {
@@ -233,18 +232,18 @@ fn text_faults(path: &Path, text: &str) -> Vec<String> {
     faults
 }
 
-/// What a file of the harness, by its path below [`HARNESS`], uses of folders that its own may not use.
-fn room_faults(path: &Path, text: &str) -> Vec<String> {
+/// Returns the uses of forbidden folders in a file of the harness; the path is relative to [`HARNESS`].
+fn folder_faults(path: &Path, text: &str) -> Vec<String> {
     let modules: Vec<_> =
         path.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
-    let [room, ..] = &modules[..] else { return Vec::new() };
+    let [folder, ..] = &modules[..] else { return Vec::new() };
     let place = |number: usize| format!("{HARNESS}/{}:{number}", path.display());
     if modules == ["lib"] {
         return Vec::new();
     }
-    let Some((_, permitted)) = ROOMS.iter().find(|(known, _)| known == room) else {
+    let Some((_, permitted)) = FOLDERS.iter().find(|(known, _)| known == folder) else {
         return vec![format!(
-            "{}: {room} is missing from the folders of the harness in xtask/src/tidy.rs",
+            "{}: {folder} is missing from the folders of the harness in xtask/src/tidy.rs",
             place(1)
         )];
     };
@@ -256,17 +255,17 @@ fn room_faults(path: &Path, text: &str) -> Vec<String> {
                 place(number)
             ));
         }
-        for used in rooms_in(line, modules.len()) {
-            if used != room && !permitted.contains(&used) {
-                faults.push(format!("{}: {room} may not use {used}", place(number)));
+        for used in folders_in(line, modules.len()) {
+            if used != folder && !permitted.contains(&used) {
+                faults.push(format!("{}: {folder} may not use {used}", place(number)));
             }
         }
     }
     faults
 }
 
-/// The folders of the harness that a line names, in a module this far below the root of the crate.
-fn rooms_in(line: &str, depth: usize) -> Vec<&'static str> {
+/// Returns the folders of the harness that a line names, in a module at this depth below the root of the crate.
+fn folders_in(line: &str, depth: usize) -> Vec<&'static str> {
     let code = line.split_once("//").map_or(line, |(code, _)| code);
     let starts = ["crate::".to_owned(), "super::".repeat(depth)];
     let after = starts
@@ -274,10 +273,12 @@ fn rooms_in(line: &str, depth: usize) -> Vec<&'static str> {
         .flat_map(|start| code.match_indices(start.as_str()).map(|(at, start)| &code[at + start.len()..]));
     let names =
         after.map(|rest| rest.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or_default());
-    names.filter_map(|name| ROOMS.iter().map(|(room, _)| *room).find(|room| *room == name)).collect()
+    names
+        .filter_map(|name| FOLDERS.iter().map(|(folder, _)| *folder).find(|folder| *folder == name))
+        .collect()
 }
 
-/// Whether the line has the text, not as a part of a longer word.
+/// Returns whether the line contains the text, not as part of a longer word.
 fn contains_word(line: &str, text: &str) -> bool {
     let in_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     line.match_indices(text).any(|(start, _)| {
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn no_crate_is_permitted_to_depend_on_itself_or_on_a_stranger() {
+    fn edges_name_other_known_crates() {
         for (member, permitted) in EDGES {
             for dependency in *permitted {
                 assert_ne!(member, dependency);
@@ -340,19 +341,19 @@ mod tests {
 
     #[test]
     fn folders_of_the_harness_use_only_those_above_them() {
-        for (at, (room, permitted)) in ROOMS.iter().enumerate() {
+        for (at, (folder, permitted)) in FOLDERS.iter().enumerate() {
             for used in *permitted {
                 assert!(
-                    ROOMS[..at].iter().any(|(above, _)| above == used),
-                    "{room} uses {used}, which is not above it"
+                    FOLDERS[..at].iter().any(|(above, _)| above == used),
+                    "{folder} uses {used}, which is not above it"
                 );
             }
         }
     }
 
     #[test]
-    fn a_forbidden_edge_between_folders_is_found_with_its_place() {
-        let faults = |path: &str, text: &str| room_faults(Path::new(path), text);
+    fn forbidden_edge_between_folders_is_found() {
+        let faults = |path: &str, text: &str| folder_faults(Path::new(path), text);
         let fine = "use crate::config::Config;\nuse super::answer;\n// crate::run\nuse crate::client::reply::Reply;\n";
         assert_eq!(faults("client/call.rs", fine), Vec::<String>::new());
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Classes from the name of the driver, from files, and in place of those in a cluster.
+//! Checks classes made from the driver's name, from files, and in place of those in a cluster.
 
 use csi_driver_definitions::{
     ReclaimPolicy, StorageClass, TopologyRequirement, TopologyTerm, VolumeAttributesClass, VolumeBindingMode,
@@ -27,18 +27,18 @@ allowedTopologies:
     values: [z1, z2]
 ";
 
-/// A definition with a file beside it.
+/// Writes a definition with a file beside it.
 fn with(definition: &str, name: &str, file: &str) -> Written {
     let written = Written::new(definition);
     written.beside(name, file);
     written
 }
 
-/// The error of the class of volumes in a file.
+/// Returns the error of the volume class in a file.
 fn refused(class: &str) -> String {
     let written = with(FROM_FILE, "class.yaml", class);
     let error = written.load().expect("a definition").storage_class().expect_err("no class").to_string();
-    // Without the folder, which is another one each time.
+    // The folder is left out, because its name varies.
     error.split_once("class.yaml").map_or(error.clone(), |(_, rest)| rest.to_owned())
 }
 

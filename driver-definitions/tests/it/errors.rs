@@ -1,4 +1,4 @@
-//! What is wrong is an error that shows its place.
+//! Checks that errors show their place.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use csi_driver_definitions::{DriverDefinition, LoadError, Remark};
 
 use crate::Written;
 
-/// The errors, each as `line:column message`.
+/// Returns the errors as `line:column message`.
 fn errors(text: &str) -> Vec<String> {
     let shown = |remark: Remark| match remark.place {
         Some(place) => format!("{}:{} {}", place.line, place.column, remark.message),
@@ -19,7 +19,7 @@ fn errors(text: &str) -> Vec<String> {
     }
 }
 
-/// The only error.
+/// Returns the only error.
 fn error(text: &str) -> String {
     let errors = errors(text);
     assert_eq!(errors.len(), 1, "{errors:?}");

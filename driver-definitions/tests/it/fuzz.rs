@@ -1,4 +1,4 @@
-//! Whatever is done to a file, reading it ends with a definition or an error.
+//! Checks that reading a damaged file always ends with a definition or an error.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use proptest::sample::Index;
 use crate::Written;
 use crate::ours::definitions;
 
-/// What means something to a reader of YAML.
+/// Words of YAML's syntax.
 const TOKENS: &[&str] = &[
     "&a ",
     "*a ",
@@ -44,7 +44,6 @@ const TOKENS: &[&str] = &[
     "Name: ",
 ];
 
-/// A change of a text.
 #[derive(Clone, Debug)]
 enum Edit {
     Remove(Index, usize),

@@ -1,4 +1,4 @@
-//! Definitions as files: what is read, what is warned of, and what is an error.
+//! Tests of definitions in files: their values, warnings and errors.
 
 mod classes;
 mod errors;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use csi_driver_definitions::{DriverDefinition, LoadError, Loaded};
 use tempfile::TempDir;
 
-/// A definition in a folder of its own.
+/// A definition in its own folder.
 struct Written {
     folder: TempDir,
 }
@@ -30,7 +30,7 @@ impl Written {
         self.folder.path().join("driver.yaml")
     }
 
-    /// Another file in the folder.
+    /// Writes another file in the folder.
     fn beside(&self, name: &str, text: &str) {
         let path = self.folder.path().join(name);
         fs::create_dir_all(path.parent().expect("it is in the folder")).expect("a folder");
@@ -42,12 +42,12 @@ impl Written {
     }
 }
 
-/// A definition that has to be right.
+/// Reads a definition that must be correct.
 fn load(text: &str) -> Loaded {
     Written::new(text).load().expect("a definition")
 }
 
-/// The repository.
+/// Returns the root of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in it")
 }

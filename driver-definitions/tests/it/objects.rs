@@ -1,4 +1,4 @@
-//! Secrets and CSIDrivers in manifests.
+//! Checks Secrets and CSIDrivers in manifests.
 
 use csi_driver_definitions::{
     CsiDriver, FsGroupPolicy, LoadError, Objects, TokenRequest, VolumeLifecycleMode,

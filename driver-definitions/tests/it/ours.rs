@@ -1,4 +1,4 @@
-//! The definitions that come with this crate.
+//! Checks the definitions in this repository.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What a file says is what the definition holds, with Kubernetes' defaults and its rules for reading.
+//! Checks that a definition has the contents of its file, with the defaults and rules of Kubernetes.
 
 use std::path::Path;
 use std::time::Duration;

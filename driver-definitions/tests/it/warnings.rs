@@ -1,8 +1,8 @@
-//! What Kubernetes passes over in silence is told, with its place.
+//! Checks that parts without effect cause warnings with their place.
 
 use crate::{Written, load};
 
-/// Warnings as `line:column message`.
+/// Returns the warnings as `line:column message`.
 fn warnings(text: &str) -> Vec<String> {
     let shown = |place: csi_driver_definitions::Position| format!("{}:{}", place.line, place.column);
     let warnings = load(text).warnings.into_iter();

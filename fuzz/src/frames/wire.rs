@@ -1,4 +1,4 @@
-//! As much of HTTP/2 and gRPC as a client needs for one call.
+//! Encodes as much of HTTP/2 and gRPC as a client needs for one call.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// What a client begins with.
+/// Returns the opening of a client's connection.
 pub(super) fn begin() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
 }
@@ -26,7 +26,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A call on the first stream.
+/// Returns a call on the first stream.
 pub(super) fn call(path: &str, message: &[u8]) -> Vec<u8> {
     let headers = [
         (":method", "POST"),
@@ -42,7 +42,7 @@ pub(super) fn call(path: &str, message: &[u8]) -> Vec<u8> {
     [frame(HEADERS, END_HEADERS, 1, &headers), frame(DATA, END_STREAM, 1, &message)].concat()
 }
 
-/// A header in full, not to be remembered (RFC 7541, 6.2.2).
+/// Encodes a header in full and without indexing (RFC 7541, 6.2.2).
 fn header(name: &str, value: &str) -> Vec<u8> {
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap_or_default()], text.as_bytes()].concat();
     [vec![0], text(name), text(value)].concat()
@@ -62,7 +62,7 @@ pub(super) fn create_volume() -> Vec<u8> {
     request.encode_to_vec()
 }
 
-/// Whether the client says good-bye.
+/// Returns whether the bytes of a client contain a GOAWAY frame.
 pub(super) fn has_goaway(bytes: &[u8]) -> bool {
     let mut rest = bytes.strip_prefix(PREFACE).unwrap_or_default();
     while let Some((head, payload)) = rest.split_at_checked(HEAD_BYTES) {

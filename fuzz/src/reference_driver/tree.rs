@@ -1,16 +1,16 @@
-//! What is in a directory, to be compared.
+//! Compares the contents of a directory before and after.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Everything below a directory: mode, owner and size; contents of files; aims of links.
+/// The files below a directory with mode, owner, size, and contents or link target.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Tree(BTreeMap<PathBuf, (u32, u32, u64, Vec<u8>)>);
 
 impl Tree {
-    /// What is in a directory, but not in some of those directly below it.
+    /// Reads a directory, except these entries directly below it.
     pub(super) fn of(root: &Path, without: &[&str]) -> Tree {
         let mut tree = Tree(BTreeMap::new());
         let mut folders = vec![root.to_owned()];

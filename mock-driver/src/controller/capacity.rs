@@ -27,7 +27,7 @@ pub(crate) async fn get_capacity(
     })
 }
 
-/// Whether there can be any volume with these capabilities and parameters.
+/// Returns whether a volume with these capabilities and parameters is possible.
 fn can_be_had(driver: &MockDriver, request: &v1::GetCapacityRequest) -> Result<bool, Status> {
     for capability in &request.volume_capabilities {
         if driver.supports(&validate::usage(capability)?).is_err() {
@@ -39,7 +39,7 @@ fn can_be_had(driver: &MockDriver, request: &v1::GetCapacityRequest) -> Result<b
     Ok(ignored || validate::known_parameters("parameters", &request.parameters, known).is_ok())
 }
 
-/// The zones that count.
+/// The zones whose storage the request asks about.
 fn zones(driver: &MockDriver, request: &v1::GetCapacityRequest) -> impl Iterator<Item = usize> {
     let topology = request.accessible_topology.as_ref().filter(|_| driver.has_topology());
     let counts =

@@ -12,11 +12,12 @@ use crate::quirk::Quirk;
 use crate::state::{Snapshot, State, hash_text};
 use crate::validate;
 
-/// Looks at a snapshot until it is ready, where the quirk counts them.
+/// The number of times that a snapshot is reported before it is ready, with the quirk that counts them.
 const POLLS_UNTIL_READY: u32 = 3;
-/// Time until a snapshot is ready, where the quirk takes its time.
+/// The time until a snapshot is ready, with the quirk or defect that delays it.
 const TIME_UNTIL_READY_MS: u64 = 500;
-/// The same of one that is hidden meanwhile: longer than anybody waits for a list that is late.
+/// The time until a snapshot is ready if a defect hides it until then. It is longer than any caller waits for a list
+/// that is late.
 const TIME_HIDDEN_MS: u64 = 60_000;
 
 pub(crate) async fn create_snapshot(
@@ -49,7 +50,7 @@ pub(crate) async fn create_snapshot(
     Ok(v1::CreateSnapshotResponse { snapshot: Some(snapshot.await?) })
 }
 
-/// From where the snapshot has to be usable, where that matters.
+/// The topologies from which the snapshot has to be usable, if the driver considers them.
 fn requirement<'a>(
     driver: &MockDriver,
     request: &'a v1::CreateSnapshotRequest,
@@ -92,7 +93,7 @@ fn make(
     Ok(Snapshot { name: Some(request.name.clone()), ..cut(driver, state, id, source) })
 }
 
-/// Makes a snapshot of a volume as it is now. Workloads have written since the last one.
+/// Takes a snapshot of a volume. Workloads are assumed to have written since the previous one.
 pub(crate) fn cut(driver: &MockDriver, state: &mut State, id: String, source_volume_id: &str) -> Snapshot {
     let seed = state.fresh_seed();
     let source = state.volumes.get_mut(source_volume_id);
@@ -105,7 +106,7 @@ pub(crate) fn cut(driver: &MockDriver, state: &mut State, id: String, source_vol
         None => (crate::state::Content::new(seed, 1 << 30), 1 << 30, 0),
     };
     let created_ms = now_ms();
-    // What hides snapshots that are not ready needs some.
+    // A defect that hides snapshots until they are ready needs some that are not.
     let later = if driver.has(Defect::ListSnapshotsHidesUnready) {
         TIME_HIDDEN_MS
     } else if driver.is(Quirk::SnapshotsReadyAfterTime) || driver.has(Defect::GetSnapshotHidesUnready) {

@@ -16,19 +16,19 @@ use crate::quirk::Quirk;
 use crate::state::{Access, Content, Map, Source, State, Usage, Volume, hash_text};
 use crate::validate::{self, Demand, Range, invalid};
 
-/// A request that is well formed.
+/// A request whose form has been checked.
 struct Wanted {
     usages: Vec<Usage>,
     range: Range,
     source: Option<Source>,
 }
 
-/// The data and the size that come from a source; nothing without one.
+/// The data and size of a content source; empty without a source.
 #[derive(Default)]
 struct Original {
     content: Option<Content>,
     size_bytes: i64,
-    /// Where it lies, if it can be used from there only.
+    /// The zone of the source, if it can only be used from there.
     zone: Option<usize>,
 }
 
@@ -92,7 +92,7 @@ fn parse_source(driver: &MockDriver, source: &v1::VolumeContentSource) -> Result
     }
 }
 
-/// ALREADY_EXISTS if the volume of this name is not what is wanted.
+/// Returns ALREADY_EXISTS if the existing volume of this name is not what the request asks for.
 fn check_same(
     driver: &MockDriver,
     existing: &Volume,
@@ -120,7 +120,7 @@ fn check_same(
     }
 }
 
-/// Whether the driver can make such a volume at all.
+/// Fails if the driver cannot create such a volume.
 fn check_supported(
     driver: &MockDriver,
     request: &v1::CreateVolumeRequest,
@@ -202,7 +202,7 @@ fn original(state: &mut State, source: &Source) -> Result<Original, Status> {
     }
 }
 
-/// The size that the volume gets.
+/// The size of the new volume.
 fn size(driver: &MockDriver, range: Range, original: &Original) -> Result<i64, Status> {
     let Range { required_bytes, limit_bytes } = range;
     let (min, max) = (driver.config.volume_size_bytes_min, driver.config.volume_size_bytes_max);
@@ -252,7 +252,7 @@ fn new_id(driver: &MockDriver, state: &mut State, name: &str) -> String {
     }
 }
 
-/// The parameters, and the file system if it has a name that no file system has.
+/// The parameters of the request, and its file system types that are too long for any real file system.
 fn echo(request: &v1::CreateVolumeRequest, usages: &[Usage]) -> Map {
     let fs_types =
         usages.iter().filter(|usage| is_long_fs_type(usage)).filter_map(|usage| match &usage.access {
@@ -262,7 +262,7 @@ fn echo(request: &v1::CreateVolumeRequest, usages: &[Usage]) -> Map {
     request.parameters.clone().into_iter().chain(fs_types).collect()
 }
 
-/// The volume context: the backend, and the tier the volume was made with.
+/// The volume_context, with the backend and the tier of the volume.
 fn context(driver: &MockDriver, request: &v1::CreateVolumeRequest, usages: &[Usage]) -> Map {
     if driver.is(Quirk::EchoesRequests) {
         return echo(request, usages);

@@ -16,7 +16,7 @@ pub(crate) async fn delete_snapshot(
     let id = &request.snapshot_id;
     driver.check_id_format("snapshot_id", id, "snap")?;
     let deleted = driver.change(request, |state| {
-        // A snapshot that is not there is as good as deleted.
+        // A snapshot that does not exist counts as deleted.
         let Some(snapshot) = state.snapshots.get(id).cloned() else { return Ok(()) };
         if let Some(group) = &snapshot.group
             && !driver.is(Quirk::GroupMembersDeletable)
@@ -40,7 +40,8 @@ pub(crate) async fn delete_snapshot(
     Ok(v1::DeleteSnapshotResponse {})
 }
 
-/// FAILED_PRECONDITION if volumes depend on the snapshot. Copies are complete, so they do so only by quirk.
+/// Returns FAILED_PRECONDITION if volumes depend on the snapshot. Copies are complete, so this only happens with a
+/// quirk.
 pub(crate) fn check_unused(driver: &MockDriver, state: &State, id: &str) -> Result<(), Status> {
     match driver.is(Quirk::CopiesPinSnapshots) && has_copies(state, id) {
         true => Err(Status::failed_precondition(format!("volumes made from snapshot {id} exist"))),
@@ -48,7 +49,7 @@ pub(crate) fn check_unused(driver: &MockDriver, state: &State, id: &str) -> Resu
     }
 }
 
-/// Whether there are volumes made from the snapshot.
+/// Returns whether volumes were created from the snapshot.
 pub(crate) fn has_copies(state: &State, id: &str) -> bool {
     let copied = Source::Snapshot(id.to_owned());
     state.volumes.values().any(|volume| volume.source.as_ref() == Some(&copied))

@@ -15,7 +15,7 @@ pub(crate) async fn delete_volume(
     let id = &request.volume_id;
     driver.check_id_format("volume_id", id, "vol")?;
     let deleted = driver.change(request, |state| {
-        // A volume that is not there is as good as deleted.
+        // A volume that does not exist counts as deleted.
         let Some(volume) = state.volumes.get(id) else { return Ok(()) };
         check_unused(driver, state, volume)?;
         if driver.has(Defect::DeleteVolumeKeepsVolume) {
@@ -33,7 +33,7 @@ pub(crate) async fn delete_volume(
         if let Some(volume) = volume
             && driver.is(Quirk::BackgroundDeletion)
         {
-            state.let_linger(volume);
+            state.keep_listed(volume);
         }
         Ok(())
     });
@@ -66,10 +66,10 @@ pub(crate) fn snapshots_of(state: &State, volume_id: &str) -> Vec<String> {
     of_volume.map(|snapshot| snapshot.id().to_owned()).collect()
 }
 
-/// Leaves an object that cannot be found by its id any more but still holds its name.
+/// Deletes a volume, but leaves an object without a usable id that still has its name.
 fn forget_all_but_the_name(state: &mut State, id: &str) {
     let Some(volume) = state.remove_volume(id) else { return };
     let husk_id = state.fresh_id("husk");
-    // Without any size, so that no later request for the name finds what it wants.
+    // The size of zero satisfies no later request for the name.
     state.add_volume(Volume { id: husk_id, capacity_bytes: 0, ..volume });
 }

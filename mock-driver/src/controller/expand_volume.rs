@@ -42,7 +42,7 @@ pub(crate) async fn controller_expand_volume(
     expanded.await
 }
 
-/// The capability has to be one that the volume has. Returns whether it is block access.
+/// Checks that the volume supports the capability. Returns whether it is block access.
 fn check_capability(
     driver: &MockDriver,
     volume: &Volume,
@@ -56,7 +56,7 @@ fn check_capability(
     }
 }
 
-/// The size after the expansion, which is the present one if that is enough.
+/// The size after the expansion; the present size if it is sufficient.
 fn grown(driver: &MockDriver, state: &State, volume: &Volume, range: Range) -> Result<i64, Status> {
     let present = volume.capacity_bytes;
     let Range { required_bytes, limit_bytes } = range;
@@ -91,7 +91,7 @@ fn grown(driver: &MockDriver, state: &State, volume: &Volume, range: Range) -> R
     Ok(grown)
 }
 
-/// The next size that can be had.
+/// The next size that the driver supports.
 pub(crate) fn rounded(driver: &MockDriver, bytes: i64) -> i64 {
     let unit = if driver.is(Quirk::SizeGranule) {
         GIB

@@ -31,7 +31,7 @@ pub(crate) async fn list_snapshots(
     Ok(v1::ListSnapshotsResponse { entries, next_token })
 }
 
-/// Whether a snapshot passes the filters. One that nothing matches is no error.
+/// Returns whether a snapshot matches the filters. It is no error if none does.
 fn matches(request: &v1::ListSnapshotsRequest, snapshot: &Snapshot) -> bool {
     let v1::ListSnapshotsRequest { snapshot_id, source_volume_id, .. } = request;
     (snapshot_id.is_empty() || *snapshot_id == snapshot.id)

@@ -18,12 +18,12 @@ pub(crate) async fn list_volumes(
     let max_entries = validate::not_negative("max_entries", request.max_entries)?;
     let token = &request.starting_token;
     let mut state = driver.state();
-    let lingering = if token.is_empty() { state.lingering() } else { Vec::new() };
+    let still_listed = if token.is_empty() { state.still_listed() } else { Vec::new() };
     let shown = |volume: &Volume| driver.shows(volume.made_ms);
     let listed = page::page(driver, List::Volumes, &state.volumes, token, max_entries, shown)?;
     let mut entries: Vec<Entry> = listed.rows.iter().map(|volume| entry(driver, volume)).collect();
     let room = if max_entries == 0 { usize::MAX } else { max_entries - entries.len() };
-    entries.extend(lingering.iter().take(room).map(|volume| entry(driver, volume)));
+    entries.extend(still_listed.iter().take(room).map(|volume| entry(driver, volume)));
     Ok(v1::ListVolumesResponse { entries, next_token: listed.next_token })
 }
 

@@ -40,7 +40,7 @@ pub(crate) async fn controller_modify_volume(
             if driver.has(Defect::ControllerModifyForgetsOtherKeys) {
                 volume.mutable_parameters.clear();
             }
-            // Keys that are not given keep their values.
+            // Keys that are missing in the request keep their values.
             volume.mutable_parameters.extend(wanted.clone());
         }
         if driver.has(Defect::ControllerModifyChangesContext) {

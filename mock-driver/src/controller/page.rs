@@ -1,4 +1,4 @@
-//! Pages of lists.
+//! Splits lists into pages.
 
 use tonic::Status;
 
@@ -6,18 +6,18 @@ use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 use crate::state::{List, Row, Table, sequence, token};
 
-/// Most entries on one page, which keeps replies below the size that clients accept.
+/// The largest number of entries on a page, which keeps replies below the size that clients accept.
 const PAGE_ENTRIES_MAX: usize = 5_000;
-/// Entries on a page where the quirk makes them small.
+/// The number of entries on a page with the quirk `small-pages`.
 const SMALL_PAGE_ENTRIES: usize = 2;
 
-/// Some rows, and the token that leads to the next.
+/// The rows of a page, and the token of the next one.
 pub(super) struct Page<'a, T> {
     pub(super) rows: Vec<&'a T>,
     pub(super) next_token: String,
 }
 
-/// The page of a list that starts at a token.
+/// Returns the page that starts at a token.
 pub(super) fn page<'a, T: Row + Clone>(
     driver: &MockDriver,
     list: List,

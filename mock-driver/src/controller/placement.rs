@@ -1,4 +1,4 @@
-//! Where volumes lie, and from where they can be reached.
+//! Decides in which zone a volume is stored, and from which nodes it can be reached.
 
 use csi_proto::v1;
 use tonic::Status;
@@ -8,8 +8,8 @@ use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 use crate::state::{Map, State};
 
-/// Picks the zone of a new volume: preferred ones in their order, then required ones, then any if none is required; that of
-/// the snapshot it is made from, if that can be used from there only.
+/// Chooses the zone of a new volume: a preferred one in their order, then a required one, or any zone if none is
+/// required. A copy of a snapshot that is only usable in its own zone goes there.
 pub(super) fn choose(
     driver: &MockDriver,
     state: &State,
@@ -35,7 +35,7 @@ pub(super) fn choose(
         .ok_or_else(|| Status::resource_exhausted(format!("no storage has {bytes} bytes free")))
 }
 
-/// Storage that is left in a zone.
+/// The free storage in a zone.
 pub(super) fn free_bytes(driver: &MockDriver, state: &State, zone: usize) -> i64 {
     driver.zone_capacity_bytes().saturating_sub(state.allocated(zone)).max(0)
 }
@@ -55,7 +55,7 @@ fn candidates(driver: &MockDriver, requirement: Option<&v1::TopologyRequirement>
     candidates
 }
 
-/// The zones that lie within these topologies, in the order of the topologies.
+/// The zones within these topologies, in the order of the topologies.
 fn matching(driver: &MockDriver, topologies: &[v1::Topology]) -> Vec<usize> {
     let within = |topology: &v1::Topology| {
         let segments = topology.segments.clone();
@@ -64,14 +64,14 @@ fn matching(driver: &MockDriver, topologies: &[v1::Topology]) -> Vec<usize> {
     topologies.iter().flat_map(within).collect()
 }
 
-/// Whether a zone has all the segments.
+/// Returns whether a zone has all the segments.
 pub(super) fn contains(zone: &Map, segments: &Map) -> bool {
     segments
         .iter()
         .all(|(key, value)| zone.iter().any(|(known, its)| known.eq_ignore_ascii_case(key) && its == value))
 }
 
-/// Whether a volume in this zone fulfils a requirement.
+/// Returns whether a volume in this zone satisfies a requirement.
 pub(super) fn fulfils(
     driver: &MockDriver,
     zone: usize,
@@ -84,23 +84,23 @@ pub(super) fn fulfils(
     }
 }
 
-/// From where a snapshot of a volume in this zone can be used, where that is told.
+/// The topology of a snapshot whose volume is in this zone, if the driver reports it.
 pub(super) fn snapshot_topology(driver: &MockDriver, zone: usize) -> Vec<v1::Topology> {
     let segments = driver.zones.get(zone).filter(|_| constrains_snapshots(driver));
     segments.map(|segments| v1::Topology { segments: segments.clone() }).into_iter().collect()
 }
 
-/// Whether the place of a snapshot matters.
+/// Returns whether the zone of a snapshot restricts its use.
 pub(super) fn constrains_snapshots(driver: &MockDriver) -> bool {
     constrains(driver) && driver.has_snapshot_topology()
 }
 
-/// Whether the place of a volume matters.
+/// Returns whether the zone of a volume restricts its use.
 pub(super) fn constrains(driver: &MockDriver) -> bool {
     driver.has_topology() && !driver.is(Quirk::TopologyEverywhere) && !driver.is(Quirk::NodeTopologyLeftOut)
 }
 
-/// Whether a volume in this zone can be reached from a node.
+/// Returns whether a node can reach a volume in this zone.
 pub(super) fn reaches(driver: &MockDriver, zone: usize, node_topology: &Map) -> bool {
     !constrains(driver) || driver.zones.get(zone).is_some_and(|segments| contains(node_topology, segments))
 }

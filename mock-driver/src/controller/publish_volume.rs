@@ -52,7 +52,7 @@ fn parse(driver: &MockDriver, request: &v1::ControllerPublishVolumeRequest) -> R
     Ok(usage)
 }
 
-/// The context has to be that of the volume; callers may add to it, but what the volume has must not differ.
+/// Checks that the context is the volume's own. The caller may add keys, but values of the volume must not differ.
 pub(crate) fn check_context(driver: &MockDriver, volume: &Volume, given: &Map) -> Result<(), Status> {
     if driver.is(Quirk::VolumeContextDemanded) && given.is_empty() && !volume.context.is_empty() {
         return Err(invalid("volume_context is missing"));
@@ -65,7 +65,7 @@ pub(crate) fn check_context(driver: &MockDriver, volume: &Volume, given: &Map) -
     }
 }
 
-/// ALREADY_EXISTS if the volume is on the node in another way.
+/// Returns ALREADY_EXISTS if the volume is attached to the node in a different way.
 fn check_same(present: &Attachment, wanted: &Attachment) -> Result<(), Status> {
     if present == wanted {
         return Ok(());
@@ -107,7 +107,7 @@ fn check_new(
     Ok(())
 }
 
-/// What attachments to other nodes leave possible.
+/// Fails if an attachment to another node excludes the requested one.
 fn check_other_nodes(volume: &Volume, wanted: &Attachment) -> Result<(), Status> {
     for (holder, present) in &volume.attachments {
         let both_write = present.writes() && wanted.writes();

@@ -1,4 +1,4 @@
-//! Snapshots as they are reported.
+//! The Snapshot message.
 
 use csi_proto::v1;
 use prost_types::Timestamp;
@@ -8,17 +8,17 @@ use crate::driver::{MockDriver, now_ms};
 use crate::quirk::Quirk;
 use crate::state::Snapshot;
 
-/// Whether the snapshot can serve as a source.
+/// Returns whether the snapshot can be a content source.
 pub(crate) fn is_ready(snapshot: &Snapshot) -> bool {
     snapshot.polls_left == 0 && snapshot.ready_ms <= now_ms()
 }
 
-/// Counts one more look at a snapshot that is not ready yet.
+/// Counts a report of a snapshot that is not ready yet.
 pub(crate) fn look_at(snapshot: &mut Snapshot) {
     snapshot.polls_left = snapshot.polls_left.saturating_sub(1);
 }
 
-/// The Snapshot message, the same whichever RPC reports it.
+/// The Snapshot message, identical for all RPCs.
 pub(crate) fn snapshot_message(driver: &MockDriver, snapshot: &Snapshot) -> v1::Snapshot {
     v1::Snapshot {
         size_bytes: if driver.is(Quirk::SnapshotSizeUnknown) { 0 } else { snapshot.size_bytes },
@@ -31,13 +31,12 @@ pub(crate) fn snapshot_message(driver: &MockDriver, snapshot: &Snapshot) -> v1::
     }
 }
 
-/// The moment at which something was cut.
+/// The creation time of a snapshot or group snapshot.
 pub(crate) fn creation_time(driver: &MockDriver, created_ms: u64) -> Timestamp {
     let vague = driver.is(Quirk::CreationTimesVague);
     timestamp(if vague { created_ms / 1000 * 1000 + now_ms() % 1000 } else { created_ms })
 }
 
-/// A moment on the wire.
 pub(crate) fn timestamp(ms: u64) -> Timestamp {
     let seconds = i64::try_from(ms / 1000).unwrap_or(i64::MAX);
     let nanos = i32::try_from(ms % 1000 * 1_000_000).unwrap_or_default();

@@ -15,7 +15,7 @@ pub(crate) async fn controller_unpublish_volume(
     driver.check_id_format("volume_id", volume_id, "vol")?;
     let strict = driver.is(Quirk::ControllerUnpublishUnknownNotFound);
     let unpublished = driver.change(request, |state| {
-        // What is not there is not attached, so there is nothing left to do.
+        // A volume that does not exist is not attached, so nothing is left to do.
         let Some(volume) = state.volumes.get_mut(volume_id) else {
             return match strict {
                 true => Err(Status::not_found(format!("volume {volume_id} does not exist"))),

@@ -32,7 +32,7 @@ pub(crate) async fn validate_volume_capabilities(
     })
 }
 
-/// Why the volume is not what the request describes.
+/// The difference between the volume and the description in the request.
 fn objection(
     driver: &MockDriver,
     volume: &Volume,

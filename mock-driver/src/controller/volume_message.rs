@@ -1,4 +1,4 @@
-//! Volumes as the controller reports them.
+//! The Volume message, and the status of volumes.
 
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 use csi_proto::v1::{self};
@@ -9,7 +9,7 @@ use crate::health;
 use crate::quirk::Quirk;
 use crate::state::Volume;
 
-/// The Volume message, the same whichever RPC reports it.
+/// The Volume message, identical for all RPCs.
 pub(super) fn volume_message(driver: &MockDriver, volume: &Volume) -> v1::Volume {
     let left_out = driver.is(Quirk::ContentSourceLeftOut);
     v1::Volume {
@@ -28,7 +28,7 @@ fn accessible_topology(driver: &MockDriver, volume: &Volume) -> Vec<v1::Topology
     vec![v1::Topology { segments: driver.zones.get(volume.zone).cloned().unwrap_or_default() }]
 }
 
-/// The nodes a volume is attached to, where they are reported.
+/// The nodes to which a volume is attached, if the driver reports them.
 pub(super) fn published_node_ids(driver: &MockDriver, volume: &Volume) -> Vec<String> {
     if !driver.controller_can(ControllerType::ListVolumesPublishedNodes) {
         return Vec::new();
@@ -40,14 +40,14 @@ pub(super) fn published_node_ids(driver: &MockDriver, volume: &Volume) -> Vec<St
     ids
 }
 
-/// Whether a volume is well, where that is reported.
+/// The condition of a volume, if the driver reports it.
 pub(super) fn condition(driver: &MockDriver, volume: &Volume) -> Option<v1::VolumeCondition> {
-    driver.controller_can(ControllerType::VolumeCondition).then(|| state_of_health(driver, volume))
+    driver.controller_can(ControllerType::VolumeCondition).then(|| volume_condition(driver, volume))
 }
 
-/// Whether a volume is well.
-pub(crate) fn state_of_health(driver: &MockDriver, volume: &Volume) -> v1::VolumeCondition {
-    let abnormal = health::is_said_to_be_abnormal(driver, volume);
+/// The condition of a volume.
+pub(crate) fn volume_condition(driver: &MockDriver, volume: &Volume) -> v1::VolumeCondition {
+    let abnormal = health::is_declared_abnormal(driver, volume);
     let message = if abnormal { "the volume is said to be abnormal" } else { "the volume is available" };
     v1::VolumeCondition { abnormal, message: message.to_owned() }
 }

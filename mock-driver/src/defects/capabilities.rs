@@ -45,7 +45,7 @@ pub(crate) async fn get_plugin_capabilities(
     if has(Defect::GetPluginCapabilitiesHidesTopology) {
         hide(capabilities, &service(ServiceType::VolumeAccessibilityConstraints as i32));
     }
-    if has(Defect::GetPluginCapabilitiesChanges) && driver.another_number() % 2 == 1 {
+    if has(Defect::GetPluginCapabilitiesChanges) && driver.next_number() % 2 == 1 {
         capabilities.truncate(1);
     }
     Ok(response)

@@ -4,7 +4,7 @@ use csi_proto::v1::plugin_capability::volume_expansion::Type as ExpansionType;
 use csi_proto::v1::{CapacityRange, ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
 use tonic::{Code, Status};
 
-use super::aftermath::controller_expand_refused;
+use super::side_effects::after_rejected_controller_expand;
 use super::{GIB, forgive, recode, volume_not_found};
 use crate::capability::Capability;
 use crate::controller;
@@ -21,15 +21,15 @@ pub(crate) async fn controller_expand_volume(
 ) -> Result<ControllerExpandVolumeResponse, Status> {
     let has = |defect| driver.has(defect);
     let known = driver.state().volumes.get(&asked.volume_id).cloned();
-    refuse(driver, asked, known.as_ref())?;
+    reject(driver, asked, known.as_ref())?;
     let mut request = asked.clone();
     if has(Defect::ControllerExpandIgnoresCapability) {
         request.volume_capability = None;
     }
-    misread_range(driver, &mut request, known.as_ref());
+    alter_range(driver, &mut request, known.as_ref());
     let mut answer = controller::controller_expand_volume(driver, &request).await;
     if answer.is_err() {
-        controller_expand_refused(driver, asked);
+        after_rejected_controller_expand(driver, asked);
     }
     if has(Defect::ControllerExpandUnknownOk) {
         forgive(&mut answer, Code::NotFound);
@@ -59,7 +59,7 @@ pub(crate) async fn controller_expand_volume(
     Ok(response)
 }
 
-fn refuse(
+fn reject(
     driver: &MockDriver,
     asked: &ControllerExpandVolumeRequest,
     known: Option<&Volume>,
@@ -91,8 +91,8 @@ fn refuse(
     Ok(())
 }
 
-/// Makes a possible range of one that should be refused, or a wrong one.
-fn misread_range(driver: &MockDriver, request: &mut ControllerExpandVolumeRequest, known: Option<&Volume>) {
+/// Turns a range that should be rejected into a valid one, or a valid one into a wrong one.
+fn alter_range(driver: &MockDriver, request: &mut ControllerExpandVolumeRequest, known: Option<&Volume>) {
     let has = |defect| driver.has(defect);
     let present = CapacityRange { required_bytes: 1, limit_bytes: 0 };
     let Some(CapacityRange { required_bytes, limit_bytes }) = request.capacity_range else {

@@ -3,7 +3,7 @@
 use csi_proto::v1::{ControllerGetVolumeRequest, ControllerGetVolumeResponse};
 use tonic::{Code, Status};
 
-use super::volume::{spoil_condition, spoil_volume};
+use super::volume::{corrupt_condition, corrupt_volume};
 use super::{forgive, volume_not_found};
 use crate::controller;
 use crate::defect::Defect;
@@ -23,7 +23,7 @@ pub(crate) async fn controller_get_volume(
     }
     let mut response = answer?;
     if let Some(volume) = &mut response.volume {
-        spoil_volume(driver, volume);
+        corrupt_volume(driver, volume);
         if has(Defect::ControllerGetVolumeOtherId) {
             volume.volume_id.push_str("-0");
         }
@@ -35,7 +35,7 @@ pub(crate) async fn controller_get_volume(
         }
     }
     if let Some(status) = &mut response.status {
-        spoil_condition(driver, status.volume_condition.as_mut());
+        corrupt_condition(driver, status.volume_condition.as_mut());
         if has(Defect::ControllerGetVolumeOmitsPublishedNodes) {
             status.published_node_ids.clear();
         }

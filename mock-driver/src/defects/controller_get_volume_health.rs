@@ -5,7 +5,7 @@ use csi_proto::v1::{
 };
 use tonic::Status;
 
-use super::health::{number_reasons, spoil_health};
+use super::health::{corrupt_health, number_reasons};
 use super::volume_not_found;
 use crate::controller;
 use crate::defect::Defect;
@@ -35,12 +35,12 @@ pub(crate) async fn controller_get_volume_health(
     }
     let mut response = controller::controller_get_volume_health(driver, asked).await?;
     if let Some(health) = &mut response.volume_health {
-        spoil(driver, used, health);
+        corrupt_reply(driver, used, health);
     }
     if has(Defect::ControllerGetVolumeHealthAnswersLastAsked)
         && let Some(health) = response.volume_health.clone()
     {
-        let last = driver.haunted.lock().insert(String::new(), health);
+        let last = driver.stale_health.lock().insert(String::new(), health);
         response.volume_health = last.or(response.volume_health);
     }
     if has(Defect::ControllerGetVolumeHealthWithoutHealth) {
@@ -49,9 +49,9 @@ pub(crate) async fn controller_get_volume_health(
     Ok(response)
 }
 
-fn spoil(driver: &MockDriver, used: bool, health: &mut VolumeHealth) {
+fn corrupt_reply(driver: &MockDriver, used: bool, health: &mut VolumeHealth) {
     let has = |defect| driver.has(defect);
-    spoil_health(driver, health);
+    corrupt_health(driver, health);
     let statuses = &mut health.health_statuses;
     if has(Defect::ControllerGetVolumeHealthInaccessibleWhenUsed) && used {
         statuses.push(entry(VolumeHealthErrorType::Inaccessible, "InUse", "the volume is in use"));
@@ -63,17 +63,17 @@ fn spoil(driver: &MockDriver, used: bool, health: &mut VolumeHealth) {
         number_reasons(driver, statuses);
     }
     if has(Defect::ControllerGetVolumeHealthForgets) && !statuses.is_empty() {
-        let known = driver.haunted.lock().insert(health.volume_id.clone(), VolumeHealth::default());
+        let known = driver.stale_health.lock().insert(health.volume_id.clone(), VolumeHealth::default());
         if known.is_some() {
             statuses.clear();
         }
     }
     if has(Defect::ControllerGetVolumeHealthKeepsIll) {
-        let mut haunted = driver.haunted.lock();
-        let before = haunted.get(&health.volume_id).map(|before| before.health_statuses.clone());
+        let mut stale_health = driver.stale_health.lock();
+        let before = stale_health.get(&health.volume_id).map(|before| before.health_statuses.clone());
         match before {
             Some(before) if statuses.is_empty() => *statuses = before,
-            _ if !statuses.is_empty() => drop(haunted.insert(health.volume_id.clone(), health.clone())),
+            _ if !statuses.is_empty() => drop(stale_health.insert(health.volume_id.clone(), health.clone())),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ use csi_proto::v1::{
 };
 use tonic::{Code, Status};
 
-use super::health::spoil_health;
+use super::health::corrupt_health;
 use super::recode;
 use crate::controller;
 use crate::defect::Defect;
@@ -43,11 +43,11 @@ pub(crate) async fn controller_list_volume_health(
         recode(&mut answer, Code::Aborted, Code::Internal);
     }
     let mut response = answer?;
-    spoil(driver, asked, &mut response);
+    corrupt_reply(driver, asked, &mut response);
     Ok(response)
 }
 
-fn spoil(
+fn corrupt_reply(
     driver: &MockDriver,
     asked: &ControllerListVolumeHealthRequest,
     response: &mut ControllerListVolumeHealthResponse,
@@ -67,9 +67,9 @@ fn spoil(
         entries.extend(well);
     }
     if has(Defect::ControllerListVolumeHealthKeepsDeleted) && first {
-        entries.extend(driver.haunted.lock().values().cloned());
+        entries.extend(driver.stale_health.lock().values().cloned());
     }
-    entries.iter_mut().for_each(|health| spoil_health(driver, health));
+    entries.iter_mut().for_each(|health| corrupt_health(driver, health));
     if has(Defect::ControllerListVolumeHealthOtherReasons) {
         let statuses = entries.iter_mut().flat_map(|health| &mut health.health_statuses);
         statuses.for_each(|status| status.reason.insert_str(0, "Listed"));
@@ -85,7 +85,7 @@ fn spoil(
     }
 }
 
-/// A page of all volumes, of which the next one begins an entry too late.
+/// A page of all volumes, after which the next page skips one entry.
 fn without_page_ends(
     driver: &MockDriver,
     asked: &ControllerListVolumeHealthRequest,
@@ -103,7 +103,7 @@ fn without_page_ends(
     Some(ControllerListVolumeHealthResponse { entries, next_token })
 }
 
-/// The volumes that are not in the list.
+/// The volumes that the list does not contain, with good health.
 fn well(driver: &MockDriver, listed: &[VolumeHealth]) -> Vec<VolumeHealth> {
     let state = driver.state();
     let others =

@@ -16,7 +16,7 @@ pub(crate) async fn controller_modify_volume(
     if has(Defect::ControllerModifyEmptyIdAsNotFound) && asked.volume_id.is_empty() {
         return Err(volume_not_found(""));
     }
-    refuse(driver, asked)?;
+    reject(driver, asked)?;
     let mut request = asked.clone();
     if has(Defect::ControllerModifyAcceptsUnknownKeys) {
         drop_unknown(&mut request.mutable_parameters, &driver.config.mutable_parameters);
@@ -33,7 +33,7 @@ pub(crate) async fn controller_modify_volume(
     answer
 }
 
-fn refuse(driver: &MockDriver, asked: &ControllerModifyVolumeRequest) -> Result<(), Status> {
+fn reject(driver: &MockDriver, asked: &ControllerModifyVolumeRequest) -> Result<(), Status> {
     let state = driver.state();
     let Some(volume) = state.volumes.get(&asked.volume_id) else { return Ok(()) };
     let wanted = &asked.mutable_parameters;

@@ -3,7 +3,7 @@
 use csi_proto::v1::{ControllerPublishVolumeRequest, ControllerPublishVolumeResponse};
 use tonic::{Code, Status};
 
-use super::aftermath::controller_publish_refused;
+use super::side_effects::after_rejected_controller_publish;
 use super::volume::made_for;
 use super::{plain_capability, recode};
 use crate::controller;
@@ -27,17 +27,17 @@ pub(crate) async fn controller_publish_volume(
     }
     let present = attachment(driver, asked);
     if let Some(present) = &present {
-        refuse_repeat(driver)?;
+        reject_repeat(driver)?;
         ignore_conflict(driver, &mut request, present);
     } else if has(Defect::ControllerPublishRefusesSecondNode) {
-        refuse_second_node(driver, &request)?;
+        reject_second_node(driver, &request)?;
     }
     let mut answer = controller::controller_publish_volume(driver, &request).await;
     match &mut answer {
-        Ok(response) => spoil(driver, asked, response),
+        Ok(response) => corrupt_reply(driver, asked, response),
         Err(_) => {
-            controller_publish_refused(driver, asked);
-            recode_refusal(driver, &mut answer);
+            after_rejected_controller_publish(driver, asked);
+            recode_rejection(driver, &mut answer);
         }
     }
     if present.is_some() && answer.is_ok() && has(Defect::ControllerPublishForgetsReadonly) {
@@ -79,12 +79,12 @@ fn answer_without_looking(
     None
 }
 
-/// How the volume is on the node already.
+/// The existing attachment to the node.
 fn attachment(driver: &MockDriver, asked: &ControllerPublishVolumeRequest) -> Option<Attachment> {
     driver.state().volumes.get(&asked.volume_id)?.attachments.get(&asked.node_id).cloned()
 }
 
-fn refuse_repeat(driver: &MockDriver) -> Result<(), Status> {
+fn reject_repeat(driver: &MockDriver) -> Result<(), Status> {
     if driver.has(Defect::ControllerPublishRefusesRepeats) {
         return Err(Status::already_exists("the volume is published to this node"));
     }
@@ -100,7 +100,7 @@ fn ignore_conflict(driver: &MockDriver, request: &mut ControllerPublishVolumeReq
     }
 }
 
-fn refuse_second_node(driver: &MockDriver, request: &ControllerPublishVolumeRequest) -> Result<(), Status> {
+fn reject_second_node(driver: &MockDriver, request: &ControllerPublishVolumeRequest) -> Result<(), Status> {
     let shared = validate::required_usage(request.volume_capability.as_ref())?.is_multi_node();
     let state = driver.state();
     let volume = state.volumes.get(&request.volume_id);
@@ -112,14 +112,14 @@ fn refuse_second_node(driver: &MockDriver, request: &ControllerPublishVolumeRequ
     }
 }
 
-fn spoil(
+fn corrupt_reply(
     driver: &MockDriver,
     asked: &ControllerPublishVolumeRequest,
     response: &mut ControllerPublishVolumeResponse,
 ) {
     let context = &mut response.publish_context;
     if driver.has(Defect::ControllerPublishContextChanges) {
-        context.insert("attached-at".to_owned(), driver.another_number().to_string());
+        context.insert("attached-at".to_owned(), driver.next_number().to_string());
     }
     if driver.has(Defect::ControllerPublishContextTooLarge) {
         context.insert("history".to_owned(), "x".repeat(5 << 10));
@@ -129,7 +129,7 @@ fn spoil(
     }
 }
 
-fn recode_refusal(driver: &MockDriver, answer: &mut Result<ControllerPublishVolumeResponse, Status>) {
+fn recode_rejection(driver: &MockDriver, answer: &mut Result<ControllerPublishVolumeResponse, Status>) {
     for (defect, from) in [
         (Defect::ControllerPublishNotFoundAsInternal, Code::NotFound),
         (Defect::ControllerPublishLimitAsInternal, Code::ResourceExhausted),

@@ -44,7 +44,7 @@ pub(crate) async fn controller_unpublish_volume(
     controller::controller_unpublish_volume(driver, request).await
 }
 
-/// Whether the volume is on the node; none if there is no such volume.
+/// Returns whether the volume is attached to the node; `None` if there is no such volume.
 fn is_attached(driver: &MockDriver, request: &ControllerUnpublishVolumeRequest) -> Option<bool> {
     let state = driver.state();
     let volume = state.volumes.get(&request.volume_id)?;

@@ -3,7 +3,7 @@
 use csi_proto::v1::{CreateVolumeGroupSnapshotRequest, CreateVolumeGroupSnapshotResponse};
 use tonic::{Code, Status};
 
-use super::group_snapshot::spoil_group;
+use super::group_snapshot::corrupt_group;
 use super::recode;
 use crate::controller;
 use crate::defect::Defect;
@@ -21,7 +21,7 @@ pub(crate) async fn create_volume_group_snapshot(
         return Err(invalid("name is not ASCII"));
     }
     let mut request = asked.clone();
-    misread(driver, &mut request);
+    alter_request(driver, &mut request);
     let known = driver.state().groups.named(&request.name).cloned();
     if let Some(known) = &known {
         repeat(driver, &mut request, known)?;
@@ -37,7 +37,7 @@ pub(crate) async fn create_volume_group_snapshot(
     }
     let mut response = answer?;
     if let Some(group) = &mut response.group_snapshot {
-        spoil_group(driver, group);
+        corrupt_group(driver, group);
         if has(Defect::CreateGroupSnapshotRepeatDropsMembers) && known.is_some() {
             group.snapshots.truncate(1);
         }
@@ -51,7 +51,7 @@ pub(crate) async fn create_volume_group_snapshot(
     Ok(response)
 }
 
-fn misread(driver: &MockDriver, request: &mut CreateVolumeGroupSnapshotRequest) {
+fn alter_request(driver: &MockDriver, request: &mut CreateVolumeGroupSnapshotRequest) {
     let has = |defect| driver.has(defect);
     if has(Defect::CreateGroupSnapshotAcceptsEmptyName) && request.name.is_empty() {
         request.name = "unnamed".to_owned();
@@ -85,7 +85,7 @@ fn repeat(
     Ok(())
 }
 
-/// Snapshots of those sources that exist.
+/// Leaves snapshots of the sources that exist.
 fn leave_members_behind(driver: &MockDriver, asked: &CreateVolumeGroupSnapshotRequest) {
     let mut state = driver.state();
     for source in &asked.source_volume_ids {

@@ -3,8 +3,8 @@
 use csi_proto::v1::{CreateSnapshotRequest, CreateSnapshotResponse, Snapshot, TopologyRequirement};
 use tonic::{Code, Status};
 
-use super::aftermath::create_snapshot_refused;
-use super::snapshot::spoil_snapshot;
+use super::side_effects::after_rejected_create_snapshot;
+use super::snapshot::corrupt_snapshot;
 use super::{recode, volume_not_found};
 use crate::controller;
 use crate::defect::Defect;
@@ -16,7 +16,7 @@ pub(crate) async fn create_snapshot(
     asked: &CreateSnapshotRequest,
 ) -> Result<CreateSnapshotResponse, Status> {
     let has = |defect| driver.has(defect);
-    refuse(driver, asked)?;
+    reject(driver, asked)?;
     let mut request = asked.clone();
     if has(Defect::CreateSnapshotAcceptsEmptyName) && request.name.is_empty() {
         request.name = "unnamed".to_owned();
@@ -59,11 +59,11 @@ pub(crate) async fn create_snapshot(
         }
     }
     if answer.is_err() {
-        create_snapshot_refused(driver, asked);
+        after_rejected_create_snapshot(driver, asked);
     }
     let mut response = answer?;
     if let Some(snapshot) = &mut response.snapshot {
-        spoil_snapshot(driver, snapshot);
+        corrupt_snapshot(driver, snapshot);
         if has(Defect::CreateSnapshotEchoesTopology)
             && let Some(asked) = &asked.accessibility_requirements
         {
@@ -73,7 +73,7 @@ pub(crate) async fn create_snapshot(
             snapshot.creation_time = Some(controller::timestamp(now_ms() / 1000 * 1000));
         }
         if source.is_some() {
-            spoil_repeated(driver, snapshot);
+            corrupt_repeated(driver, snapshot);
         }
     }
     if has(Defect::CreateSnapshotAnswersWithoutSnapshot) && source.is_none() {
@@ -82,7 +82,7 @@ pub(crate) async fn create_snapshot(
     Ok(response)
 }
 
-fn refuse(driver: &MockDriver, asked: &CreateSnapshotRequest) -> Result<(), Status> {
+fn reject(driver: &MockDriver, asked: &CreateSnapshotRequest) -> Result<(), Status> {
     let (source, is_known) =
         (&asked.source_volume_id, |id: &String| driver.state().volumes.get(id).is_some());
     if driver.has(Defect::CreateSnapshotPanicsOnUnknownVolume) && !source.is_empty() && !is_known(source) {
@@ -100,7 +100,7 @@ fn refuse(driver: &MockDriver, asked: &CreateSnapshotRequest) -> Result<(), Stat
     Ok(())
 }
 
-fn spoil_repeated(driver: &MockDriver, snapshot: &mut Snapshot) {
+fn corrupt_repeated(driver: &MockDriver, snapshot: &mut Snapshot) {
     let has = |defect| driver.has(defect);
     if has(Defect::CreateSnapshotRepeatChangesTime) {
         snapshot.creation_time = Some(controller::timestamp(now_ms() + 1000));

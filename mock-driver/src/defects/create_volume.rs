@@ -7,10 +7,10 @@ use csi_proto::v1::volume_content_source::{SnapshotSource, Type as SourceType, V
 use csi_proto::v1::{self, CreateVolumeRequest, CreateVolumeResponse};
 use tonic::{Code, Status};
 
-use super::aftermath::create_volume_refused;
-use super::overlap::GivenUp;
-use super::volume::spoil_volume;
-use super::{GIB, drop_unknown, host, keep_for_copy, plain_capability, recode};
+use super::overlap::Abandoned;
+use super::side_effects::after_rejected_create_volume;
+use super::volume::corrupt_volume;
+use super::{GIB, drop_unknown, host, leak_for_copy, plain_capability, recode};
 use crate::config::StaticVolume;
 use crate::controller;
 use crate::defect::Defect;
@@ -18,11 +18,11 @@ use crate::driver::MockDriver;
 use crate::state::{Content, Map, Source, State, Usage, Volume};
 use crate::validate::{self, invalid};
 
-/// Bytes of parameters that are kept, by defect.
+/// The number of parameter bytes that a defect stores.
 const PARAMETER_BYTES_KEPT: usize = 1 << 10;
-/// Bytes of secrets that are taken, by defect.
+/// The number of secret bytes that a defect accepts.
 const SECRET_BYTES_TAKEN: usize = 1 << 10;
-/// Keys of secrets that are taken, by defect.
+/// The keys of secrets that a defect accepts.
 const SECRETS_TAKEN: [&str; 2] = ["password", "user"];
 
 pub(crate) async fn create_volume(
@@ -30,27 +30,27 @@ pub(crate) async fn create_volume(
     asked: &CreateVolumeRequest,
 ) -> Result<CreateVolumeResponse, Status> {
     host::before_create_volume(driver, asked);
-    refuse(driver, asked)?;
-    refuse_secrets(driver, &asked.secrets)?;
+    reject(driver, asked)?;
+    reject_secrets(driver, &asked.secrets)?;
     let mut request = asked.clone();
-    misread(driver, &mut request);
-    tolerate(driver, &mut request);
+    alter_request(driver, &mut request);
+    accept_invalid(driver, &mut request);
     let known = driver.state().volumes.named(&request.name).cloned();
     match &known {
         Some(known) => {
-            refuse_repeat(driver, asked, known)?;
+            reject_repeat(driver, asked, known)?;
             ignore_conflict(driver, &mut request, known);
         }
-        None => misread_size(driver, &mut request),
+        None => alter_size(driver, &mut request),
     }
-    let given_up = GivenUp::watch(driver, &request);
+    let abandoned = Abandoned::watch(driver, &request);
     let mut answer = controller::create_volume(driver, &request).await;
-    given_up.answered();
+    abandoned.answered();
     if let Ok(CreateVolumeResponse { volume: Some(volume) }) = &mut answer {
-        spoil_volume(driver, volume);
+        corrupt_volume(driver, volume);
     }
     if let Some(source) = asked.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref()) {
-        keep_for_copy(driver, source, answer.is_ok());
+        leak_for_copy(driver, source, answer.is_ok());
     }
     if driver.has(Defect::CreateVolumeEchoesRequisite)
         && let Some(requirement) = &asked.accessibility_requirements
@@ -65,22 +65,22 @@ pub(crate) async fn create_volume(
             first(driver, response)?;
         }
         (Err(_), _) => {
-            create_volume_refused(driver, asked);
+            after_rejected_create_volume(driver, asked);
             failed(driver, asked, &mut answer);
         }
     }
     answer
 }
 
-/// Refuses what should be accepted, or dies of it.
-fn refuse(driver: &MockDriver, asked: &CreateVolumeRequest) -> Result<(), Status> {
+/// Rejects requests that should be accepted, or crashes on them.
+fn reject(driver: &MockDriver, asked: &CreateVolumeRequest) -> Result<(), Status> {
     let (name, has) = (&asked.name, |defect| driver.has(defect));
     if has(Defect::CreateVolumePanicsWithoutRange) {
         asked.capacity_range.expect("capacity_range is always there");
     }
     if has(Defect::CreateVolumeFailsAfterQuotes) {
         let is_quoted = name.contains(['"', '\'']);
-        if driver.is_spoilt.fetch_or(is_quoted, Ordering::SeqCst) {
+        if driver.is_damaged.fetch_or(is_quoted, Ordering::SeqCst) {
             return Err(Status::unknown(
                 "Exception calling application: the list of volumes cannot be parsed",
             ));
@@ -133,7 +133,7 @@ fn refuse(driver: &MockDriver, asked: &CreateVolumeRequest) -> Result<(), Status
     Ok(())
 }
 
-fn refuse_secrets(driver: &MockDriver, secrets: &Map) -> Result<(), Status> {
+fn reject_secrets(driver: &MockDriver, secrets: &Map) -> Result<(), Status> {
     if driver.has(Defect::CreateVolumeRefusesLargeSecrets) && bytes(secrets) > SECRET_BYTES_TAKEN {
         return Err(invalid("the secrets are too large"));
     }
@@ -144,7 +144,7 @@ fn refuse_secrets(driver: &MockDriver, secrets: &Map) -> Result<(), Status> {
     }
 }
 
-/// Bytes of keys and values.
+/// The total length of keys and values.
 fn bytes(map: &Map) -> usize {
     map.iter().map(|(key, value)| key.len() + value.len()).sum()
 }
@@ -153,8 +153,8 @@ fn usages(asked: &CreateVolumeRequest) -> impl Iterator<Item = Usage> {
     asked.volume_capabilities.iter().filter_map(|capability| validate::usage(capability).ok())
 }
 
-/// Takes the request for another one.
-fn misread(driver: &MockDriver, request: &mut CreateVolumeRequest) {
+/// Changes the request to a different one.
+fn alter_request(driver: &MockDriver, request: &mut CreateVolumeRequest) {
     let has = |defect| driver.has(defect);
     if has(Defect::CreateVolumeAdoptsIds)
         && let Some(name) = driver.state().volumes.get(&request.name).and_then(|known| known.name.clone())
@@ -182,15 +182,15 @@ fn misread(driver: &MockDriver, request: &mut CreateVolumeRequest) {
     if let Some(requirement) = &mut request.accessibility_requirements
         && *requirement != v1::TopologyRequirement::default()
     {
-        misread_topology(driver, requirement);
+        alter_topology(driver, requirement);
         if *requirement == v1::TopologyRequirement::default() {
             request.accessibility_requirements = None;
         }
     }
 }
 
-/// Takes the size of a new volume for another one.
-fn misread_size(driver: &MockDriver, request: &mut CreateVolumeRequest) {
+/// Changes the requested size of a new volume.
+fn alter_size(driver: &MockDriver, request: &mut CreateVolumeRequest) {
     let has = |defect| driver.has(defect);
     let valid = validate::range(request.capacity_range.as_ref()).is_ok();
     let Some(range) = request.capacity_range.as_mut().filter(|_| valid) else { return };
@@ -216,7 +216,7 @@ fn misread_size(driver: &MockDriver, request: &mut CreateVolumeRequest) {
     }
 }
 
-fn misread_topology(driver: &MockDriver, requirement: &mut v1::TopologyRequirement) {
+fn alter_topology(driver: &MockDriver, requirement: &mut v1::TopologyRequirement) {
     if driver.has(Defect::CreateVolumeReversesPreferred) {
         requirement.preferred.reverse();
     }
@@ -239,8 +239,8 @@ fn misread_topology(driver: &MockDriver, requirement: &mut v1::TopologyRequireme
     }
 }
 
-/// Accepts what should be refused, by making something possible of it.
-fn tolerate(driver: &MockDriver, request: &mut CreateVolumeRequest) {
+/// Replaces fields that should be rejected with valid ones, so that they are accepted.
+fn accept_invalid(driver: &MockDriver, request: &mut CreateVolumeRequest) {
     let has = |defect| driver.has(defect);
     if has(Defect::CreateVolumeAcceptsEmptyName) && request.name.is_empty() {
         request.name = "unnamed".to_owned();
@@ -249,7 +249,7 @@ fn tolerate(driver: &MockDriver, request: &mut CreateVolumeRequest) {
         request.volume_capabilities.push(plain_capability());
     }
     for capability in &mut request.volume_capabilities {
-        tolerate_capability(driver, capability);
+        accept_invalid_capability(driver, capability);
     }
     if has(Defect::CreateVolumeKeepsParametersInPart) {
         drop_unknown(&mut request.parameters, &driver.config.parameters);
@@ -277,7 +277,7 @@ fn tolerate(driver: &MockDriver, request: &mut CreateVolumeRequest) {
     }
 }
 
-fn tolerate_capability(driver: &MockDriver, capability: &mut v1::VolumeCapability) {
+fn accept_invalid_capability(driver: &MockDriver, capability: &mut v1::VolumeCapability) {
     let plain = plain_capability();
     if capability.access_type.is_none() && driver.has(Defect::CreateVolumeAcceptsMissingAccessType) {
         capability.access_type = plain.access_type.clone();
@@ -295,7 +295,7 @@ fn tolerate_capability(driver: &MockDriver, capability: &mut v1::VolumeCapabilit
     }
 }
 
-/// Whether the volume is made empty in spite of this source.
+/// Returns whether the source is ignored and the volume is empty.
 fn is_ignored(driver: &MockDriver, source: &v1::VolumeContentSource) -> bool {
     let has = |defect| driver.has(defect);
     match &source.r#type {
@@ -317,7 +317,7 @@ fn is_ignored(driver: &MockDriver, source: &v1::VolumeContentSource) -> bool {
     }
 }
 
-fn refuse_repeat(driver: &MockDriver, request: &CreateVolumeRequest, known: &Volume) -> Result<(), Status> {
+fn reject_repeat(driver: &MockDriver, request: &CreateVolumeRequest, known: &Volume) -> Result<(), Status> {
     if driver.has(Defect::CreateVolumeRefusesRepeats) {
         return Err(Status::already_exists("a volume of this name exists"));
     }
@@ -343,7 +343,7 @@ fn refuse_repeat(driver: &MockDriver, request: &CreateVolumeRequest, known: &Vol
     Ok(())
 }
 
-/// Makes the request what the volume of its name already is.
+/// Removes conflicts between a repeated request and the existing volume.
 fn ignore_conflict(driver: &MockDriver, request: &mut CreateVolumeRequest, known: &Volume) {
     let has = |defect| driver.has(defect);
     if has(Defect::CreateVolumeIgnoresSizeConflict) {
@@ -375,7 +375,7 @@ fn ignore_conflict(driver: &MockDriver, request: &mut CreateVolumeRequest, known
     }
 }
 
-/// A snapshot of a volume that was cloned, where that is the defect.
+/// Leaves a snapshot of a cloned volume, with the defect that does so.
 fn leave_snapshot(driver: &MockDriver, asked: &CreateVolumeRequest) {
     let source = asked.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref());
     if let Some(SourceType::Volume(source)) = source
@@ -388,7 +388,7 @@ fn leave_snapshot(driver: &MockDriver, asked: &CreateVolumeRequest) {
     }
 }
 
-/// The answer to the request that made the volume.
+/// Changes the reply to the first request.
 fn first(driver: &MockDriver, response: &mut CreateVolumeResponse) -> Result<(), Status> {
     let has = |defect| driver.has(defect);
     if has(Defect::CreateVolumeFailsAfterWork) {
@@ -418,7 +418,7 @@ fn first(driver: &MockDriver, response: &mut CreateVolumeResponse) -> Result<(),
     Ok(())
 }
 
-/// The answer to a repeated request.
+/// Changes the reply to a repeated request.
 fn repeated(driver: &MockDriver, asked: &CreateVolumeRequest, response: &mut CreateVolumeResponse) {
     let has = |defect| driver.has(defect);
     let Some(volume) = &mut response.volume else { return };
@@ -484,7 +484,7 @@ fn failed(
     }
 }
 
-/// Adds a volume whose id the caller does not get. Without a name, no request finds it.
+/// Adds a volume whose id the caller does not learn. Without a name, no later request finds it.
 pub(super) fn leave_behind(state: &mut State, name: Option<String>, capacity_bytes: i64) {
     let seed = state.fresh_seed();
     let (id, volume_context) = (state.fresh_id("vol"), Map::new());

@@ -20,8 +20,8 @@ pub(crate) async fn delete_snapshot(
     let mut request = asked.clone();
     let mut take_for = |is_meant: &dyn Fn(&str) -> bool| {
         let state = driver.state();
-        if let Some(meant) = state.snapshots.values().find(|snapshot| is_meant(&snapshot.id)) {
-            request.snapshot_id.clone_from(&meant.id);
+        if let Some(find_volume) = state.snapshots.values().find(|snapshot| is_meant(&snapshot.id)) {
+            request.snapshot_id.clone_from(&find_volume.id);
         }
     };
     if has(Defect::DeleteSnapshotMatchesBeginnings) {
@@ -55,7 +55,7 @@ pub(crate) async fn delete_snapshot(
         return Err(invalid(format!("snapshot {id} belongs to a group snapshot")));
     }
     if has(Defect::ListSnapshotsFailsAfterPathNames) && is_named_like_a_path(driver, id) {
-        driver.is_spoilt.store(true, Ordering::SeqCst);
+        driver.is_damaged.store(true, Ordering::SeqCst);
     }
     let mut answer = controller::delete_snapshot(driver, &request).await;
     if has(Defect::DeleteSnapshotGroupMemberAsInternal) && grouped {

@@ -16,7 +16,7 @@ pub(crate) async fn delete_volume(
     let has = |defect| driver.has(defect);
     host::before_delete_volume(driver, asked);
     let mut request = asked.clone();
-    misread(driver, &mut request);
+    alter_request(driver, &mut request);
     let id = &request.volume_id;
     if has(Defect::DeleteVolumeAcceptsEmptyId) && id.is_empty() {
         return Ok(DeleteVolumeResponse {});
@@ -28,7 +28,7 @@ pub(crate) async fn delete_volume(
     if has(Defect::ControllerListVolumeHealthKeepsDeleted) && known {
         let gone = entry(VolumeHealthErrorType::Inaccessible, "VolumeNotFound", "");
         let gone = VolumeHealth { volume_id: id.clone(), health_statuses: vec![gone] };
-        driver.haunted.lock().insert(id.clone(), gone);
+        driver.stale_health.lock().insert(id.clone(), gone);
     }
     if has(Defect::DeleteVolumeUnknownNotFound) && !known && !id.is_empty() {
         return Err(Status::not_found(format!("volume {id} does not exist")));
@@ -66,8 +66,8 @@ fn ids_of_volumes(driver: &MockDriver) -> Vec<String> {
     driver.state().volumes.values().map(|volume| volume.id.clone()).collect()
 }
 
-/// Takes the id for another one.
-fn misread(driver: &MockDriver, request: &mut DeleteVolumeRequest) {
+/// Changes the id to a different one.
+fn alter_request(driver: &MockDriver, request: &mut DeleteVolumeRequest) {
     if driver.has(Defect::DeleteVolumeTrimsIds) {
         let id = request.volume_id.trim_matches(|c: char| c.is_whitespace() || c == '/');
         request.volume_id = id.to_owned();
@@ -75,8 +75,8 @@ fn misread(driver: &MockDriver, request: &mut DeleteVolumeRequest) {
     let asked = request.volume_id.clone();
     let mut take_for = |is_meant: &dyn Fn(&str) -> bool| {
         let state = driver.state();
-        if let Some(meant) = state.volumes.values().find(|volume| is_meant(&volume.id)) {
-            request.volume_id.clone_from(&meant.id);
+        if let Some(find_volume) = state.volumes.values().find(|volume| is_meant(&volume.id)) {
+            request.volume_id.clone_from(&find_volume.id);
         }
     };
     if driver.has(Defect::DeleteVolumeMatchesBeginnings) {

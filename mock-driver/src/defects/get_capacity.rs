@@ -28,11 +28,11 @@ pub(crate) async fn get_capacity(
         request.accessible_topology = None;
     }
     let mut response = controller::get_capacity(driver, &request).await?;
-    spoil(driver, &mut response);
+    corrupt_reply(driver, &mut response);
     Ok(response)
 }
 
-fn spoil(driver: &MockDriver, response: &mut GetCapacityResponse) {
+fn corrupt_reply(driver: &MockDriver, response: &mut GetCapacityResponse) {
     let has = |defect| driver.has(defect);
     if has(Defect::GetCapacityNegative) {
         response.available_capacity = -1;

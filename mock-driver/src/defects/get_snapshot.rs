@@ -4,7 +4,7 @@ use csi_proto::v1::{GetSnapshotRequest, GetSnapshotResponse};
 use tonic::{Code, Status};
 
 use super::forgive;
-use super::snapshot::spoil_snapshot;
+use super::snapshot::corrupt_snapshot;
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -23,7 +23,7 @@ pub(crate) async fn get_snapshot(
     }
     let mut response = answer?;
     if let Some(snapshot) = &mut response.snapshot {
-        spoil_snapshot(driver, snapshot);
+        corrupt_snapshot(driver, snapshot);
         if has(Defect::GetSnapshotHidesUnready) && !snapshot.ready_to_use {
             return Err(Status::not_found("the snapshot is not ready"));
         }

@@ -1,4 +1,4 @@
-//! DeleteVolumeGroupSnapshot and GetVolumeGroupSnapshot, and group snapshots, whichever RPC reports them.
+//! DeleteVolumeGroupSnapshot, GetVolumeGroupSnapshot, and the VolumeGroupSnapshot message.
 
 use csi_proto::v1::{
     DeleteVolumeGroupSnapshotRequest, DeleteVolumeGroupSnapshotResponse, GetVolumeGroupSnapshotRequest,
@@ -7,7 +7,7 @@ use csi_proto::v1::{
 use tonic::{Code, Status};
 
 use super::forgive;
-use super::snapshot::spoil_snapshot;
+use super::snapshot::corrupt_snapshot;
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -29,11 +29,11 @@ pub(crate) async fn delete_volume_group_snapshot(
         return Err(Status::internal("volumes made from members exist"));
     }
     let mut request = asked.clone();
-    misread_members(driver, id, &mut request.snapshot_ids)?;
+    alter_members(driver, id, &mut request.snapshot_ids)?;
     group::delete_volume_group_snapshot(driver, &request).await
 }
 
-/// Whether there are volumes made from a member of the group.
+/// Returns whether volumes were created from a member of the group.
 fn is_copied(driver: &MockDriver, id: &str) -> bool {
     let state = driver.state();
     let members = state.groups.get(id).map(|group| group.snapshot_ids.clone()).unwrap_or_default();
@@ -49,14 +49,14 @@ pub(crate) async fn get_volume_group_snapshot(
         return Err(Status::not_found("group snapshot  does not exist"));
     }
     let mut request = asked.clone();
-    misread_members(driver, id, &mut request.snapshot_ids)?;
+    alter_members(driver, id, &mut request.snapshot_ids)?;
     let mut answer = group::get_volume_group_snapshot(driver, &request).await;
     if has(Defect::GetGroupSnapshotUnknownOk) {
         forgive(&mut answer, Code::NotFound);
     }
     let mut response = answer?;
     if let Some(group) = &mut response.group_snapshot {
-        spoil_group(driver, group);
+        corrupt_group(driver, group);
         if has(Defect::GetGroupSnapshotOmitsMember) {
             group.snapshots.pop();
         }
@@ -70,8 +70,8 @@ pub(crate) async fn get_volume_group_snapshot(
     Ok(response)
 }
 
-/// Takes missing or wrong members for the right ones, or refuses wrong ones with another code.
-fn misread_members(driver: &MockDriver, id: &str, given: &mut Vec<String>) -> Result<(), Status> {
+/// Replaces missing or wrong members with the right ones, or rejects wrong ones with another code.
+fn alter_members(driver: &MockDriver, id: &str, given: &mut Vec<String>) -> Result<(), Status> {
     let has = |defect| driver.has(defect);
     let state = driver.state();
     let Some(group) = state.groups.get(id) else { return Ok(()) };
@@ -92,9 +92,9 @@ fn misread_members(driver: &MockDriver, id: &str, given: &mut Vec<String>) -> Re
     Ok(())
 }
 
-pub(super) fn spoil_group(driver: &MockDriver, group: &mut VolumeGroupSnapshot) {
+pub(super) fn corrupt_group(driver: &MockDriver, group: &mut VolumeGroupSnapshot) {
     let has = |defect| driver.has(defect);
-    group.snapshots.iter_mut().for_each(|snapshot| spoil_snapshot(driver, snapshot));
+    group.snapshots.iter_mut().for_each(|snapshot| corrupt_snapshot(driver, snapshot));
     if has(Defect::SnapshotNeverReady) || has(Defect::GroupSnapshotNeverReady) {
         group.ready_to_use = false;
     }

@@ -1,4 +1,4 @@
-//! Health, whichever RPC tells it.
+//! Health, whichever RPC returns it.
 
 use csi_proto::v1::node_get_storage_health_response::StorageBackendHealth;
 use csi_proto::v1::volume_health::VolumeHealthEntry;
@@ -8,10 +8,10 @@ use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::health::entry;
 
-/// Longer than any text of the protocol may be.
+/// A length that no text of the protocol may have.
 const LONG: usize = 129;
 
-pub(super) fn spoil_health(driver: &MockDriver, health: &mut VolumeHealth) {
+pub(super) fn corrupt_health(driver: &MockDriver, health: &mut VolumeHealth) {
     let has = |defect| driver.has(defect);
     let degraded = |reason: &str, message: &str| entry(VolumeHealthErrorType::Degraded, reason, message);
     let statuses = &mut health.health_statuses;
@@ -45,14 +45,14 @@ pub(super) fn spoil_health(driver: &MockDriver, health: &mut VolumeHealth) {
     }
 }
 
-/// A number in each reason, which is another one each time.
+/// Appends a different number to each reason in every reply.
 pub(super) fn number_reasons(driver: &MockDriver, statuses: &mut [VolumeHealthEntry]) {
     for status in statuses {
-        status.reason.push_str(&driver.another_number().to_string());
+        status.reason.push_str(&driver.next_number().to_string());
     }
 }
 
-pub(super) fn spoil_storage(driver: &MockDriver, told: &mut Vec<StorageBackendHealth>) {
+pub(super) fn corrupt_storage(driver: &MockDriver, reported: &mut Vec<StorageBackendHealth>) {
     use StorageHealthErrorType::{StorageDegraded, StorageUnreachable, UnknownStorageHealthErrorType};
     let has = |defect| driver.has(defect);
     let storage = |status: StorageHealthErrorType, reason: &str| StorageBackendHealth {
@@ -61,21 +61,21 @@ pub(super) fn spoil_storage(driver: &MockDriver, told: &mut Vec<StorageBackendHe
         ..Default::default()
     };
     if has(Defect::StorageHealthStatusUnknown) {
-        told.push(storage(UnknownStorageHealthErrorType, "Odd"));
+        reported.push(storage(UnknownStorageHealthErrorType, "Odd"));
     }
     if has(Defect::StorageHealthReasonEmpty) {
-        told.push(storage(StorageDegraded, ""));
+        reported.push(storage(StorageDegraded, ""));
     }
     if has(Defect::StorageHealthReasonInWords) {
-        told.push(storage(StorageDegraded, "one path is down"));
+        reported.push(storage(StorageDegraded, "one path is down"));
     }
     if has(Defect::StorageHealthReasonTooLong) {
-        told.push(storage(StorageDegraded, &"Slow".repeat(LONG)));
+        reported.push(storage(StorageDegraded, &"Slow".repeat(LONG)));
     }
     if has(Defect::StorageHealthEntryTwice) {
-        told.extend([storage(StorageDegraded, "PathDown"), storage(StorageDegraded, "PathDown")]);
+        reported.extend([storage(StorageDegraded, "PathDown"), storage(StorageDegraded, "PathDown")]);
     }
     if has(Defect::NodeGetStorageHealthUnreachable) {
-        told.push(storage(StorageUnreachable, "NoPath"));
+        reported.push(storage(StorageUnreachable, "NoPath"));
     }
 }

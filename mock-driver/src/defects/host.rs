@@ -1,5 +1,6 @@
-//! What a careless driver does to its host that takes a text of a request for a path or a command. These defects are real, so
-//! that tests can look for what comes of them; but they touch only what csi-sanity has made for its tests.
+//! Effects on the host of a careless driver that takes a text from a request for a path or a command. These defects
+//! really have such effects, so that tests can look for them, but they only touch files that csi-sanity has created
+//! for its tests.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,16 +20,16 @@ use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::Source;
 
-/// Directories of csi-sanity begin so, wherever they are.
+/// The prefix of the names of all directories that csi-sanity creates.
 const TESTS: &str = "csi-sanity-";
-/// What csi-sanity lends to a driver that it has started.
+/// The command that csi-sanity provides to a driver that it has started.
 const COMMAND: &str = "csisanityruns";
-/// What makes a slash for a shell that was given none.
+/// A shell expression for a slash, for names that may not contain one.
 const SLASH: &str = "${PWD%${PWD#?}}";
-/// Where the driver would have its volumes.
+/// The directory that the driver pretends to use for volumes.
 const VOLUMES: &str = "/var/lib/csi-mock-driver/volumes";
 
-/// What the driver does before it looks at the request.
+/// Applies the effects before the request is handled.
 pub(super) fn before_create_volume(driver: &MockDriver, request: &CreateVolumeRequest) {
     if driver.has(Defect::CreateVolumeMakesDirectoryOfName) {
         make(&request.name);
@@ -100,7 +101,7 @@ pub(super) fn before_node_publish_volume(driver: &MockDriver, request: &NodePubl
         && is_of_tests(&place)
     {
         let file = if place.is_dir() { place.join("volume.img") } else { place };
-        // Whatever fails, the driver does not notice.
+        // The driver ignores all errors here.
         let _ = fs::write(file, "a volume");
     }
     if driver.has(Defect::NodePublishWritesFilesOfContext)
@@ -111,7 +112,7 @@ pub(super) fn before_node_publish_volume(driver: &MockDriver, request: &NodePubl
     }
 }
 
-/// What comes of a volume that has been published.
+/// Applies the effects after a volume was published.
 pub(super) fn after_node_publish_volume(driver: &MockDriver, request: &NodePublishVolumeRequest) {
     let target = Path::new(&request.target_path);
     if !is_of_tests(target) || !target.is_dir() {
@@ -150,7 +151,7 @@ pub(super) fn before_node_unpublish_volume(driver: &MockDriver, request: &NodeUn
     }
 }
 
-/// Mounts something at the target, with the options that stand in volume_context.
+/// Mounts a file system at the target, with the options in volume_context.
 fn mount(request: &NodePublishVolumeRequest) -> io::Result<()> {
     let options: Vec<&str> =
         request.volume_context.values().flat_map(|value| value.split(',').skip(1)).collect();
@@ -167,7 +168,7 @@ fn mount(request: &NodePublishVolumeRequest) -> io::Result<()> {
     Ok(rustix::mount::mount("tmpfs", request.target_path.as_str(), "tmpfs", flags, None)?)
 }
 
-/// Where another volume is published on this node.
+/// A target path of another volume on this node.
 fn target_of_another(driver: &MockDriver, request: &NodePublishVolumeRequest) -> Option<String> {
     let state = driver.state();
     let others = state.volumes.values().filter(|volume| volume.id != request.volume_id);
@@ -175,7 +176,7 @@ fn target_of_another(driver: &MockDriver, request: &NodePublishVolumeRequest) ->
     targets.find(|target| is_of_tests(Path::new(target)) && !Path::new(target).is_symlink()).cloned()
 }
 
-/// Where the volume that this one was copied from is published.
+/// The target paths of the volume from which this one was copied.
 fn targets_of_source(driver: &MockDriver, volume_id: &str) -> Vec<String> {
     let state = driver.state();
     let source = match state.volumes.get(volume_id).and_then(|volume| volume.source.clone()) {
@@ -200,21 +201,21 @@ fn copy_through_links(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a directory for a volume, and a file in it.
+/// Creates a directory for a volume, with a file in it.
 fn make(text: &str) {
     let Some(path) = path(Path::new(VOLUMES), text) else { return };
-    // Whatever fails, the driver does not notice.
+    // The driver ignores all errors here.
     let _ = fs::create_dir_all(&path);
     let _ = fs::write(path.join("volume.img"), text);
 }
 
-/// Removes the directory of a volume with everything in it.
+/// Removes the directory of a volume and its content.
 fn remove(text: &str) {
     let Some(path) = path(Path::new(VOLUMES), text) else { return };
     let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
 }
 
-/// Removes a directory with everything in it, links followed.
+/// Removes a directory and its content, following symbolic links.
 fn empty(text: &str) {
     let Some(path) = path(Path::new(VOLUMES), text) else { return };
     if let Ok(place) = path.canonicalize()
@@ -224,7 +225,7 @@ fn empty(text: &str) {
     }
 }
 
-/// Does the two things that the tests have a shell do: a command of their own, and `touch` of a file of theirs.
+/// Simulates a shell for the two things that tests inject: their own command, and `touch` of one of their files.
 fn run(text: &str) {
     if text.contains(COMMAND) {
         call(COMMAND, &[]);
@@ -237,13 +238,13 @@ fn run(text: &str) {
     }
 }
 
-/// Hands a text to a command that only looks.
+/// Passes a text to a harmless command.
 fn pass(text: &str) {
     call("stat", &[text]);
 }
 
 fn call(command: &str, arguments: &[&str]) {
-    // Whatever fails, the driver does not notice.
+    // The driver ignores all errors here.
     let _ = Command::new(command)
         .args(arguments)
         .stdin(Stdio::null())
@@ -252,7 +253,7 @@ fn call(command: &str, arguments: &[&str]) {
         .status();
 }
 
-/// The path that a text leads to from a directory, unless it is none of the tests' own.
+/// Resolves a text relative to a directory; returns `None` if the path does not belong to the tests.
 fn path(from: &Path, text: &str) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     for component in from.join(text).components() {
@@ -264,7 +265,7 @@ fn path(from: &Path, text: &str) -> Option<PathBuf> {
     (!text.contains('\0') && is_of_tests(&path)).then_some(path)
 }
 
-/// Whether the path lies below a directory of the tests.
+/// Returns whether the path is below a directory of the tests.
 fn is_of_tests(path: &Path) -> bool {
     let is_own = |name: &OsStr| name.to_string_lossy().starts_with(TESTS);
     path.parent().is_some_and(|above| above.iter().any(is_own))

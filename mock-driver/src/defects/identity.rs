@@ -7,7 +7,7 @@ use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::identity;
 
-/// Times that Probe fails after a start, by defect.
+/// The number of failures of Probe after a start.
 const FAILING_PROBES: u32 = 2;
 
 pub(crate) async fn get_plugin_info(
@@ -37,7 +37,7 @@ pub(crate) async fn get_plugin_info(
         response.name = "mock".to_owned();
     }
     if driver.has(Defect::GetPluginInfoNameChanges) {
-        response.name = format!("m{}.{}", driver.another_number(), response.name);
+        response.name = format!("m{}.{}", driver.next_number(), response.name);
     }
     if driver.has(Defect::GetPluginInfoVersionEmpty) {
         response.vendor_version.clear();
@@ -58,7 +58,7 @@ pub(crate) async fn probe(driver: &MockDriver, request: &ProbeRequest) -> Result
     if driver.has(Defect::ProbeCrashes) {
         driver.crash("Probe");
     }
-    if driver.has(Defect::ProbeFailsAfterStart) && driver.another_number() < FAILING_PROBES {
+    if driver.has(Defect::ProbeFailsAfterStart) && driver.next_number() < FAILING_PROBES {
         return Err(Status::internal("the backend is not connected yet"));
     }
     let mut response = identity::probe(driver, request).await?;

@@ -6,15 +6,15 @@ use csi_proto::v1::list_snapshots_response::Entry;
 use csi_proto::v1::{ListSnapshotsRequest, ListSnapshotsResponse};
 use tonic::{Code, Status};
 
-use super::aftermath::check_token;
-use super::snapshot::spoil_snapshot;
+use super::side_effects::check_token;
+use super::snapshot::corrupt_snapshot;
 use super::{is_plain, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::{List, sequence, token};
 
-/// Bytes of a token that a defect cuts off.
+/// The position at which a defect splits a token.
 const TOKEN_BYTES: usize = 16;
 
 pub(crate) async fn list_snapshots(
@@ -27,7 +27,7 @@ pub(crate) async fn list_snapshots(
     {
         return Err(Status::internal("cannot read the name of a snapshot"));
     }
-    if has(Defect::ListSnapshotsFailsAfterPathNames) && driver.is_spoilt.load(Ordering::SeqCst) {
+    if has(Defect::ListSnapshotsFailsAfterPathNames) && driver.is_damaged.load(Ordering::SeqCst) {
         return Err(Status::unknown("no metadata in an empty directory"));
     }
     if has(Defect::ListSnapshotsInternalOnOtherTokens)
@@ -41,7 +41,7 @@ pub(crate) async fn list_snapshots(
     let mut request = asked.clone();
     let behind_deleted = Defect::ListSnapshotsFailsBehindDeleted;
     check_token(driver, behind_deleted, List::Snapshots, &driver.state().snapshots, &asked.starting_token)?;
-    misread(driver, &mut request);
+    alter_request(driver, &mut request);
     let mut answer = controller::list_snapshots(driver, &request).await;
     if has(Defect::ListSnapshotsInvalidTokenAsInvalidArgument) {
         recode(&mut answer, Code::Aborted, Code::InvalidArgument);
@@ -51,11 +51,11 @@ pub(crate) async fn list_snapshots(
     if has(Defect::ListSnapshotsUnknownFilterNotFound) && filtered && response.entries.is_empty() {
         return Err(Status::not_found("nothing matches"));
     }
-    spoil(driver, asked, &mut response);
+    corrupt_reply(driver, asked, &mut response);
     Ok(response)
 }
 
-fn misread(driver: &MockDriver, request: &mut ListSnapshotsRequest) {
+fn alter_request(driver: &MockDriver, request: &mut ListSnapshotsRequest) {
     let has = |defect| driver.has(defect);
     let max_entries = request.max_entries;
     let is_empty = driver.state().snapshots.values().next().is_none();
@@ -69,7 +69,7 @@ fn misread(driver: &MockDriver, request: &mut ListSnapshotsRequest) {
         panic!("index {} out of range", request.starting_token);
     }
     if has(Defect::ListSnapshotsCutsLettersOfTokens) && request.starting_token.len() > TOKEN_BYTES {
-        // In the middle of a letter, this panics.
+        // This panics in the middle of a character.
         let _ = request.starting_token.split_at(TOKEN_BYTES);
     }
     if (has(Defect::ListSnapshotsAcceptsNegativeMax) && max_entries < 0)
@@ -96,13 +96,13 @@ fn misread(driver: &MockDriver, request: &mut ListSnapshotsRequest) {
     }
     let both = !request.snapshot_id.is_empty() && !request.source_volume_id.is_empty();
     if has(Defect::ListSnapshotsJoinsFilters) && both {
-        // What passes either filter is picked from all of them afterwards.
+        // Entries that match either filter are selected from the whole list afterwards.
         request.snapshot_id.clear();
         request.source_volume_id.clear();
     }
 }
 
-fn spoil(driver: &MockDriver, asked: &ListSnapshotsRequest, response: &mut ListSnapshotsResponse) {
+fn corrupt_reply(driver: &MockDriver, asked: &ListSnapshotsRequest, response: &mut ListSnapshotsResponse) {
     let has = |defect| driver.has(defect);
     let ListSnapshotsResponse { entries, next_token } = response;
     entries.retain(|entry| !is_hidden(driver, asked, entry));
@@ -117,7 +117,7 @@ fn spoil(driver: &MockDriver, asked: &ListSnapshotsRequest, response: &mut ListS
     if has(Defect::ListSnapshotsSkipsLastOfPage) && !next_token.is_empty() {
         entries.pop();
     }
-    entries.iter_mut().for_each(|entry| spoil_entry(driver, entry));
+    entries.iter_mut().for_each(|entry| corrupt_entry(driver, entry));
     if has(Defect::ListSnapshotsNeverSetsNextToken) {
         next_token.clear();
     }
@@ -139,9 +139,9 @@ fn is_hidden(driver: &MockDriver, asked: &ListSnapshotsRequest, entry: &Entry) -
         || (joined && !passes)
 }
 
-fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
+fn corrupt_entry(driver: &MockDriver, entry: &mut Entry) {
     if let Some(snapshot) = &mut entry.snapshot {
-        spoil_snapshot(driver, snapshot);
+        corrupt_snapshot(driver, snapshot);
         if driver.has(Defect::ListSnapshotsOmitsTopology) {
             snapshot.accessible_topology.clear();
         }

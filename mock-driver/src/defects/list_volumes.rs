@@ -4,16 +4,16 @@ use csi_proto::v1::list_volumes_response::Entry;
 use csi_proto::v1::{ListVolumesRequest, ListVolumesResponse};
 use tonic::{Code, Status};
 
-use super::aftermath::check_token;
-use super::overlap::list_beside_creation;
-use super::volume::{spoil_condition, spoil_volume};
+use super::overlap::crash_if_creating;
+use super::side_effects::check_token;
+use super::volume::{corrupt_condition, corrupt_volume};
 use super::{host, is_plain, recode};
 use crate::controller;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::{List, sequence, token};
 
-/// Calls after which a listing is forgotten, by defect.
+/// The number of calls after which a defect forgets a listing.
 const CALLS_KEPT: u32 = 100;
 
 pub(crate) async fn list_volumes(
@@ -25,9 +25,9 @@ pub(crate) async fn list_volumes(
     {
         return Err(Status::internal("cannot read the name of a volume"));
     }
-    list_beside_creation(driver);
+    crash_if_creating(driver);
     host::before_list_volumes(driver, &asked.starting_token);
-    let calls = driver.another_number();
+    let calls = driver.next_number();
     let mut request = asked.clone();
     if driver.has(Defect::ListVolumesKeepsFewListings)
         && let Some((token, number)) = asked.starting_token.rsplit_once('.')
@@ -39,21 +39,21 @@ pub(crate) async fn list_volumes(
     }
     let behind_deleted = Defect::ListVolumesFailsBehindDeleted;
     check_token(driver, behind_deleted, List::Volumes, &driver.state().volumes, &asked.starting_token)?;
-    misread(driver, &mut request);
+    alter_request(driver, &mut request);
     let mut answer = controller::list_volumes(driver, &request).await;
     if driver.has(Defect::ListVolumesInvalidTokenAsInvalidArgument) {
         recode(&mut answer, Code::Aborted, Code::InvalidArgument);
     }
     let mut response = answer?;
-    response.entries.iter_mut().for_each(|entry| spoil_entry(driver, entry));
-    spoil(driver, asked, &mut response);
+    response.entries.iter_mut().for_each(|entry| corrupt_entry(driver, entry));
+    corrupt_reply(driver, asked, &mut response);
     if driver.has(Defect::ListVolumesKeepsFewListings) && !response.next_token.is_empty() {
         response.next_token.push_str(&format!(".{calls}"));
     }
     Ok(response)
 }
 
-fn misread(driver: &MockDriver, request: &mut ListVolumesRequest) {
+fn alter_request(driver: &MockDriver, request: &mut ListVolumesRequest) {
     let has = |defect| driver.has(defect);
     let (given, max_entries) = (&request.starting_token, request.max_entries);
     if has(Defect::ListVolumesPanicsOnNegativeMax) && max_entries < 0 {
@@ -83,13 +83,13 @@ fn misread(driver: &MockDriver, request: &mut ListVolumesRequest) {
     }
 }
 
-fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
+fn corrupt_entry(driver: &MockDriver, entry: &mut Entry) {
     let has = |defect| driver.has(defect);
     if has(Defect::ListVolumesOmitsStatus) {
         entry.status = None;
     }
     if let Some(status) = &mut entry.status {
-        spoil_condition(driver, status.volume_condition.as_mut());
+        corrupt_condition(driver, status.volume_condition.as_mut());
         if has(Defect::ListVolumesOmitsPublishedNodes) {
             status.published_node_ids.clear();
         }
@@ -98,7 +98,7 @@ fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
         }
     }
     if let Some(volume) = &mut entry.volume {
-        spoil_volume(driver, volume);
+        corrupt_volume(driver, volume);
         if has(Defect::ListVolumesDropsContext) {
             volume.volume_context.clear();
         }
@@ -111,7 +111,7 @@ fn spoil_entry(driver: &MockDriver, entry: &mut Entry) {
     }
 }
 
-fn spoil(driver: &MockDriver, asked: &ListVolumesRequest, response: &mut ListVolumesResponse) {
+fn corrupt_reply(driver: &MockDriver, asked: &ListVolumesRequest, response: &mut ListVolumesResponse) {
     let has = |defect| driver.has(defect);
     let ListVolumesResponse { entries, next_token } = response;
     if has(Defect::ListVolumesLacksNewest)

@@ -17,9 +17,9 @@ use crate::driver::{MockDriver, Shared};
 use crate::metadata;
 use crate::serve::Stream;
 
-/// How long each of the first messages takes where it matters that a stream is cut off.
+/// The delay of each of the first messages, for the defect that depends on cancelling a stream.
 const SLOW_STORAGE: Duration = Duration::from_millis(50);
-/// Messages that take so long. A caller finds out by the one that it does not want any more that there are more.
+/// The number of delayed messages. A caller that cancels has received one message more than it wanted.
 const SLOW_MESSAGES: usize = 3;
 
 pub(crate) async fn get_metadata_allocated(
@@ -35,7 +35,7 @@ pub(crate) async fn get_metadata_allocated(
     check_busy(driver, &asked.snapshot_id)?;
     let mut request = asked.clone();
     let GetMetadataAllocatedRequest { snapshot_id, starting_offset, max_results, .. } = &mut request;
-    misread(driver, snapshot_id, starting_offset, max_results);
+    alter_request(driver, snapshot_id, starting_offset, max_results);
     let mut answer = metadata::get_metadata_allocated(driver, &request).await;
     let unknown = answer.as_ref().is_err_and(|status| status.code() == Code::NotFound);
     if driver.has(Defect::GetMetadataAllocatedUnknownOk) && unknown {
@@ -45,7 +45,7 @@ pub(crate) async fn get_metadata_allocated(
         recode(&mut answer, Code::OutOfRange, Code::Internal);
     }
     let mut messages = answer?;
-    spoil(driver, asked.starting_offset, &mut messages);
+    corrupt_reply(driver, asked.starting_offset, &mut messages);
     Ok(messages)
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn get_metadata_delta(
     check_busy(driver, &asked.target_snapshot_id)?;
     let mut request = asked.clone();
     let GetMetadataDeltaRequest { target_snapshot_id, starting_offset, max_results, .. } = &mut request;
-    misread(driver, target_snapshot_id, starting_offset, max_results);
+    alter_request(driver, target_snapshot_id, starting_offset, max_results);
     let mut answer = metadata::get_metadata_delta(driver, &request).await;
     let unknown = answer.as_ref().is_err_and(|status| status.code() == Code::NotFound);
     if has(Defect::GetMetadataDeltaUnknownOk) && unknown {
@@ -83,7 +83,7 @@ pub(crate) async fn get_metadata_delta(
         recode(&mut answer, Code::OutOfRange, Code::Internal);
     }
     let mut messages = answer?;
-    spoil(driver, asked.starting_offset, &mut messages);
+    corrupt_reply(driver, asked.starting_offset, &mut messages);
     if has(Defect::GetMetadataDeltaAnswersNothing) {
         messages.clear();
     }
@@ -93,7 +93,7 @@ pub(crate) async fn get_metadata_delta(
     Ok(messages)
 }
 
-/// What is allocated in the target, as an answer to the question what differs.
+/// Returns the allocated blocks of the target instead of the changed blocks.
 async fn allocated(
     driver: &MockDriver,
     request: &GetMetadataDeltaRequest,
@@ -114,7 +114,7 @@ async fn allocated(
         .collect())
 }
 
-fn misread(driver: &MockDriver, snapshot_id: &str, starting_offset: &mut i64, max_results: &mut i32) {
+fn alter_request(driver: &MockDriver, snapshot_id: &str, starting_offset: &mut i64, max_results: &mut i32) {
     if driver.has(Defect::GetMetadataIgnoresMaxResults) && *max_results > 0 {
         *max_results = 0;
     }
@@ -129,7 +129,7 @@ fn misread(driver: &MockDriver, snapshot_id: &str, starting_offset: &mut i64, ma
     }
 }
 
-/// A message of either stream.
+/// The message type of one of the two streams.
 trait Message {
     fn style(&mut self) -> &mut i32;
     fn capacity(&mut self) -> &mut i64;
@@ -156,27 +156,27 @@ macro_rules! messages {
 
 messages!(GetMetadataAllocatedResponse, GetMetadataDeltaResponse);
 
-/// Turns the tuples around; each message keeps its number of them.
-fn fall<M: Message>(messages: &mut [M]) {
+/// Reverses the order of the tuples. Each message keeps its number of tuples.
+fn reverse_tuples<M: Message>(messages: &mut [M]) {
     let all: Vec<_> = messages.iter_mut().flat_map(|message| message.tuples().clone()).collect();
-    let mut falling = all.into_iter().rev();
+    let mut reversed = all.into_iter().rev();
     for message in messages {
         let count = message.tuples().len();
-        *message.tuples() = falling.by_ref().take(count).collect();
+        *message.tuples() = reversed.by_ref().take(count).collect();
     }
 }
 
-fn spoil<M: Message>(driver: &MockDriver, starting_offset: i64, messages: &mut Vec<M>) {
+fn corrupt_reply<M: Message>(driver: &MockDriver, starting_offset: i64, messages: &mut Vec<M>) {
     let has = |defect| driver.has(defect);
     if has(Defect::GetMetadataUnordered) {
-        fall(messages);
+        reverse_tuples(messages);
     }
-    messages.iter_mut().for_each(|message| spoil_tuples(driver, starting_offset, message.tuples()));
+    messages.iter_mut().for_each(|message| corrupt_tuples(driver, starting_offset, message.tuples()));
     if has(Defect::GetMetadataMessagesOverlap) {
         repeat_last_tuples(messages);
     }
     if let Some(last) = messages.last_mut() {
-        spoil_end(driver, last);
+        corrupt_end(driver, last);
     }
     if has(Defect::GetMetadataEndsEarly) {
         messages.truncate(1);
@@ -196,7 +196,7 @@ fn spoil<M: Message>(driver: &MockDriver, starting_offset: i64, messages: &mut V
     }
 }
 
-/// Begins each message with the tuple that the one before has ended with.
+/// Starts each message with the last tuple of the previous one.
 fn repeat_last_tuples<M: Message>(messages: &mut [M]) {
     let mut last: Option<BlockMetadata> = None;
     for message in messages {
@@ -209,7 +209,7 @@ fn repeat_last_tuples<M: Message>(messages: &mut [M]) {
     }
 }
 
-fn spoil_end<M: Message>(driver: &MockDriver, last: &mut M) {
+fn corrupt_end<M: Message>(driver: &MockDriver, last: &mut M) {
     let capacity = *last.capacity();
     let block_bytes = driver.config.metadata_block_bytes;
     if driver.has(Defect::GetMetadataOffsetAtEnd) {
@@ -221,7 +221,7 @@ fn spoil_end<M: Message>(driver: &MockDriver, last: &mut M) {
     }
 }
 
-/// Refuses a snapshot that is busy for ever.
+/// Rejects a snapshot that stays busy after a cancelled stream.
 fn check_busy(driver: &MockDriver, snapshot_id: &str) -> Result<(), Status> {
     match cut_off(driver).contains(snapshot_id) {
         true => Err(Status::aborted("the snapshot is being read")),
@@ -233,7 +233,7 @@ fn cut_off(driver: &Shared) -> MutexGuard<'_, BTreeSet<String>> {
     driver.cut_off.lock()
 }
 
-/// The messages on their way.
+/// Turns the messages into a stream.
 pub(crate) fn send<T: Send + 'static>(driver: &MockDriver, snapshot_id: &str, messages: Vec<T>) -> Stream<T> {
     let mut items: Vec<Result<T, Status>> = messages.into_iter().map(Ok).collect();
     if driver.has(Defect::GetMetadataBreaksOff) {
@@ -246,7 +246,7 @@ pub(crate) fn send<T: Send + 'static>(driver: &MockDriver, snapshot_id: &str, me
     let mut reading =
         Reading { driver: driver.shared(), snapshot_id: snapshot_id.to_owned(), left: items.len() };
     let slow = tokio_stream::iter(items.into_iter().enumerate()).then(async |(number, item)| {
-        // Long enough for a caller to cut the stream off before everything is on its way.
+        // This is long enough for a caller to cancel the stream before everything is sent.
         if number < SLOW_MESSAGES {
             tokio::time::sleep(SLOW_STORAGE).await;
         }
@@ -258,7 +258,7 @@ pub(crate) fn send<T: Send + 'static>(driver: &MockDriver, snapshot_id: &str, me
     }))
 }
 
-/// A snapshot that is being read. It stays so where the reader goes away before the end.
+/// A snapshot that is being read. It stays busy if the caller cancels the stream.
 struct Reading {
     driver: Arc<Shared>,
     snapshot_id: String,
@@ -279,7 +279,7 @@ impl Drop for Reading {
     }
 }
 
-fn spoil_tuples(driver: &MockDriver, starting_offset: i64, tuples: &mut Vec<BlockMetadata>) {
+fn corrupt_tuples(driver: &MockDriver, starting_offset: i64, tuples: &mut Vec<BlockMetadata>) {
     let has = |defect| driver.has(defect);
     if has(Defect::GetMetadataOverlaps)
         && let Some(first) = tuples.first().copied()

@@ -15,7 +15,7 @@ pub(crate) async fn node_expand_volume(
     asked: &NodeExpandVolumeRequest,
 ) -> Result<NodeExpandVolumeResponse, Status> {
     let has = |defect| driver.has(defect);
-    refuse(driver, asked)?;
+    reject(driver, asked)?;
     let mut request = asked.clone();
     if has(Defect::NodeExpandIgnoresCapability) {
         request.volume_capability = None;
@@ -48,7 +48,7 @@ pub(crate) async fn node_expand_volume(
     answer
 }
 
-fn refuse(driver: &MockDriver, asked: &NodeExpandVolumeRequest) -> Result<(), Status> {
+fn reject(driver: &MockDriver, asked: &NodeExpandVolumeRequest) -> Result<(), Status> {
     let has = |defect| driver.has(defect);
     if (has(Defect::NodeExpandEmptyIdAsNotFound) && asked.volume_id.is_empty())
         || (has(Defect::NodeExpandMissingPathAsNotFound) && asked.volume_path.is_empty())

@@ -36,7 +36,7 @@ pub(crate) async fn node_get_info(
         *node_id = "n".repeat(200);
     }
     if has(Defect::NodeGetInfoIdChanges) {
-        node_id.push_str(&driver.another_number().to_string());
+        node_id.push_str(&driver.next_number().to_string());
     }
     if has(Defect::NodeGetInfoLimitNegative) {
         *max_volumes_per_node = -1;
@@ -45,12 +45,12 @@ pub(crate) async fn node_get_info(
         *accessible_topology = None;
     }
     if let Some(topology) = accessible_topology {
-        spoil_topology(driver, topology);
+        corrupt_topology(driver, topology);
     }
     Ok(response)
 }
 
-fn spoil_topology(driver: &MockDriver, Topology { segments }: &mut Topology) {
+fn corrupt_topology(driver: &MockDriver, Topology { segments }: &mut Topology) {
     let has = |defect| driver.has(defect);
     if has(Defect::NodeGetInfoTopologyValueEmpty) {
         segments.values_mut().for_each(String::clear);

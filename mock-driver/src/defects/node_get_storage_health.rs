@@ -3,7 +3,7 @@
 use csi_proto::v1::{NodeGetStorageHealthRequest, NodeGetStorageHealthResponse};
 use tonic::Status;
 
-use super::health::spoil_storage;
+use super::health::corrupt_storage;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
@@ -20,7 +20,7 @@ pub(crate) async fn node_get_storage_health(
         }
     }
     let mut response = node::node_get_storage_health(driver, asked).await?;
-    spoil_storage(driver, &mut response.backend_health);
+    corrupt_storage(driver, &mut response.backend_health);
     if has(Defect::NodeGetStorageHealthNeverIll) {
         response.backend_health.clear();
     }

@@ -7,7 +7,7 @@ use csi_proto::v1::{
 };
 use tonic::Status;
 
-use super::health::spoil_health;
+use super::health::corrupt_health;
 use super::{check_lengths, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -21,7 +21,7 @@ pub(crate) async fn node_get_volume_health(
 ) -> Result<NodeGetVolumeHealthResponse, Status> {
     let has = |defect| driver.has(defect);
     let id = &asked.volume_id;
-    refuse(driver, asked)?;
+    reject(driver, asked)?;
     let (known, used, published) = {
         let state = driver.state();
         let here = state.volumes.get(id).map(|volume| volume.on(driver.this_node()));
@@ -36,13 +36,13 @@ pub(crate) async fn node_get_volume_health(
         return Err(Status::internal("stat: the volume is not mounted"));
     }
     if has(Defect::NodeGetVolumeHealthMakesPaths) && Path::new(&asked.volume_publish_path).is_absolute() {
-        // Whether that can be made is not what the defect is about.
+        // The defect is not about whether the directory can be created.
         let _ = std::fs::create_dir(&asked.volume_publish_path);
     }
     let mut response = node::node_get_volume_health(driver, asked).await?;
     if let Some(health) = &mut response.volume_health {
-        spoil_health(driver, health);
-        spoil(driver, published, health);
+        corrupt_health(driver, health);
+        corrupt_reply(driver, published, health);
     }
     if has(Defect::NodeGetVolumeHealthWithoutHealth) {
         response.volume_health = None;
@@ -50,7 +50,7 @@ pub(crate) async fn node_get_volume_health(
     Ok(response)
 }
 
-fn refuse(driver: &MockDriver, asked: &NodeGetVolumeHealthRequest) -> Result<(), Status> {
+fn reject(driver: &MockDriver, asked: &NodeGetVolumeHealthRequest) -> Result<(), Status> {
     let has = |defect| driver.has(defect);
     let paths = [asked.volume_publish_path.as_str(), asked.staging_target_path.as_str()];
     if has(Defect::NodeGetVolumeHealthEmptyIdAsNotFound) && asked.volume_id.is_empty() {
@@ -67,7 +67,7 @@ fn refuse(driver: &MockDriver, asked: &NodeGetVolumeHealthRequest) -> Result<(),
     check_lengths(driver, &paths, limits)
 }
 
-fn spoil(driver: &MockDriver, published: bool, health: &mut VolumeHealth) {
+fn corrupt_reply(driver: &MockDriver, published: bool, health: &mut VolumeHealth) {
     let has = |defect| driver.has(defect);
     if has(Defect::NodeGetVolumeHealthIgnoresLostPath) {
         health.health_statuses.retain(|status| status.reason != "TargetPathGone");

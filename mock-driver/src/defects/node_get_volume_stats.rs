@@ -4,7 +4,7 @@ use csi_proto::v1::volume_usage::Unit;
 use csi_proto::v1::{NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse, VolumeUsage};
 use tonic::{Code, Status};
 
-use super::volume::spoil_condition;
+use super::volume::corrupt_condition;
 use super::{check_lengths, forgive, recode, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -16,7 +16,7 @@ pub(crate) async fn node_get_volume_stats(
     asked: &NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse, Status> {
     let has = |defect| driver.has(defect);
-    refuse(driver, asked)?;
+    reject(driver, asked)?;
     let is_known = driver.state().volumes.get(&asked.volume_id).is_some();
     if (has(Defect::NodeGetVolumeStatsPanicsOnInlineIds) && is_inline(&asked.volume_id))
         || (has(Defect::NodeGetVolumeStatsPanicsOnUnknownVolume) && !is_known && !asked.volume_id.is_empty())
@@ -39,8 +39,8 @@ pub(crate) async fn node_get_volume_stats(
         recode(&mut answer, Code::NotFound, Code::Internal);
     }
     let mut response = answer?;
-    response.usage.iter_mut().for_each(|usage| spoil_usage(driver, usage));
-    spoil_condition(driver, response.volume_condition.as_mut());
+    response.usage.iter_mut().for_each(|usage| corrupt_usage(driver, usage));
+    corrupt_condition(driver, response.volume_condition.as_mut());
     if has(Defect::NodeGetVolumeStatsOmitsCondition) {
         response.volume_condition = None;
     }
@@ -50,7 +50,7 @@ pub(crate) async fn node_get_volume_stats(
     Ok(response)
 }
 
-fn refuse(driver: &MockDriver, asked: &NodeGetVolumeStatsRequest) -> Result<(), Status> {
+fn reject(driver: &MockDriver, asked: &NodeGetVolumeStatsRequest) -> Result<(), Status> {
     let has = |defect| driver.has(defect);
     let path = &asked.volume_path;
     if (has(Defect::NodeGetVolumeStatsEmptyIdAsNotFound) && asked.volume_id.is_empty())
@@ -76,12 +76,12 @@ fn refuse(driver: &MockDriver, asked: &NodeGetVolumeStatsRequest) -> Result<(), 
     Ok(())
 }
 
-/// Whether an id is one that kubelet makes for an inline volume.
+/// Returns whether an id has the form that kubelet uses for inline volumes.
 fn is_inline(id: &str) -> bool {
     id.strip_prefix("csi-").is_some_and(|hash| hash.len() == 64)
 }
 
-fn spoil_usage(driver: &MockDriver, usage: &mut VolumeUsage) {
+fn corrupt_usage(driver: &MockDriver, usage: &mut VolumeUsage) {
     let has = |defect| driver.has(defect);
     if has(Defect::NodeGetVolumeStatsUnitUnknown) {
         usage.unit = Unit::Unknown as i32;

@@ -7,7 +7,7 @@ use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{NodePublishVolumeRequest, NodePublishVolumeResponse, VolumeCapability};
 use tonic::{Code, Status};
 
-use super::aftermath::node_publish_refused;
+use super::side_effects::after_rejected_node_publish;
 use super::volume::made_for;
 use super::{check_lengths, forgive, host, is_incomplete, plain_capability, recode, volume_not_found};
 use crate::defect::Defect;
@@ -23,7 +23,7 @@ pub(crate) async fn node_publish_volume(
     let has = |defect| driver.has(defect);
     host::before_node_publish_volume(driver, asked);
     print_context(driver, asked);
-    refuse(driver, asked)?;
+    reject(driver, asked)?;
     if (has(Defect::NodePublishAcceptsMissingPath) && asked.target_path.is_empty())
         || (has(Defect::NodePublishAcceptsIncompleteCapability)
             && is_incomplete(asked.volume_capability.as_ref()))
@@ -44,11 +44,11 @@ pub(crate) async fn node_publish_volume(
     let present = published(driver, asked);
     match &present {
         Some(present) => repeat(driver, &mut request, present)?,
-        None => refuse_second_path(driver, &request)?,
+        None => reject_second_path(driver, &request)?,
     }
     let mut answer = node::node_publish_volume(driver, &request).await;
     if answer.is_err() {
-        node_publish_refused(driver, asked);
+        after_rejected_node_publish(driver, asked);
     }
     if has(Defect::NodePublishUnknownVolumeOk) {
         forgive(&mut answer, Code::NotFound);
@@ -57,7 +57,7 @@ pub(crate) async fn node_publish_volume(
         recode(&mut answer, Code::AlreadyExists, Code::Internal);
     }
     if answer.is_ok() {
-        driver.takes_over(&asked.target_path);
+        driver.forget_inherited(&asked.target_path);
         host::after_node_publish_volume(driver, asked);
     }
     if let Err(status) = &mut answer
@@ -71,15 +71,15 @@ pub(crate) async fn node_publish_volume(
     answer
 }
 
-/// What a driver prints that does not think of what is in a context.
+/// Prints the context, as a driver does that ignores that it may be confidential.
 fn print_context(driver: &MockDriver, asked: &NodePublishVolumeRequest) {
     if driver.has(Defect::NodePublishPrintsContext) {
-        // Nobody may be there to read it.
+        // Standard error may be closed.
         _ = writeln!(std::io::stderr(), "publishing {}: {:?}", asked.volume_id, asked.volume_context);
     }
 }
 
-/// The path with its true directories.
+/// Resolves the symbolic links in the path to the target.
 fn without_links(target_path: &str) -> String {
     let path = Path::new(target_path);
     let place = path.parent().and_then(|above| above.canonicalize().ok()).zip(path.file_name());
@@ -89,7 +89,7 @@ fn without_links(target_path: &str) -> String {
     )
 }
 
-fn refuse(driver: &MockDriver, asked: &NodePublishVolumeRequest) -> Result<(), Status> {
+fn reject(driver: &MockDriver, asked: &NodePublishVolumeRequest) -> Result<(), Status> {
     let has = |defect| driver.has(defect);
     let capability = asked.volume_capability.as_ref();
     if has(Defect::NodePublishPanicsWithoutCapability) {
@@ -118,7 +118,7 @@ fn refuse(driver: &MockDriver, asked: &NodePublishVolumeRequest) -> Result<(), S
     Ok(())
 }
 
-/// Where the volume is staged, or a path for the sake of having one.
+/// A staging path of the volume; empty if it has none.
 fn any_staging_path(driver: &MockDriver, volume_id: &str) -> String {
     let state = driver.state();
     let volume = state.volumes.get(volume_id);
@@ -126,7 +126,7 @@ fn any_staging_path(driver: &MockDriver, volume_id: &str) -> String {
     path.cloned().unwrap_or_default()
 }
 
-/// How the volume is published at the path already.
+/// The existing publication at the path.
 fn published(driver: &MockDriver, asked: &NodePublishVolumeRequest) -> Option<Publication> {
     let state = driver.state();
     let volume = state.volumes.get(&asked.volume_id)?;
@@ -150,7 +150,7 @@ fn repeat(
     Ok(())
 }
 
-fn refuse_second_path(driver: &MockDriver, request: &NodePublishVolumeRequest) -> Result<(), Status> {
+fn reject_second_path(driver: &MockDriver, request: &NodePublishVolumeRequest) -> Result<(), Status> {
     let is_published = {
         let state = driver.state();
         let volume = state.volumes.get(&request.volume_id);
@@ -169,7 +169,7 @@ fn refuse_second_path(driver: &MockDriver, request: &NodePublishVolumeRequest) -
     Ok(())
 }
 
-/// Whether a volume may be at several paths.
+/// Returns whether a volume may be published at several paths.
 fn is_shared(capability: &VolumeCapability) -> bool {
     validate::usage(capability)
         .is_ok_and(|usage| usage.is_multi_node() || usage.mode() == Mode::SingleNodeMultiWriter)

@@ -3,15 +3,15 @@
 use csi_proto::v1::{NodeStageVolumeRequest, NodeStageVolumeResponse};
 use tonic::{Code, Status};
 
-use super::aftermath::node_stage_refused;
 use super::overlap::end_unstaging;
+use super::side_effects::after_rejected_node_stage;
 use super::{check_lengths, forgive, host, is_incomplete, recode, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::node;
 use crate::state::{Usage, Volume};
 
-/// What a file system needs, as a defect has it.
+/// The smallest size for a file system, with the defect that checks it.
 const FILE_SYSTEM_BYTES_MIN: i64 = 4 << 20;
 
 pub(crate) async fn node_stage_volume(
@@ -53,7 +53,7 @@ pub(crate) async fn node_stage_volume(
     let mut answer = node::node_stage_volume(driver, &request).await;
     match answer {
         Ok(_) => end_unstaging(driver, asked),
-        Err(_) => node_stage_refused(driver, asked),
+        Err(_) => after_rejected_node_stage(driver, asked),
     }
     if has(Defect::NodeStageUnknownVolumeOk) {
         forgive(&mut answer, Code::NotFound);
@@ -64,14 +64,14 @@ pub(crate) async fn node_stage_volume(
     answer
 }
 
-/// How the volume is staged at the path already.
+/// The existing staging at the path.
 fn staged(driver: &MockDriver, asked: &NodeStageVolumeRequest) -> Option<Usage> {
     let state = driver.state();
     let volume = state.volumes.get(&asked.volume_id)?;
     volume.on(driver.this_node()).staged.get(&asked.staging_target_path).cloned()
 }
 
-/// Whether the volume has less room than some file systems need.
+/// Returns whether the volume is too small for a file system.
 fn is_too_small(driver: &MockDriver, asked: &NodeStageVolumeRequest) -> bool {
     let state = driver.state();
     let is_small = |volume: &Volume| volume.capacity_bytes < FILE_SYSTEM_BYTES_MIN && !volume.is_block();

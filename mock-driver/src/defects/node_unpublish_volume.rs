@@ -3,7 +3,7 @@
 use csi_proto::v1::{NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse};
 use tonic::{Code, Status};
 
-use super::aftermath::node_unpublish_refused;
+use super::side_effects::after_rejected_node_unpublish;
 use super::{check_lengths, host, recode};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -22,10 +22,10 @@ pub(crate) async fn node_unpublish_volume(
     }
     let limits = [Defect::NodeUnpublishRefusesPathsOf128Bytes, Defect::NodeUnpublishRefusesLongPaths];
     check_lengths(driver, &[&request.target_path], limits)?;
-    refuse(driver, request)?;
+    reject(driver, request)?;
     let mut answer = node::node_unpublish_volume(driver, request).await;
     if answer.is_err() {
-        node_unpublish_refused(driver, request);
+        after_rejected_node_unpublish(driver, request);
     }
     if has(Defect::NodeUnpublishUnknownAsInternal) {
         recode(&mut answer, Code::NotFound, Code::Internal);
@@ -33,7 +33,7 @@ pub(crate) async fn node_unpublish_volume(
     answer
 }
 
-fn refuse(driver: &MockDriver, request: &NodeUnpublishVolumeRequest) -> Result<(), Status> {
+fn reject(driver: &MockDriver, request: &NodeUnpublishVolumeRequest) -> Result<(), Status> {
     let (state, path) = (driver.state(), &request.target_path);
     let Some(volume) = state.volumes.get(&request.volume_id) else { return Ok(()) };
     match volume.on(driver.this_node()).published.get(path) {

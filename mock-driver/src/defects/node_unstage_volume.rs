@@ -3,8 +3,8 @@
 use csi_proto::v1::{NodeUnstageVolumeRequest, NodeUnstageVolumeResponse};
 use tonic::{Code, Status};
 
-use super::aftermath::check_attached;
 use super::overlap::Unstaging;
+use super::side_effects::check_attached;
 use super::{check_lengths, host, recode};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -39,7 +39,8 @@ pub(crate) async fn node_unstage_volume(
     answer
 }
 
-/// Whether the volume is staged at the path; of volumes and paths that cannot be, nothing is said.
+/// Returns whether the volume is staged at the path. Also true for unknown volumes and empty paths, which the handler
+/// judges.
 fn is_staged(driver: &MockDriver, request: &NodeUnstageVolumeRequest) -> bool {
     let (state, path) = (driver.state(), &request.staging_target_path);
     let volume = state.volumes.get(&request.volume_id);

@@ -1,4 +1,4 @@
-//! What goes wrong when calls overlap or are given up, or when another caller connects.
+//! Defects that show when calls overlap or are abandoned, or when a second client connects.
 
 use std::time::Duration;
 
@@ -13,25 +13,25 @@ use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 use crate::state::{State, Volume};
 
-/// What a driver with a race saw before a call was held, and goes by when the call goes on.
+/// The state that a driver with a race has read before a call was held, and that it uses when the call continues.
 #[derive(Default)]
-pub(crate) struct Glance {
+pub(crate) struct StaleRead {
     state: Option<State>,
     free_name: Option<String>,
     volume: Option<Volume>,
     made: Option<u64>,
 }
 
-impl Glance {
-    /// Looks around. Of drivers without such a defect, or RPCs without one, nothing is seen.
+impl StaleRead {
+    /// Reads the state that a defect of this RPC uses later; reads nothing without such a defect.
     pub(crate) fn take<R: Call>(driver: &MockDriver, request: &R) -> Self {
         match (R::METHOD, request.locks()) {
-            ("CreateVolume", Some((_, name))) => Self::before_creation(driver, name),
+            ("CreateVolume", Some((_, name))) => Self::of_creation(driver, name),
             _ => Self::default(),
         }
     }
 
-    fn before_creation(driver: &MockDriver, name: &str) -> Self {
+    fn of_creation(driver: &MockDriver, name: &str) -> Self {
         let has = |defect| driver.has(defect);
         let state = driver.state();
         let known = state.volumes.named(name);
@@ -43,8 +43,8 @@ impl Glance {
         }
     }
 
-    /// Has the change start from what was seen, and not from what is.
-    pub(crate) fn impose(&self, state: &mut State) {
+    /// Restores what was read, so that the change is based on stale state.
+    pub(crate) fn restore(&self, state: &mut State) {
         if let Some(seen) = &self.state {
             *state = seen.clone();
         }
@@ -58,7 +58,7 @@ impl Glance {
         }
     }
 
-    /// What is done again once the change is there.
+    /// Repeats a part of the change after it is done.
     pub(crate) fn repeat(&self, state: &mut State) {
         let overlapped = self.made.is_some_and(|made| state.volumes.made() > made + 1);
         if overlapped && let Some(youngest) = state.volumes.values().next_back() {
@@ -68,8 +68,8 @@ impl Glance {
     }
 }
 
-/// Crashes when anybody connects after the first one, where that is the defect.
-pub(crate) fn serve_first_connection(
+/// Crashes on a call from any connection but the first, with the defect that does so.
+pub(crate) fn crash_on_second_connection(
     driver: &MockDriver,
     connection: Option<ConnectionNumber>,
     method: &str,
@@ -84,14 +84,14 @@ pub(crate) fn serve_first_connection(
     }
 }
 
-/// A call to CreateVolume that may be given up.
-pub(super) struct GivenUp<'a> {
+/// A CreateVolume call. If it is dropped without an answer, its caller has abandoned it.
+pub(super) struct Abandoned<'a> {
     driver: &'a MockDriver,
     capacity_bytes: i64,
     answered: bool,
 }
 
-impl<'a> GivenUp<'a> {
+impl<'a> Abandoned<'a> {
     pub(super) fn watch(driver: &'a MockDriver, request: &CreateVolumeRequest) -> Self {
         let required_bytes = request.capacity_range.map(|range| range.required_bytes);
         let capacity_bytes = required_bytes.filter(|bytes| *bytes > 0).unwrap_or(GIB);
@@ -103,7 +103,7 @@ impl<'a> GivenUp<'a> {
     }
 }
 
-impl Drop for GivenUp<'_> {
+impl Drop for Abandoned<'_> {
     fn drop(&mut self) {
         if self.answered {
             return;
@@ -117,18 +117,18 @@ impl Drop for GivenUp<'_> {
     }
 }
 
-/// Crashes where a volume is being made, where that is the defect.
-pub(super) fn list_beside_creation(driver: &MockDriver) {
+/// Crashes while a volume is being created, with the defect that does so.
+pub(super) fn crash_if_creating(driver: &MockDriver) {
     let is_made = |object: &String| object.starts_with("volume named ");
     if driver.has(Defect::ListVolumesCrashesOnOverlap) && driver.busy.lock().keys().any(is_made) {
         driver.crash("ListVolumes");
     }
 }
 
-/// How late a call that was given up begins, where threads decide that: longer than the one after it takes.
-const BEGINS_AFTER: Duration = Duration::from_millis(10);
+/// The delay of an abandoned call that starts late. It is longer than the next call takes.
+const LATE_UNSTAGING: Duration = Duration::from_millis(10);
 
-/// A call to NodeUnstageVolume that goes on when it is given up.
+/// A NodeUnstageVolume call. If it is dropped without an answer, its caller has abandoned it.
 pub(super) struct Unstaging<'a> {
     driver: &'a MockDriver,
     request: &'a NodeUnstageVolumeRequest,
@@ -151,19 +151,19 @@ impl Drop for Unstaging<'_> {
             return;
         }
         if self.driver.is(Quirk::GivenUpUnstagingLate) {
-            begin_late(self.driver, self.request);
+            unstage_late(self.driver, self.request);
         }
         if self.driver.has(Defect::NodeUnstageGoesOn) {
-            self.driver.going_on.lock().insert(self.request.staging_target_path.clone());
+            self.driver.orphaned_unstagings.lock().insert(self.request.staging_target_path.clone());
         }
     }
 }
 
-/// Unstages, as soon as a thread comes to it; nobody is told.
-fn begin_late(driver: &MockDriver, request: &NodeUnstageVolumeRequest) {
+/// Unstages the volume a little later.
+fn unstage_late(driver: &MockDriver, request: &NodeUnstageVolumeRequest) {
     let (shared, node, request) = (driver.shared(), driver.this_node().clone(), request.clone());
     tokio::spawn(async move {
-        tokio::time::sleep(BEGINS_AFTER).await;
+        tokio::time::sleep(LATE_UNSTAGING).await;
         if let Some(volume) = shared.state().volumes.get_mut(&request.volume_id) {
             let here = volume.on_mut(&node);
             if here.published.is_empty() {
@@ -173,10 +173,10 @@ fn begin_late(driver: &MockDriver, request: &NodeUnstageVolumeRequest) {
     });
 }
 
-/// Ends an unstaging that goes on, now that the volume was staged again.
+/// Finishes an abandoned unstaging, now that the volume was staged again.
 pub(super) fn end_unstaging(driver: &MockDriver, asked: &NodeStageVolumeRequest) {
     let path = &asked.staging_target_path;
-    if driver.going_on.lock().remove(path)
+    if driver.orphaned_unstagings.lock().remove(path)
         && let Some(volume) = driver.state().volumes.get_mut(&asked.volume_id)
     {
         volume.on_mut(driver.this_node()).staged.remove(path);

@@ -1,4 +1,4 @@
-//! What goes wrong when the state is written, and shows after a restart.
+//! Defects in saving the state, which show after a restart.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use tonic::Status;
 use crate::defect::Defect;
 use crate::driver::{MockDriver, now_ms};
 
-/// How long a change that was answered for is not written.
+/// The delay between the reply to a change and saving it.
 const LATE: Duration = Duration::from_secs(1);
-/// How long the state is in a half-written file.
+/// The time for which the state file is incomplete.
 const HALF_WRITTEN: Duration = Duration::from_millis(20);
 
-/// Defects with a way of saving of their own.
+/// The defects that change how the state is saved.
 pub(crate) const SAVING: [Defect; 3] =
     [Defect::RestartForgetsLastWrite, Defect::RestartTakesTruncatedForEmpty, Defect::SavesAfterAnswer];
 
-pub(crate) fn saves_otherwise(driver: &MockDriver) -> bool {
+pub(crate) fn has_saving_defect(driver: &MockDriver) -> bool {
     SAVING.iter().any(|defect| driver.has(*defect))
 }
 
-/// What is lost of the objects when the driver starts again, as defects have it.
-pub(crate) fn forget_at_restart(driver: &MockDriver) {
+/// Applies the defects that lose parts of objects at a restart.
+pub(crate) fn lose_at_restart(driver: &MockDriver) {
     const HOUR_MS: u64 = 3_600_000;
     let mut state = driver.state();
     for volume in state.volumes.values_mut() {
@@ -45,13 +45,13 @@ pub(crate) fn forget_at_restart(driver: &MockDriver) {
     }
 }
 
-/// Saves as the defect does, after a change.
-pub(crate) async fn save_otherwise(driver: &MockDriver) -> Result<(), Status> {
+/// Saves a change in the way of the defect.
+pub(crate) async fn save_with_defect(driver: &MockDriver) -> Result<(), Status> {
     if driver.has(Defect::SavesAfterAnswer) {
         let shared = driver.shared();
         tokio::spawn(async move {
             tokio::time::sleep(LATE).await;
-            // The call was answered long ago, so there is nobody to tell.
+            // The call was already answered, so an error cannot be reported.
             _ = shared.save(&shared.state());
         });
     }

@@ -1,11 +1,11 @@
-//! Snapshots, whichever RPC reports them.
+//! The Snapshot message, whichever RPC returns it.
 
 use csi_proto::v1::{Snapshot, Topology};
 
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 
-pub(super) fn spoil_snapshot(driver: &MockDriver, snapshot: &mut Snapshot) {
+pub(super) fn corrupt_snapshot(driver: &MockDriver, snapshot: &mut Snapshot) {
     let has = |defect| driver.has(defect);
     if has(Defect::SnapshotWithoutId) {
         snapshot.snapshot_id.clear();
@@ -32,11 +32,11 @@ pub(super) fn spoil_snapshot(driver: &MockDriver, snapshot: &mut Snapshot) {
         snapshot.group_snapshot_id.clear();
     }
     if !snapshot.accessible_topology.is_empty() {
-        spoil_topology(driver, &mut snapshot.accessible_topology);
+        corrupt_topology(driver, &mut snapshot.accessible_topology);
     }
 }
 
-fn spoil_topology(driver: &MockDriver, places: &mut Vec<Topology>) {
+fn corrupt_topology(driver: &MockDriver, places: &mut Vec<Topology>) {
     let has = |defect| driver.has(defect);
     if has(Defect::SnapshotTopologyElsewhere) {
         let is_elsewhere = |zone: &&_| places.iter().all(|place| place.segments != **zone);

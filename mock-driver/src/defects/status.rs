@@ -1,4 +1,4 @@
-//! Errors, and what is printed, whichever RPC it comes from.
+//! Errors and printed text, whichever RPC they come from.
 
 use std::io::Write as _;
 
@@ -9,32 +9,32 @@ use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::validate::invalid;
 
-/// Bytes that are shown of a secret.
+/// The number of bytes of a secret that are shown.
 const END_BYTES: usize = 12;
 
-/// What a driver prints that shows each request as it is.
+/// Prints the secrets of each request.
 pub(crate) fn print_secrets<R: Call>(driver: &MockDriver, request: &R) {
     if driver.has(Defect::PrintsSecrets)
         && let Some(secrets) = request.secrets()
     {
-        // Nobody may be there to read it.
+        // Standard error may be closed.
         _ = writeln!(std::io::stderr(), "{}: {secrets:?}", R::METHOD);
     }
 }
 
-/// What is answered in place of a refusal.
-pub(crate) fn spoil_refusal<R: Call, T: Default>(
+/// Changes the reply to a rejected call.
+pub(crate) fn corrupt_rejection<R: Call, T: Default>(
     driver: &MockDriver,
     request: &R,
     status: Status,
 ) -> Result<T, Status> {
     match status.code() {
         Code::InvalidArgument if driver.has(Defect::InvalidArgumentAsOk) => Ok(T::default()),
-        _ => Err(spoil_status(driver, request, status)),
+        _ => Err(corrupt_status(driver, request, status)),
     }
 }
 
-fn spoil_status<R: Call>(driver: &MockDriver, request: &R, status: Status) -> Status {
+fn corrupt_status<R: Call>(driver: &MockDriver, request: &R, status: Status) -> Status {
     let (code, has) = (status.code(), |defect| driver.has(defect));
     if has(Defect::StatusMessageEmpty) {
         return Status::new(code, "");
@@ -65,7 +65,7 @@ fn spoil_status<R: Call>(driver: &MockDriver, request: &R, status: Status) -> St
     }
 }
 
-/// The last bytes of a secret, by which people tell it from others.
+/// The last bytes of a secret, as shown to help people recognise it.
 fn end(secret: &str) -> Option<&str> {
     secret.get(secret.len().saturating_sub(END_BYTES)..)
 }

@@ -19,7 +19,7 @@ pub(crate) async fn validate_volume_capabilities(
     if has(Defect::ValidateEmptyIdAsNotFound) && asked.volume_id.is_empty() {
         return Err(volume_not_found(""));
     }
-    let request = misread(driver, asked);
+    let request = alter_request(driver, asked);
     let mut answer = match request.volume_capabilities.is_empty() {
         true if !asked.volume_capabilities.is_empty() || has(Defect::ValidateAcceptsMissingCapabilities) => {
             Ok(controller::confirmed(driver, asked))
@@ -35,11 +35,11 @@ pub(crate) async fn validate_volume_capabilities(
     }
     let mut response = answer?;
     match &mut response.confirmed {
-        Some(_) if has(Defect::ValidateVerdictChanges) && driver.another_number() % 2 == 1 => {
+        Some(_) if has(Defect::ValidateVerdictChanges) && driver.next_number() % 2 == 1 => {
             return Ok(unconfirmed("not this time"));
         }
         Some(_) if has(Defect::ValidateNeverConfirms) => return Ok(unconfirmed("not sure")),
-        Some(confirmed) => spoil(driver, asked, confirmed),
+        Some(confirmed) => corrupt_reply(driver, asked, confirmed),
         None if has(Defect::ValidateConfirmsEverything) => return Ok(controller::confirmed(driver, asked)),
         None if has(Defect::ValidateUnsupportedAsInternal) => return Err(Status::internal(response.message)),
         None => {}
@@ -47,8 +47,8 @@ pub(crate) async fn validate_volume_capabilities(
     Ok(response)
 }
 
-/// The request, without the capabilities that are not looked at.
-fn misread(
+/// Removes the capabilities that a defect does not check from the request.
+fn alter_request(
     driver: &MockDriver,
     asked: &ValidateVolumeCapabilitiesRequest,
 ) -> ValidateVolumeCapabilitiesRequest {
@@ -80,7 +80,7 @@ fn unconfirmed(message: &str) -> ValidateVolumeCapabilitiesResponse {
     ValidateVolumeCapabilitiesResponse { confirmed: None, message: message.to_owned() }
 }
 
-fn spoil(driver: &MockDriver, asked: &ValidateVolumeCapabilitiesRequest, confirmed: &mut Confirmed) {
+fn corrupt_reply(driver: &MockDriver, asked: &ValidateVolumeCapabilitiesRequest, confirmed: &mut Confirmed) {
     confirmed.volume_capabilities = asked.volume_capabilities.clone();
     if driver.has(Defect::ValidateConfirmsWithoutCapabilities) {
         confirmed.volume_capabilities.clear();

@@ -1,4 +1,4 @@
-//! Volumes, whichever RPC reports them.
+//! The Volume message, whichever RPC returns it.
 
 use csi_proto::v1::{Topology, Volume, VolumeCapability, VolumeCondition};
 
@@ -6,20 +6,20 @@ use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::Usage;
 
-pub(super) fn spoil_volume(driver: &MockDriver, volume: &mut Volume) {
+pub(super) fn corrupt_volume(driver: &MockDriver, volume: &mut Volume) {
     if driver.has(Defect::VolumeTopologyWithoutCapability) && !driver.has_topology() {
         let segments = [("zone".to_owned(), "zone-a".to_owned())].into();
         volume.accessible_topology = vec![Topology { segments }];
         return;
     }
     relocate(driver, &mut volume.accessible_topology);
-    volume.accessible_topology.iter_mut().for_each(|topology| spoil_topology(driver, topology));
+    volume.accessible_topology.iter_mut().for_each(|topology| corrupt_topology(driver, topology));
     if driver.has(Defect::VolumeTopologyMissing) {
         volume.accessible_topology.clear();
     }
 }
 
-/// Tells other places than that of the volume.
+/// Changes the reported topology.
 fn relocate(driver: &MockDriver, places: &mut Vec<Topology>) {
     if driver.has(Defect::VolumeTopologyOfReplicas) && !places.is_empty() {
         let last = driver.zones.iter().rev().take(2);
@@ -33,7 +33,7 @@ fn relocate(driver: &MockDriver, places: &mut Vec<Topology>) {
     }
 }
 
-fn spoil_topology(driver: &MockDriver, Topology { segments }: &mut Topology) {
+fn corrupt_topology(driver: &MockDriver, Topology { segments }: &mut Topology) {
     let has = |defect| driver.has(defect);
     if has(Defect::VolumeTopologyValueEmpty) {
         segments.values_mut().for_each(String::clear);
@@ -59,7 +59,7 @@ fn spoil_topology(driver: &MockDriver, Topology { segments }: &mut Topology) {
     }
 }
 
-pub(super) fn spoil_condition(driver: &MockDriver, condition: Option<&mut VolumeCondition>) {
+pub(super) fn corrupt_condition(driver: &MockDriver, condition: Option<&mut VolumeCondition>) {
     let Some(condition) = condition else { return };
     if driver.has(Defect::ConditionAbnormal) {
         condition.abnormal = true;
@@ -69,7 +69,7 @@ pub(super) fn spoil_condition(driver: &MockDriver, condition: Option<&mut Volume
     }
 }
 
-/// A capability that the volume has, if there is such a volume and it is known what it was made for.
+/// A capability for which the volume was created; `None` for unknown volumes and those without a recorded capability.
 pub(super) fn made_for(driver: &MockDriver, volume_id: &str) -> Option<VolumeCapability> {
     let state = driver.state();
     state.volumes.get(volume_id)?.usages.first().map(Usage::to_proto)

@@ -13,7 +13,7 @@ use crate::quirk::Quirk;
 use crate::state::{Group, Snapshot, State, hash_text};
 use crate::validate::{self, invalid};
 
-/// Most volumes in one group snapshot.
+/// The largest number of volumes in a group snapshot.
 const SOURCES_MAX: usize = 256;
 
 pub(crate) async fn create_volume_group_snapshot(
@@ -57,7 +57,7 @@ fn parse(driver: &MockDriver, request: &v1::CreateVolumeGroupSnapshotRequest) ->
     Ok(())
 }
 
-/// ALREADY_EXISTS if the group snapshot of this name has other sources, in whatever order, or parameters.
+/// Returns ALREADY_EXISTS if the existing group snapshot has other sources, regardless of order, or other parameters.
 fn check_same(existing: &Group, request: &v1::CreateVolumeGroupSnapshotRequest) -> Result<(), Status> {
     let differs =
         |what| Err(Status::already_exists(format!("a group snapshot of this name exists with other {what}")));
@@ -71,7 +71,7 @@ fn check_same(existing: &Group, request: &v1::CreateVolumeGroupSnapshotRequest) 
     Ok(())
 }
 
-/// All sources have to be there before the first is cut, so that a failure leaves nothing behind.
+/// Checks that all sources exist before the first snapshot is taken, so that a failure leaves nothing behind.
 fn check_new(
     driver: &MockDriver,
     state: &State,

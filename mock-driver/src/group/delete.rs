@@ -15,7 +15,7 @@ pub(crate) async fn delete_volume_group_snapshot(
     let id = &request.group_snapshot_id;
     driver.check_id_format("group_snapshot_id", id, "group")?;
     let deleted = driver.change(request, |state| {
-        // A group that is not there is as good as deleted, whatever its members were.
+        // A group snapshot that does not exist counts as deleted, whatever members the request names.
         let Some(group) = state.groups.get(id).cloned() else { return Ok(()) };
         check_members(&group, &request.snapshot_ids)?;
         group.snapshot_ids.iter().try_for_each(|member| check_unused(driver, state, member))?;

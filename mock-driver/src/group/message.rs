@@ -1,4 +1,4 @@
-//! Group snapshots as they are reported.
+//! The VolumeGroupSnapshot message.
 
 use csi_proto::v1;
 use tonic::Status;
@@ -8,7 +8,7 @@ use crate::driver::MockDriver;
 use crate::state::{Group, State};
 use crate::validate::invalid;
 
-/// The VolumeGroupSnapshot message, after one more look at each member.
+/// The VolumeGroupSnapshot message. Counts as a report of each member.
 pub(super) fn group_message(
     driver: &MockDriver,
     state: &mut State,
@@ -29,7 +29,7 @@ pub(super) fn group_message(
     }
 }
 
-/// The snapshot ids that a caller gives have to be those of the group, in any order.
+/// Checks that the request names exactly the members of the group, in any order.
 pub(super) fn check_members(group: &Group, given: &[String]) -> Result<(), Status> {
     if given.is_empty() {
         return Err(invalid("snapshot_ids is missing"));

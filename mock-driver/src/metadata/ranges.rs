@@ -1,4 +1,4 @@
-//! Block metadata cut into tuples and messages.
+//! Splits block metadata into tuples and messages.
 
 use csi_proto::v1::{BlockMetadata, BlockMetadataType};
 use tonic::Status;
@@ -8,22 +8,21 @@ use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 use crate::state::{Extent, Snapshot};
 
-/// Tuples in a message if the caller leaves the number open.
+/// The number of tuples in a message if the request names none.
 const TUPLES_DEFAULT: usize = 64;
-/// Tuples in a message where the quirk sends fewer than asked.
+/// The number of tuples in a message with the quirk that sends fewer than requested.
 const TUPLES_FEW: usize = 3;
 
-/// What a metadata call asks for.
-pub(super) struct Asked<'a> {
+/// The common fields of both metadata requests.
+pub(super) struct Query<'a> {
     pub(super) starting_offset: i64,
     pub(super) max_results: usize,
     pub(super) snapshot: &'a Snapshot,
-    /// Only what differs from this one.
+    /// If set, only blocks that differ from this snapshot are reported.
     pub(super) base: Option<&'a Snapshot>,
 }
 
-/// The messages of the stream.
-pub(super) fn messages(driver: &MockDriver, asked: &Asked<'_>) -> Result<Vec<Message>, Status> {
+pub(super) fn messages(driver: &MockDriver, asked: &Query<'_>) -> Result<Vec<Message>, Status> {
     let capacity = asked.snapshot.size_bytes;
     if asked.starting_offset < 0 || asked.starting_offset > capacity {
         let message = format!("starting_offset {} is not in 0 to {capacity}", asked.starting_offset);
@@ -48,7 +47,7 @@ pub(super) fn messages(driver: &MockDriver, asked: &Asked<'_>) -> Result<Vec<Mes
     })
 }
 
-/// Extents as they are, or cut into blocks of one size.
+/// Converts extents to tuples, split into blocks of one size if there is a unit.
 fn tuples(extents: &[Extent], unit: Option<i64>) -> Vec<BlockMetadata> {
     let tuple = |byte_offset, size_bytes| BlockMetadata { byte_offset, size_bytes };
     let Some(unit) = unit else {

@@ -4,7 +4,7 @@ use csi_proto::v1;
 use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 use tonic::Status;
 
-use super::{meant, not_found};
+use super::{find_volume, not_found};
 use crate::controller::rounded;
 use crate::defect::Defect;
 use crate::driver::MockDriver;
@@ -21,7 +21,7 @@ pub(crate) async fn node_expand_volume(
     validate::required("volume_path", path)?;
     let range = validate::range(request.capacity_range.as_ref())?;
     let grown = driver.change(request, |state| {
-        let volume = meant(driver, state, &request.volume_id, path);
+        let volume = find_volume(driver, state, &request.volume_id, path);
         let volume = volume.ok_or_else(|| not_found(&request.volume_id))?;
         if !volume.on(driver.this_node()).has(path) && !driver.has(Defect::NodeExpandIgnoresPath) {
             return Err(Status::not_found(format!("volume {} is not at volume_path", volume.id)));
@@ -46,7 +46,8 @@ pub(crate) async fn node_expand_volume(
     Ok(v1::NodeExpandVolumeResponse { capacity_bytes })
 }
 
-/// The size after the expansion. The controller comes first where it can; else the node grows the volume alone.
+/// The size after the expansion. If the controller can expand, it has to come first; otherwise the node expands the
+/// volume alone.
 fn grown(driver: &MockDriver, volume: &Volume, range: Range) -> Result<i64, Status> {
     let present = volume.capacity_bytes;
     if range.contains(present) {
@@ -55,7 +56,7 @@ fn grown(driver: &MockDriver, volume: &Volume, range: Range) -> Result<i64, Stat
     if range.limit_bytes < present {
         return Err(Status::out_of_range(format!("the volume has {present} bytes, more than limit_bytes")));
     }
-    // A caller who is told of no Controller service cannot go there first.
+    // A caller that sees no Controller service cannot expand there first.
     let grows_alone =
         !driver.controller_can(ControllerType::ExpandVolume) || driver.is(Quirk::NoPluginCapabilities);
     let possible = if grows_alone { driver.config.volume_size_bytes_max } else { present };

@@ -3,7 +3,7 @@
 use csi_proto::v1;
 use tonic::Status;
 
-use super::{meant, not_found, target};
+use super::{find_volume, not_found, target};
 use crate::driver::MockDriver;
 use crate::health;
 
@@ -18,7 +18,7 @@ pub(crate) async fn node_get_volume_health(
         target::path(field, given)?;
     }
     let state = driver.state();
-    let volume = meant(driver, &state, &request.volume_id, path);
+    let volume = find_volume(driver, &state, &request.volume_id, path);
     let volume = volume.ok_or_else(|| not_found(&request.volume_id))?;
     let mut volume_health = health::on_this_node(driver, volume, path)?;
     volume_health.volume_id.clone_from(&request.volume_id);

@@ -48,7 +48,7 @@ pub(crate) async fn node_publish_volume(
     Ok(v1::NodePublishVolumeResponse {})
 }
 
-/// INVALID_ARGUMENT for a volume that is to be written to and cannot be.
+/// Returns INVALID_ARGUMENT if a read-only volume is published for writing.
 fn check_readonly(driver: &MockDriver, request: &v1::NodePublishVolumeRequest) -> Result<(), Status> {
     let is_it = |volume: &&StaticVolume| volume.id == request.volume_id;
     match driver.config.volumes.iter().find(is_it) {
@@ -59,7 +59,7 @@ fn check_readonly(driver: &MockDriver, request: &v1::NodePublishVolumeRequest) -
     }
 }
 
-/// FAILED_PRECONDITION unless the volume is staged where the request says.
+/// Returns FAILED_PRECONDITION unless the volume is staged at the given path.
 fn check_staged(driver: &MockDriver, volume: &Volume, path: &str) -> Result<(), Status> {
     if !stages(driver) {
         return Ok(());
@@ -73,7 +73,7 @@ fn check_staged(driver: &MockDriver, volume: &Volume, path: &str) -> Result<(), 
     }
 }
 
-/// ALREADY_EXISTS if the volume is published here in another way.
+/// Returns ALREADY_EXISTS if the volume is published here in a different way.
 fn check_same(
     driver: &MockDriver,
     present: &Publication,
@@ -88,7 +88,7 @@ fn check_same(
     Err(Status::already_exists(message))
 }
 
-/// Whether a second target path on this node is possible.
+/// Fails if the access mode forbids a second target path on this node.
 fn check_other_paths(driver: &MockDriver, volume: &Volume, usage: &Usage) -> Result<(), Status> {
     let shares = usage.is_multi_node() || usage.mode() == Mode::SingleNodeMultiWriter;
     let alone = volume.on(driver.this_node()).published.is_empty();

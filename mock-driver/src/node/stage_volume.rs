@@ -1,4 +1,4 @@
-//! NodeStageVolume. Staging is bookkeeping: nothing has to be mounted at the staging path.
+//! NodeStageVolume. Staging is only recorded; nothing is mounted at the staging path.
 
 use csi_proto::v1;
 use tonic::Status;
@@ -36,7 +36,7 @@ pub(crate) async fn node_stage_volume(
     Ok(v1::NodeStageVolumeResponse {})
 }
 
-/// ALREADY_EXISTS if the volume is staged here in another way.
+/// Returns ALREADY_EXISTS if the volume is staged here in a different way.
 fn check_same(present: &Usage, wanted: &Usage) -> Result<(), Status> {
     match present == wanted {
         true => Ok(()),

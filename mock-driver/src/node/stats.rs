@@ -6,18 +6,18 @@ use csi_proto::v1::{self, VolumeUsage};
 use std::path::Path;
 use tonic::Status;
 
-use super::{meant, not_found};
-use crate::controller::state_of_health;
+use super::{find_volume, not_found};
+use crate::controller::volume_condition;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 use crate::state::Volume;
 use crate::validate;
 
-/// What a file system keeps for itself.
+/// The space that a file system uses for itself.
 const OVERHEAD_BYTES: i64 = 64 << 10;
-/// Bytes for each inode.
+/// The number of bytes for each inode.
 const BYTES_PER_INODE: i64 = 16 << 10;
-/// Inodes in use on a fresh file system.
+/// The number of inodes in use on a fresh file system.
 const INODES_USED: i64 = 11;
 
 pub(crate) async fn node_get_volume_stats(
@@ -28,7 +28,7 @@ pub(crate) async fn node_get_volume_stats(
     driver.check_id_format("volume_id", &request.volume_id, "vol")?;
     validate::required("volume_path", path)?;
     let state = driver.state();
-    let volume = meant(driver, &state, &request.volume_id, path);
+    let volume = find_volume(driver, &state, &request.volume_id, path);
     let volume = volume.ok_or_else(|| not_found(&request.volume_id))?;
     let here = volume.on(driver.this_node());
     let publication = here.published.get(path);
@@ -42,7 +42,7 @@ pub(crate) async fn node_get_volume_stats(
     })
 }
 
-/// What is used and left. A block device has a size only.
+/// The usage of a volume. For a block device, only the size is reported.
 fn usages(driver: &MockDriver, volume: &Volume, is_block: bool) -> Vec<VolumeUsage> {
     if !driver.node_can(NodeType::GetVolumeStats)
         || (driver.is(Quirk::UsageEmpty) && driver.node_can(NodeType::VolumeCondition))
@@ -74,5 +74,5 @@ fn condition(driver: &MockDriver, volume: &Volume, lost: bool) -> Option<v1::Vol
         let message = "the target path is gone".to_owned();
         return Some(v1::VolumeCondition { abnormal: true, message });
     }
-    Some(state_of_health(driver, volume))
+    Some(volume_condition(driver, volume))
 }

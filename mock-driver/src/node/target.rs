@@ -1,4 +1,5 @@
-//! Plain directories and files at target paths: made without privileges, and removed only if still the same.
+//! Plain directories and files at target paths. They are created without privileges, and only removed if they were
+//! not replaced since.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,12 +17,12 @@ use crate::driver::MockDriver;
 use crate::state::{Access, Made, Volume, WRITTEN_BLOCK_BYTES, hash};
 use crate::validate::{invalid, required};
 
-/// Blocks read at the most of what a workload has written.
+/// The largest number of blocks that are read from the data of workloads.
 const WRITTEN_READ_MAX: usize = 1024;
-/// Longest path that Linux takes.
+/// The longest path in Linux.
 const PATH_BYTES_MAX: usize = 4095;
 
-/// A path of a request: absolute, and free of what could lead elsewhere.
+/// Checks a path of a request: it is absolute and leads nowhere unexpected.
 pub(super) fn path<'a>(field: &str, given: &'a str) -> Result<&'a str, Status> {
     required(field, given)?;
     let path = Path::new(given);
@@ -37,7 +38,7 @@ pub(super) fn path<'a>(field: &str, given: &'a str) -> Result<&'a str, Status> {
     Ok(given)
 }
 
-/// Makes the directory or file at a target path. Returns what was made; none if it was there before.
+/// Creates the directory or file at a target path. Returns its identity, or `None` if it existed before.
 pub(super) fn make(
     driver: &MockDriver,
     target: &str,
@@ -74,10 +75,10 @@ pub(super) fn make(
     }
 }
 
-/// Removes what [`make`] made, with what was put into it. Anything else that stands there now is left alone.
+/// Removes what [`make`] created, and its content. If something else has taken its place, that stays.
 pub(super) fn remove(target: &str, made: Made) -> Result<(), Status> {
     let (parent, name) = match open_parent(target) {
-        // Somebody removed it already, with all that was above.
+        // The parent directory was removed, and the target with it.
         Err(Errno::NOENT) => return Ok(()),
         opened => opened.map_err(|errno| unusable(target, errno))?,
     };
@@ -98,7 +99,7 @@ pub(super) fn remove(target: &str, made: Made) -> Result<(), Status> {
     }
 }
 
-/// What a workload wrote goes with the directory, unless something else is mounted below.
+/// Removes a directory with the files that a workload has written, unless something is mounted below it.
 fn remove_tree(target: &str, device: u64) -> Result<(), Status> {
     let failed = |error: std::io::Error| Status::internal(format!("remove target_path {target}: {error}"));
     let mut pending = vec![std::path::PathBuf::from(target)];
@@ -119,7 +120,7 @@ fn remove_tree(target: &str, device: u64) -> Result<(), Status> {
     std::fs::remove_dir_all(target).map_err(failed)
 }
 
-/// Notes what workloads have written so far into the files that stand for a device.
+/// Records what workloads have written so far into the files that stand for devices.
 pub(crate) fn note_written(volume: &mut Volume) {
     let published = volume.on_nodes.values().flat_map(|node| &node.published);
     let devices = published.filter(|(_, publication)| publication.usage.is_block());
@@ -128,11 +129,11 @@ pub(crate) fn note_written(volume: &mut Volume) {
     volume.content.note_written(blocks);
 }
 
-/// What a workload has written into a file that stands for a device: hashes of its blocks, by number. Holes are left out, and
-/// so is what cannot be read.
+/// The hashes of the blocks that a workload has written into a file that stands for a device, by block number. Holes
+/// and unreadable blocks are left out.
 fn written(target: &str, made: Made) -> Vec<(u32, u64)> {
     let mut blocks = Vec::new();
-    // Whatever it was read for goes on without the rest.
+    // An error only leaves the rest out.
     let _ = read_written(target, made, &mut blocks);
     blocks
 }
@@ -153,7 +154,7 @@ fn read_written(target: &str, made: Made, blocks: &mut Vec<(u32, u64)>) -> io::R
     while blocks.len() < WRITTEN_READ_MAX {
         let data = match rustix::fs::seek(&file, SeekFrom::Data(u64::from(number) * bytes.len() as u64)) {
             Ok(offset) => offset / bytes.len() as u64,
-            // Nothing but a hole is left.
+            // Only a hole is left.
             Err(Errno::NXIO) => break,
             Err(error) => return Err(error.into()),
         };
@@ -168,7 +169,8 @@ fn read_written(target: &str, made: Made, blocks: &mut Vec<(u32, u64)>) -> io::R
     Ok(())
 }
 
-/// Opens the directory that holds a target, following no symbolic link on the way, and tells the last name.
+/// Opens the parent directory of a target without following symbolic links. Returns it with the last name of the
+/// path.
 fn open_parent(target: &str) -> rustix::io::Result<(OwnedFd, &OsStr)> {
     let path = Path::new(target);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -193,7 +195,7 @@ fn noun(kind: FileType) -> &'static str {
     if kind == FileType::Directory { "directory" } else { "regular file" }
 }
 
-/// The path itself cannot be used; the caller chose it.
+/// Reports a path that cannot be used, which is the caller's mistake.
 fn unusable(target: &str, errno: Errno) -> Status {
     match errno {
         Errno::NOENT => invalid(format!("the parent directory of {target} does not exist")),

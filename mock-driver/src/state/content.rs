@@ -1,44 +1,44 @@
-//! What is written on a volume: which blocks hold data, and which differ between snapshots. Most of it is made up but consistent;
-//! what workloads write into the files that stand for devices comes on top.
+//! The data of volumes: which blocks contain data, and which differ between snapshots. Most data are generated but
+//! consistent. What workloads write into the files that stand for devices is added to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// Runs of blocks that can hold data, whatever the size; bounds the answer to one metadata call.
+/// The largest number of runs of blocks with data, for any size, which limits the reply to a metadata call.
 const RUNS_MAX: u64 = 192;
-/// Longest run, in blocks.
+/// The longest run, in blocks.
 const RUN_BLOCKS_MAX: u64 = 4;
-/// Blocks kept of what workloads write.
+/// The largest number of recorded blocks that workloads have written.
 const WRITTEN_MAX: usize = 4096;
-/// Copies of copies that are told apart; beyond, the oldest are merged with their copies.
+/// The largest number of nested copies that are distinguished; older ones are merged with their copies.
 const LAYERS_MAX: usize = 16;
 
-/// The history of writes to a volume, or to a snapshot up to the moment it was cut.
+/// The history of writes to a volume, or to a snapshot up to its creation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Content {
-    /// Size for which the first data were laid out.
+    /// The size for which the first data were generated.
     span_bytes: i64,
     layers: Vec<Layer>,
-    /// What workloads have written: a hash of each block of [`WRITTEN_BLOCK_BYTES`].
+    /// The hash of each block that workloads have written; blocks have [`WRITTEN_BLOCK_BYTES`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     written: BTreeMap<u32, u64>,
 }
 
-/// The size of blocks in which it is noted what workloads write.
+/// The block size in which writes of workloads are recorded.
 pub(crate) const WRITTEN_BLOCK_BYTES: usize = 4096;
 
-/// Writes to one volume, before it was copied.
+/// The writes to one volume before it was copied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Layer {
     seed: u64,
-    /// Rounds of writes; one happens before each snapshot.
+    /// The number of rounds of writes; there is one before each snapshot.
     writes: u32,
 }
 
-/// A range of bytes that holds data.
+/// A range of bytes that contains data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) offset: i64,
@@ -50,7 +50,7 @@ impl Content {
         Self { span_bytes, layers: vec![Layer { seed, writes: 0 }], written: BTreeMap::new() }
     }
 
-    /// A copy that is written to independently.
+    /// Returns a copy that is written independently.
     pub(crate) fn copy(&self, seed: u64) -> Self {
         let mut copy = self.clone();
         copy.layers.push(Layer { seed, writes: 0 });
@@ -60,14 +60,14 @@ impl Content {
         copy
     }
 
-    /// One more round of writes.
+    /// Adds a round of writes.
     pub(crate) fn write(&mut self) {
         if let Some(newest) = self.layers.last_mut() {
             newest.writes = newest.writes.saturating_add(1);
         }
     }
 
-    /// Notes what workloads have written: hashes of blocks, by number. Beyond so many of them, it is forgotten.
+    /// Records the hashes of blocks that workloads have written. Blocks beyond the limit are ignored.
     pub(crate) fn note_written(&mut self, blocks: impl IntoIterator<Item = (u32, u64)>) {
         for (number, hash) in blocks {
             if self.written.len() < WRITTEN_MAX || self.written.contains_key(&number) {
@@ -76,12 +76,12 @@ impl Content {
         }
     }
 
-    /// The same without what workloads have written, for a defect.
+    /// Returns the content without writes of workloads, for a defect.
     pub(crate) fn without_written(&self) -> Self {
         Self { written: BTreeMap::new(), ..self.clone() }
     }
 
-    /// Where data are, in blocks of this size; with a base only where they differ from it.
+    /// The ranges with data, in blocks of this size. With a base, only the ranges that differ from it.
     pub(crate) fn extents(&self, base: Option<&Content>, block_bytes: i64) -> Vec<Extent> {
         let blocks = u64::try_from(self.span_bytes / block_bytes).unwrap_or_default();
         let mut numbers = self.made_up(base, blocks);
@@ -100,7 +100,7 @@ impl Content {
         extents
     }
 
-    /// Blocks whose data are made up, out of so many.
+    /// The blocks with generated data, among the given number of blocks.
     fn made_up(&self, base: Option<&Content>, blocks: u64) -> BTreeSet<u64> {
         let stride = (blocks / RUNS_MAX).max(RUN_BLOCKS_MAX + 1);
         let mut numbers = BTreeSet::new();
@@ -116,7 +116,7 @@ impl Content {
         numbers
     }
 
-    /// What the last write to a run left there; none if there never was one.
+    /// A value for the last write to a run; `None` if it was never written.
     fn version(&self, run: u64) -> Option<u64> {
         for layer in self.layers.iter().rev() {
             let touched = (1..=u64::from(layer.writes))
@@ -127,12 +127,12 @@ impl Content {
             }
         }
         let first = self.layers.first()?.seed;
-        // The first run always holds data, so that no volume is without any.
+        // The first run always contains data, so that no volume is without any.
         (run == 0 || hash(&[first, 0, run]).is_multiple_of(3)).then(|| hash(&[first, 0]))
     }
 }
 
-/// FNV-1a over words, with a final mix since FNV's low bits are weak.
+/// FNV-1a over words, with a final mix because its low bits are weak.
 pub(crate) fn hash(words: &[u64]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in words.iter().flat_map(|word| word.to_le_bytes()) {

@@ -1,4 +1,4 @@
-//! The state as a file that survives a restart.
+//! A state file that survives a restart.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,61 +7,60 @@ use serde::{Deserialize, Serialize};
 
 use super::State;
 
-/// Largest state file that is read.
+/// The largest state file that is read.
 const STATE_BYTES_MAX: u64 = 1 << 30;
-/// Layout of the file; one with a larger number is from a later release.
+/// The version of the file format. A larger number is from a later release.
 const VERSION: u32 = 2;
 
 /// A state file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateFileError {
-    /// It exists and cannot be read.
+    /// The file exists but cannot be read.
     #[error("read state {path}: {source}")]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// It is larger than any state.
+    /// The file is too large.
     #[error("read state {path}: more than {STATE_BYTES_MAX} bytes")]
     TooLarge {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// It is damaged, or something else.
+    /// The file is damaged, or is not a state file.
     #[error("read state {path}: not a state of this driver: {source}; move it away to start empty")]
     Corrupt {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong, with line and column.
+        /// The error, with line and column.
         source: serde_json::Error,
     },
-    /// It was written by a later release.
+    /// The file was written by a later release.
     #[error("read state {path}: version {found} is newer than {VERSION}")]
     Newer {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Its version.
+        /// The version of the file.
         found: u32,
     },
-    /// It cannot be replaced.
+    /// The file cannot be replaced.
     #[error("write state {path}: {source}")]
     Write {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
 }
 
-/// Where the state is kept.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,
 }
 
-/// Read before the state itself, whose layout depends on it.
+/// The version is read first, because the format of the state depends on it.
 #[derive(Deserialize)]
 struct Header {
     version: u32,
@@ -86,7 +85,7 @@ impl StateFile {
         Self { path: path.to_owned() }
     }
 
-    /// The state in the file; none if there is no file yet.
+    /// Reads the state; returns `None` if there is no file yet.
     pub(crate) fn load(&self) -> Result<Option<State>, StateFileError> {
         let path = || self.path.clone();
         let text = match std::fs::metadata(&self.path) {
@@ -114,7 +113,7 @@ impl StateFile {
             .map_err(|source| StateFileError::Write { path: self.path.clone(), source })
     }
 
-    /// Replaces the file, so that a reader sees either the old state or the new one.
+    /// Replaces the file atomically, so that a reader sees either the old state or the new one.
     pub(crate) fn save(&self, state: &State) -> Result<(), StateFileError> {
         let failed = |source| StateFileError::Write { path: self.path.clone(), source };
         let parent =

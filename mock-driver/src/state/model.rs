@@ -1,4 +1,4 @@
-//! What the driver remembers of volumes, snapshots and group snapshots.
+//! The records of volumes, snapshots and group snapshots.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::config::{NodeConfig, StaticVolume};
 /// A string map of the protocol.
 pub(crate) type Map = BTreeMap<String, String>;
 
-/// A volume capability that was checked: how a volume is, or may be, used.
+/// A checked volume capability. It describes how a volume is used, or may be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Usage {
@@ -22,7 +22,7 @@ pub(crate) struct Usage {
     mode: i32,
 }
 
-/// How a workload sees a volume.
+/// The access type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) enum Access {
@@ -43,7 +43,7 @@ impl Usage {
         self.access == Access::Block
     }
 
-    /// Whether it leaves the file system to the driver.
+    /// Returns whether the choice of the file system is left to the driver.
     pub(crate) fn lacks_fs_type(&self) -> bool {
         matches!(&self.access, Access::Mount { fs_type, .. } if fs_type.is_empty())
     }
@@ -73,14 +73,15 @@ impl Usage {
         }
     }
 
-    /// Whether a volume made for this usage can also be used as `wanted`.
+    /// Returns whether a volume for this usage can also be used as `wanted`.
     fn covers(&self, wanted: &Usage) -> bool {
         self.access.covers(&wanted.access) && mode_covers(self.mode(), wanted.mode())
     }
 }
 
 impl Access {
-    /// Flags and group are matters of each mount; the file system is one of the volume unless it was left open.
+    /// Mount flags and group may differ for each mount. The file system belongs to the volume, unless it was left
+    /// open.
     fn covers(&self, wanted: &Access) -> bool {
         match (self, wanted) {
             (Access::Block, Access::Block) => true,
@@ -92,7 +93,7 @@ impl Access {
     }
 }
 
-/// Whether a volume fit for one access mode is fit for another that asks no more of it.
+/// Returns whether a volume for one access mode also supports another one.
 fn mode_covers(have: Mode, want: Mode) -> bool {
     use Mode::*;
     let covered: &[Mode] = match have {
@@ -118,7 +119,7 @@ fn mode_covers(have: Mode, want: Mode) -> bool {
     covered.contains(&want)
 }
 
-/// What a volume was copied from.
+/// A content source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) enum Source {
@@ -137,51 +138,51 @@ impl Source {
     }
 }
 
-/// A volume and everything that is going on with it.
+/// A volume and its use on nodes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Volume {
     pub(crate) id: String,
-    /// None for volumes that were not made by CreateVolume.
+    /// None for volumes that CreateVolume did not create.
     pub(crate) name: Option<String>,
-    /// Milliseconds since 1970; 0 for volumes that were always there.
+    /// The creation time in milliseconds since 1970; 0 for volumes from the configuration.
     #[serde(default)]
     pub(crate) made_ms: u64,
     pub(crate) capacity_bytes: i64,
-    /// What it was made for; empty for volumes that were not made by CreateVolume, which take anything.
+    /// The requested usages. Empty for volumes that CreateVolume did not create, which support any usage.
     pub(crate) usages: Vec<Usage>,
     pub(crate) parameters: Map,
-    /// Mutable parameters it was made with.
+    /// The mutable parameters of the CreateVolume request.
     pub(crate) first_mutable_parameters: Map,
-    /// Mutable parameters as last modified.
+    /// The present mutable parameters.
     pub(crate) mutable_parameters: Map,
     pub(crate) modifications: u32,
     pub(crate) context: Map,
     pub(crate) source: Option<Source>,
-    /// Index of the zone its storage lies in.
+    /// The index of the zone that stores it.
     pub(crate) zone: usize,
     pub(crate) content: Content,
-    /// By node id.
+    /// The attachments by node id.
     pub(crate) attachments: BTreeMap<String, Attachment>,
-    /// By node id; what is nowhere in use on a node may have no entry.
+    /// The use on nodes by node id; may lack nodes that do not use it.
     pub(crate) on_nodes: BTreeMap<String, OnNode>,
 }
 
-/// A volume on a node, as the node sees it.
+/// The use of a volume on a node, as recorded by the Node service.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OnNode {
-    /// By staging path.
+    /// The stagings by staging path.
     pub(crate) staged: BTreeMap<String, Usage>,
-    /// By target path.
+    /// The publications by target path.
     pub(crate) published: BTreeMap<String, Publication>,
-    /// The size that NodeExpandVolume has grown it to here, 0 if it has not.
+    /// The size to which NodeExpandVolume has expanded the volume here; 0 if it has not.
     #[serde(default)]
     pub(crate) grown_bytes: i64,
 }
 
 impl OnNode {
-    /// Whether the volume is staged or published at the path.
+    /// Returns whether the volume is staged or published at the path.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.staged.contains_key(path) || self.published.contains_key(path)
     }
@@ -198,7 +199,7 @@ impl Row for Volume {
 }
 
 impl Volume {
-    /// A volume that the configuration tells of.
+    /// Creates the record of a volume from the configuration.
     pub(crate) fn provisioned_elsewhere(volume: &StaticVolume, content: Content) -> Self {
         Self {
             id: volume.id.clone(),
@@ -219,7 +220,7 @@ impl Volume {
         }
     }
 
-    /// Whether it can be used this way.
+    /// Returns whether the volume supports a usage.
     pub(crate) fn covers(&self, wanted: &Usage) -> bool {
         self.usages.is_empty() || self.usages.iter().any(|made_for| made_for.covers(wanted))
     }
@@ -232,25 +233,24 @@ impl Volume {
         self.on_nodes.values().any(|node| !node.staged.is_empty() || !node.published.is_empty())
     }
 
-    /// What a node has of it.
+    /// The use of the volume on a node.
     pub(crate) fn on(&self, node: &NodeConfig) -> &OnNode {
         static UNUSED: OnNode =
             OnNode { staged: BTreeMap::new(), published: BTreeMap::new(), grown_bytes: 0 };
         self.on_nodes.get(&node.id).unwrap_or(&UNUSED)
     }
 
-    /// The same, to be changed.
     pub(crate) fn on_mut(&mut self, node: &NodeConfig) -> &mut OnNode {
         self.on_nodes.entry(node.id.clone()).or_default()
     }
 
-    /// Block or mount, as far as it is settled.
+    /// Returns whether the volume only supports block access; false if that was left open.
     pub(crate) fn is_block(&self) -> bool {
         !self.usages.is_empty() && self.usages.iter().all(Usage::is_block)
     }
 }
 
-/// A volume on a node, as the controller sees it.
+/// The attachment of a volume to a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Attachment {
@@ -264,17 +264,17 @@ impl Attachment {
     }
 }
 
-/// A volume at a target path.
+/// The publication of a volume at a target path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Publication {
     pub(crate) usage: Usage,
     pub(crate) readonly: bool,
-    /// Identity of what the driver made at the path; none if it was there before.
+    /// The identity of the file or directory that the driver created; `None` if it existed before.
     pub(crate) made: Option<Made>,
 }
 
-/// Tells a file or directory from any other that may come to stand in its place.
+/// The identity of a file or directory, which distinguishes it from a later one at the same path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Made {
@@ -293,13 +293,13 @@ pub(crate) struct Snapshot {
     pub(crate) size_bytes: i64,
     pub(crate) created_ms: u64,
     pub(crate) group: Option<String>,
-    /// Index of the zone that its volume lies in, from which alone it can be used where snapshots have a topology.
+    /// The index of the zone of its volume. If snapshots have a topology, it can only be used there.
     #[serde(default)]
     pub(crate) zone: usize,
     pub(crate) content: Content,
-    /// Times it has to be looked at before it is ready.
+    /// The number of reports until it is ready.
     pub(crate) polls_left: u32,
-    /// Moment before which it is not ready.
+    /// The time at which it becomes ready.
     pub(crate) ready_ms: u64,
 }
 

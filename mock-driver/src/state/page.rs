@@ -1,8 +1,9 @@
-//! Page tokens: opaque, and good for as long as the driver lives, whatever is made or deleted in between.
+//! Page tokens. They are opaque, and stay valid as long as the driver lives, whatever is created or deleted in
+//! between.
 
 use super::content::hash;
 
-/// Which list a token belongs to.
+/// The list that a token belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum List {
     Volumes = 1,
@@ -10,12 +11,12 @@ pub(crate) enum List {
     Health = 3,
 }
 
-/// The token of the page that starts after the object with this sequence number.
+/// Creates the token of the page after the object with this sequence number.
 pub(crate) fn token(list: List, sequence: u64) -> String {
     format!("{:016x}{:016x}", sequence, seal(list, sequence))
 }
 
-/// The sequence number in a token, if it is one that [`token`] makes.
+/// Returns the sequence number in a token, if [`token`] has created it for this list.
 pub(crate) fn sequence(list: List, token: &str) -> Option<u64> {
     let (number, check) = token.split_at_checked(16)?;
     let number = u64::from_str_radix(number, 16).ok()?;

@@ -1,4 +1,4 @@
-//! What survives the end of a driver.
+//! The state that survives the end of a driver.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use csi_proto::lock::Mutex;
 
 use super::{State, StateFile, StateFileError};
 
-/// Where the state is for the driver that comes after this one.
+/// The place where the next driver finds the state.
 #[derive(Debug)]
 pub(crate) enum Store {
-    /// In memory: the next one takes it over as it is.
+    /// The state is in memory, and the next driver uses the same object.
     Memory,
-    /// In memory, as it was saved last, which may not be what it is; for defects.
+    /// The state is in memory, as it was saved last, which may be outdated; for defects.
     Saved(Mutex<Option<Box<State>>>),
-    /// In a file.
+    /// The state is in a file.
     File(StateFile),
 }
 
@@ -29,7 +29,7 @@ impl Store {
         }
     }
 
-    /// Leaves nothing that can be read, as one who writes in place does until all is written; for defects.
+    /// Leaves no readable state, like a driver that overwrites its file in place before it has finished; for defects.
     pub(crate) fn truncate(&self) -> Result<(), StateFileError> {
         match self {
             Store::Memory => Ok(()),
@@ -41,7 +41,7 @@ impl Store {
         }
     }
 
-    /// What the next driver in this process finds in memory, where `now` is the state of this one.
+    /// The state that the next driver in this process finds in memory, given the present state.
     pub(crate) fn remembered(&self, now: &Arc<Mutex<State>>) -> Option<Arc<Mutex<State>>> {
         match self {
             Store::Saved(saved) => {

@@ -1,29 +1,29 @@
-//! Objects by age, id and name.
+//! A table of objects by age, id and name.
 
 use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
-/// Something with an id and possibly a name of its own.
+/// An object with an id and possibly a name.
 pub(crate) trait Row {
     fn id(&self) -> &str;
-    /// The name it was made under; none for objects that were not made by name.
+    /// The name from the request; none for objects without one.
     fn name(&self) -> Option<&str>;
 }
 
-/// Rows in the order of their making, found by id or name without a scan.
+/// Rows in order of creation, which can be found by id or name without a scan.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(bound = "T: Row + Serialize + serde::de::DeserializeOwned", from = "Rows<T>", into = "Rows<T>")]
 pub(crate) struct Table<T: Row + Clone> {
-    /// By sequence number, which is never given out twice.
+    /// The rows by sequence number. Numbers are never reused.
     rows: BTreeMap<u64, T>,
     by_id: BTreeMap<String, u64>,
     by_name: BTreeMap<String, u64>,
     next: u64,
 }
 
-/// What is stored of a table; the rest follows from it.
+/// The stored part of a table; the rest is derived from it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rows<T> {
@@ -55,7 +55,7 @@ impl<T: Row + Clone> Default for Table<T> {
 }
 
 impl<T: Row + Clone> Table<T> {
-    /// Adds a row as the youngest.
+    /// Adds a row as the newest one.
     pub(crate) fn insert(&mut self, row: T) {
         self.insert_at(self.next, row);
     }
@@ -69,18 +69,18 @@ impl<T: Row + Clone> Table<T> {
         self.next = self.next.max(sequence.saturating_add(1));
     }
 
-    /// Adds a row that is seen in the list only; for defects.
+    /// Adds a row that only appears in lists; for defects.
     pub(crate) fn insert_unfindable(&mut self, row: T) {
         self.rows.insert(self.next, row);
         self.next = self.next.saturating_add(1);
     }
 
-    /// Lets another row have the name; for defects.
+    /// Frees the name for another row; for defects.
     pub(crate) fn forget_name(&mut self, name: &str) {
         self.by_name.remove(name);
     }
 
-    /// Rows made so far, those removed since included.
+    /// The number of rows created so far, including removed ones.
     pub(crate) fn made(&self) -> u64 {
         self.next
     }
@@ -124,12 +124,12 @@ impl<T: Row + Clone> Table<T> {
         self.rows.values_mut()
     }
 
-    /// The rows made after the one with this sequence number, oldest first.
+    /// The rows after the one with this sequence number, oldest first.
     pub(crate) fn after(&self, sequence: u64) -> impl Iterator<Item = (u64, &T)> {
         self.rows.range((Bound::Excluded(sequence), Bound::Unbounded)).map(|(sequence, row)| (*sequence, row))
     }
 
-    /// The rows whose id comes after this one in the order of ids.
+    /// The rows whose id is greater than this one, in the order of ids.
     pub(crate) fn after_id(&self, id: &str) -> impl Iterator<Item = &T> {
         let range = self.by_id.range::<str, _>((Bound::Excluded(id), Bound::Unbounded));
         range.filter_map(|(_, sequence)| self.rows.get(sequence))

@@ -1,5 +1,3 @@
-//! Volumes: create, delete, publish, validate, list, get, modify, expand, capacity.
-
 use csi_mock_driver::Config;
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::volume_capability::access_mode::Mode;
@@ -14,7 +12,7 @@ use crate::support::{
 type Change = fn(&mut v1::CreateVolumeRequest);
 
 #[tokio::test]
-async fn malformed_volumes_are_refused() {
+async fn malformed_volumes_are_rejected() {
     let driver = driver();
     let cases: &[(&str, Change, Code)] = &[
         ("no name", |r| r.name.clear(), Code::InvalidArgument),

@@ -1,4 +1,4 @@
-//! Delays, injected failures, pending operations, and the call log.
+//! Checks delays, injected failures, pending operations and the call log.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tonic::{Code, Request};
 use crate::support::{code, create, empty, map, ok, publish_request, volume, volume_request, with};
 
 #[tokio::test]
-async fn a_failure_happens_as_often_as_it_was_told() {
+async fn failure_happens_as_often_as_configured() {
     let failure: Failure = "UNAVAILABLE:2".parse().unwrap();
     let driver =
         with(Config { fail: [("CreateVolume".parse().unwrap(), failure)].into(), ..Config::default() });

@@ -1,5 +1,3 @@
-//! Group snapshots.
-
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::group_controller_server::GroupController as _;
 use csi_proto::v1::{self};

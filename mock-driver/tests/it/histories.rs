@@ -1,5 +1,5 @@
-//! Calls that overlap or are given up: a right driver stands them at every point where it can be held, and each defect of
-//! this kind shows.
+//! Checks calls that overlap or are abandoned: a correct driver handles them at every point where a call can be held,
+//! and each defect of this kind shows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::support::{
     GIB, code, defective, empty, ok, publish_request, quirky, volume, volume_request, with, writer,
 };
 
-/// A driver whose CreateVolume is held at a step, long enough for others to overtake it.
+/// Returns a driver that holds CreateVolume at a step, so that other calls can overtake it.
 fn held(step: &str) -> Arc<MockDriver> {
     let point = format!("CreateVolume{step}").parse().unwrap();
     with(Config { delay: [(point, Delay(Duration::from_millis(20)))].into(), ..Config::default() })
@@ -37,8 +37,8 @@ async fn delete(driver: &MockDriver, volume_id: &str) {
     ok(driver.delete_volume(Request::new(request)).await);
 }
 
-/// Gives a call up while it is held.
-async fn give_up(driver: &MockDriver, name: &str) {
+/// Abandons a call while it is held.
+async fn abandon(driver: &MockDriver, name: &str) {
     let call = driver.create_volume(Request::new(volume_request(name)));
     assert!(tokio::time::timeout(Duration::from_millis(5), call).await.is_err());
 }
@@ -55,10 +55,10 @@ async fn overlapping_calls_of_a_right_driver_lose_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_given_up_is_done_or_not_and_can_be_made_again() {
+async fn abandoned_call_can_be_repeated() {
     for step in STEPS {
         let driver = held(step);
-        give_up(&driver, "v").await;
+        abandon(&driver, "v").await;
         let done = listed(&driver).await;
         assert_eq!(done.len(), usize::from(step == ":before-answer"), "{step}");
         let id = volume(&driver, "v").await;
@@ -74,15 +74,15 @@ async fn an_update_can_be_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_given_up_can_leave_a_volume_or_its_storage_behind() {
+async fn abandoned_call_can_leave_a_volume_or_storage() {
     let driver = defective(Defect::CreateVolumeDoublesAfterTimeout);
-    give_up(&driver, "v").await;
+    abandon(&driver, "v").await;
     volume(&driver, "v").await;
     assert_eq!(listed(&driver).await.len(), 2);
 
     let driver = defective(Defect::CreateVolumeLeaksAfterTimeout);
     let before = free(&driver).await;
-    give_up(&driver, "v").await;
+    abandon(&driver, "v").await;
     assert_eq!(before - free(&driver).await, GIB);
     assert!(listed(&driver).await.is_empty());
 }
@@ -95,7 +95,7 @@ async fn a_call_given_up_can_keep_its_lock() {
         delay: [(point, Delay(Duration::from_millis(20)))].into(),
         ..Config::default()
     });
-    give_up(&driver, "v").await;
+    abandon(&driver, "v").await;
     assert_eq!(code(driver.create_volume(Request::new(volume_request("v"))).await), Code::Aborted);
     volume(&driver, "w").await;
     volume(&driver, "w").await;
@@ -175,13 +175,13 @@ async fn a_repeat_can_forget_that_a_publication_is_readonly() {
     }
 }
 
-/// What the next driver lists after this one was asked for two volumes, and ended while the call after was held.
-async fn listed_after_a_restart(config: Config) -> usize {
+/// Makes two volumes, ends the driver during the next call, and counts the volumes that the next driver lists.
+async fn count_listed_after_restart(config: Config) -> usize {
     let driver = with(config);
     for name in ["v", "w"] {
         volume(&driver, name).await;
     }
-    give_up(&driver, "x").await;
+    abandon(&driver, "x").await;
     listed(&driver.restarted().expect("the driver starts again")).await.len()
 }
 
@@ -200,7 +200,7 @@ async fn what_was_answered_for_survives_and_can_be_lost() {
     for ((defect, expected), file) in defects.into_iter().zip(files) {
         for state in [None, Some(file)] {
             let config = Config { defects: defect.into_iter().collect(), ..base(state) };
-            assert_eq!(listed_after_a_restart(config).await, expected, "{defect:?}");
+            assert_eq!(count_listed_after_restart(config).await, expected, "{defect:?}");
         }
     }
 }

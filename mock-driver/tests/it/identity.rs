@@ -1,4 +1,4 @@
-//! Identity, and the capabilities of all services.
+//! Checks the Identity service, and the capabilities of all services.
 
 use csi_mock_driver::{Config, CsiVersion};
 use csi_proto::v1::controller_server::Controller as _;
@@ -23,7 +23,7 @@ async fn the_plugin_tells_who_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_switched_off_is_not_advertised_and_unimplemented() {
+async fn missing_capability_is_not_advertised() {
     let driver = with(Config {
         without: vec!["CREATE_DELETE_VOLUME".parse().unwrap(), "Node.EXPAND_VOLUME".parse().unwrap()],
         ..Config::default()

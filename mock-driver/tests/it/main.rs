@@ -1,4 +1,5 @@
-//! All integration tests of the crate: most call the services directly, one goes over a socket, some start the binary.
+//! The integration tests of the crate: most call the services directly, one goes over a socket, and some start the
+//! binary.
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is the failure itself")]
 

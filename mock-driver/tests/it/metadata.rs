@@ -1,5 +1,3 @@
-//! Block metadata.
-
 use csi_mock_driver::{MockDriver, Quirk};
 use csi_proto::v1::snapshot_metadata_server::SnapshotMetadata as _;
 use csi_proto::v1::{self, BlockMetadata, BlockMetadataType};

@@ -1,4 +1,4 @@
-//! The binary, and the services over a socket.
+//! Checks the binary, and the services over a socket.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -30,7 +30,7 @@ fn endpoint(directory: &Path) -> Endpoint {
     Endpoint::Unix(directory.join("csi.sock"))
 }
 
-/// A running driver that does not outlive its test.
+/// A running driver that is killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {

@@ -1,4 +1,4 @@
-//! Legal but unusual drivers.
+//! Checks legal but unusual drivers.
 
 use std::time::Duration;
 
@@ -229,7 +229,7 @@ async fn dependents_can_pin_what_they_came_from() {
 }
 
 #[tokio::test]
-async fn unknown_objects_can_be_told_either_way() {
+async fn unknown_objects_can_be_reported_either_way() {
     let strict = quirky(Quirk::ControllerUnpublishUnknownNotFound);
     let unpublish = v1::ControllerUnpublishVolumeRequest {
         volume_id: "vol-0".to_owned(),

@@ -1,4 +1,4 @@
-//! One long scenario that touches every rule: each defect has to change what is seen of it.
+//! Runs one long scenario that touches every rule, and checks that each defect changes its transcript.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -21,51 +21,51 @@ use crate::support::{
     GIB, block, from_snapshot, from_volume, map, mount, range, volume_request, with, writer,
 };
 
-/// Plays the scenario and keeps what can be seen, made independent of paths and times.
-struct Play {
+/// Runs the scenario and records the answers, independent of paths and times.
+struct Recorder {
     driver: Arc<MockDriver>,
     directory: tempfile::TempDir,
-    /// Files that tell health.
+    /// The directory of the health files.
     health: tempfile::TempDir,
     seen: Vec<String>,
 }
 
-/// Sends a request to an RPC and notes the answer, or the panic, or the silence.
+/// Sends a request and records the answer, the panic, or that none came.
 macro_rules! send {
-    ($play:expr, $rpc:ident, $request:expr) => {{
-        let (driver, request) = ($play.driver.clone(), Request::new($request));
+    ($recorder:expr, $rpc:ident, $request:expr) => {{
+        let (driver, request) = ($recorder.driver.clone(), Request::new($request));
         let call = tokio::spawn(async move { driver.$rpc(request).await });
         let answer = tokio::time::timeout(Duration::from_secs(5), call).await;
         let answer: Option<Result<Response<_>, Status>> = match answer {
             Ok(Ok(answer)) => Some(answer),
             Ok(Err(_)) => {
-                $play.seen.push("panic".to_owned());
+                $recorder.seen.push("panic".to_owned());
                 None
             }
             Err(_) => {
-                $play.seen.push("silence".to_owned());
+                $recorder.seen.push("silence".to_owned());
                 None
             }
         };
-        let answer = answer.and_then(|answer| $play.note(stringify!($rpc), answer));
+        let answer = answer.and_then(|answer| $recorder.note(stringify!($rpc), answer));
         answer.unwrap_or_default()
     }};
 }
 
-/// The same for a stream.
+/// Sends a request whose answer is a stream, and records all messages.
 macro_rules! read {
-    ($play:expr, $rpc:ident, $request:expr) => {{
-        match $play.driver.$rpc(Request::new($request)).await {
+    ($recorder:expr, $rpc:ident, $request:expr) => {{
+        match $recorder.driver.$rpc(Request::new($request)).await {
             Ok(stream) => {
                 let messages = stream.into_inner().collect::<Vec<_>>().await;
-                $play.seen.push(format!("{} {messages:?}", stringify!($rpc)));
+                $recorder.seen.push(format!("{} {messages:?}", stringify!($rpc)));
             }
-            Err(status) => drop($play.note::<()>(stringify!($rpc), Err(status))),
+            Err(status) => drop($recorder.note::<()>(stringify!($rpc), Err(status))),
         }
     }};
 }
 
-impl Play {
+impl Recorder {
     fn note<T: Debug>(&mut self, rpc: &str, answer: Result<Response<T>, Status>) -> Option<T> {
         let (line, answer) = match answer {
             Ok(answer) => (format!("{rpc} {:?}", answer.get_ref()), Some(answer.into_inner())),
@@ -82,9 +82,9 @@ impl Play {
         self.directory.path().join(name).to_str().unwrap().to_owned()
     }
 
-    fn ill(&self, name: &str, status: &str) {
+    fn report_problem(&self, name: &str, status: &str) {
         let text = format!(r#"{{"status": "{status}", "reason": "MadeIll"}}"#);
-        // The id that a defect makes may be no name of a file.
+        // A defect may return an id that is no file name.
         let _ = std::fs::write(self.health.path().join(format!("{name}.health")), text);
     }
 
@@ -101,7 +101,7 @@ impl Play {
         self.seen.push(format!("{found:?}"));
     }
 
-    /// What was seen, with paths and times blanked.
+    /// Returns the record with paths and times replaced.
     fn transcript(self) -> String {
         let mut text = self.seen.join("\n").replace(self.directory.path().to_str().unwrap(), "DIR");
         for field in ["seconds: ", "nanos: ", "\"seconds\":", "\"nanos\":"] {
@@ -121,7 +121,8 @@ fn blank_number(text: &str, field: &str) -> String {
     blanked
 }
 
-/// Timestamps in JSON stand in quotes and end in Z; whether one follows the other says enough of them.
+/// Replaces timestamps, which are quoted in JSON and end in Z. The record only keeps their order, because their
+/// values vary.
 fn blank_times(text: &str) -> String {
     let pieces = text.split('"').map(|piece| if is_time(piece) { "TIME" } else { piece });
     pieces.collect::<Vec<_>>().join("\"")
@@ -147,19 +148,19 @@ fn topology(zone: &str) -> v1::Topology {
     v1::Topology { segments: map(&[("mock.csi-sanity.example/zone", zone)]) }
 }
 
-async fn identity(play: &mut Play) {
+async fn identity(recorder: &mut Recorder) {
     for _ in 0..2 {
-        send!(play, get_plugin_info, v1::GetPluginInfoRequest {});
-        send!(play, get_plugin_capabilities, v1::GetPluginCapabilitiesRequest {});
-        send!(play, probe, v1::ProbeRequest {});
-        send!(play, controller_get_capabilities, v1::ControllerGetCapabilitiesRequest {});
-        send!(play, group_controller_get_capabilities, v1::GroupControllerGetCapabilitiesRequest {});
-        send!(play, node_get_capabilities, v1::NodeGetCapabilitiesRequest {});
-        send!(play, node_get_info, v1::NodeGetInfoRequest {});
+        send!(recorder, get_plugin_info, v1::GetPluginInfoRequest {});
+        send!(recorder, get_plugin_capabilities, v1::GetPluginCapabilitiesRequest {});
+        send!(recorder, probe, v1::ProbeRequest {});
+        send!(recorder, controller_get_capabilities, v1::ControllerGetCapabilitiesRequest {});
+        send!(recorder, group_controller_get_capabilities, v1::GroupControllerGetCapabilitiesRequest {});
+        send!(recorder, node_get_capabilities, v1::NodeGetCapabilitiesRequest {});
+        send!(recorder, node_get_info, v1::NodeGetInfoRequest {});
     }
 }
 
-async fn malformed_volumes(play: &mut Play) {
+async fn malformed_volumes(recorder: &mut Recorder) {
     type Change = fn(&mut v1::CreateVolumeRequest);
     let changes: &[Change] = &[
         |r| r.name.clear(),
@@ -196,28 +197,28 @@ async fn malformed_volumes(play: &mut Play) {
         let mut request = volume_request(&format!("odd-{index}"));
         request.secrets = map(&[("password", "hunter2")]);
         change(&mut request);
-        send!(play, create_volume, request);
+        send!(recorder, create_volume, request);
     }
     for name in ["Case", "case", "case ", &format!("{}1", "x".repeat(50)), &format!("{}2", "x".repeat(50))] {
-        send!(play, create_volume, volume_request(name));
+        send!(recorder, create_volume, volume_request(name));
     }
     let race = |name, driver: Arc<MockDriver>| {
         tokio::spawn(async move { driver.create_volume(Request::new(volume_request(name))).await })
     };
-    let call = |name| race(name, play.driver.clone());
+    let call = |name| race(name, recorder.driver.clone());
     let (one, two, other) = tokio::join!(call("race"), call("race"), call("other race"));
     for answer in [one, two, other].into_iter().flatten() {
-        play.note("race", answer);
+        recorder.note("race", answer);
     }
 }
 
-async fn repeated_volumes(play: &mut Play) -> v1::Volume {
+async fn repeated_volumes(recorder: &mut Recorder) -> v1::Volume {
     let request = v1::CreateVolumeRequest {
         parameters: map(&[("tier", "silver")]),
         mutable_parameters: map(&[("tier", "gold")]),
         ..volume_request("main")
     };
-    let first = send!(play, create_volume, request.clone()).volume.unwrap_or_default();
+    let first = send!(recorder, create_volume, request.clone()).volume.unwrap_or_default();
     type Change = fn(&mut v1::CreateVolumeRequest);
     let changes: &[Change] = &[
         |_| {},
@@ -232,12 +233,12 @@ async fn repeated_volumes(play: &mut Play) -> v1::Volume {
     for change in changes {
         let mut again = request.clone();
         change(&mut again);
-        send!(play, create_volume, again);
+        send!(recorder, create_volume, again);
     }
     first
 }
 
-async fn capacity(play: &mut Play) {
+async fn capacity(recorder: &mut Recorder) {
     let cases = [
         v1::GetCapacityRequest::default(),
         v1::GetCapacityRequest { volume_capabilities: vec![capability("fat12")], ..Default::default() },
@@ -245,11 +246,11 @@ async fn capacity(play: &mut Play) {
         v1::GetCapacityRequest { accessible_topology: Some(topology("zone-b")), ..Default::default() },
     ];
     for request in cases {
-        send!(play, get_capacity, request);
+        send!(recorder, get_capacity, request);
     }
 }
 
-async fn attachments(play: &mut Play, id: &str) {
+async fn attachments(recorder: &mut Recorder, id: &str) {
     let request = |node_id: &str| v1::ControllerPublishVolumeRequest {
         volume_id: id.to_owned(),
         node_id: node_id.to_owned(),
@@ -261,51 +262,55 @@ async fn attachments(play: &mut Play, id: &str) {
         volume_capability: Some(block(Mode::SingleNodeWriter)),
         ..request("node-1")
     };
-    send!(play, controller_publish_volume, wrong.clone());
-    detach(play, id, "").await;
+    send!(recorder, controller_publish_volume, wrong.clone());
+    detach(recorder, id, "").await;
     for node in ["node-1", "node-1", "node-2", "node-9", ""] {
-        send!(play, controller_publish_volume, request(node));
+        send!(recorder, controller_publish_volume, request(node));
     }
-    send!(play, controller_publish_volume, wrong);
+    send!(recorder, controller_publish_volume, wrong);
     let readonly = v1::ControllerPublishVolumeRequest { readonly: true, ..request("node-1") };
-    send!(play, controller_publish_volume, readonly);
+    send!(recorder, controller_publish_volume, readonly);
     let unknown = |volume_id: &str| v1::ControllerPublishVolumeRequest {
         volume_id: volume_id.to_owned(),
         ..request("node-1")
     };
-    send!(play, controller_publish_volume, unknown(""));
-    send!(play, controller_publish_volume, unknown("vol-0"));
+    send!(recorder, controller_publish_volume, unknown(""));
+    send!(recorder, controller_publish_volume, unknown("vol-0"));
     let bare = v1::ControllerPublishVolumeRequest { volume_capability: None, ..request("node-1") };
-    send!(play, controller_publish_volume, bare);
-    list_volumes(play).await;
-    get_volume(play, id).await;
+    send!(recorder, controller_publish_volume, bare);
+    list_volumes(recorder).await;
+    get_volume(recorder, id).await;
     let expand = v1::ControllerExpandVolumeRequest {
         volume_id: id.to_owned(),
         capacity_range: range(GIB + 4096, 0),
         ..Default::default()
     };
-    send!(play, controller_expand_volume, expand);
-    send!(play, delete_volume, v1::DeleteVolumeRequest { volume_id: id.to_owned(), ..Default::default() });
+    send!(recorder, controller_expand_volume, expand);
+    send!(
+        recorder,
+        delete_volume,
+        v1::DeleteVolumeRequest { volume_id: id.to_owned(), ..Default::default() }
+    );
     for node in ["node-2", "node-1", "node-1"] {
-        detach(play, id, node).await;
-        get_volume(play, id).await;
+        detach(recorder, id, node).await;
+        get_volume(recorder, id).await;
     }
-    send!(play, controller_publish_volume, request("node-1"));
-    detach(play, id, "").await;
-    get_volume(play, id).await;
-    detach(play, id, "").await;
-    detach(play, id, "node-1").await;
-    detach(play, "", "").await;
-    detach(play, "vol-0", "node-1").await;
+    send!(recorder, controller_publish_volume, request("node-1"));
+    detach(recorder, id, "").await;
+    get_volume(recorder, id).await;
+    detach(recorder, id, "").await;
+    detach(recorder, id, "node-1").await;
+    detach(recorder, "", "").await;
+    detach(recorder, "vol-0", "node-1").await;
 }
 
-async fn detach(play: &mut Play, id: &str, node: &str) {
+async fn detach(recorder: &mut Recorder, id: &str, node: &str) {
     let (volume_id, node_id) = (id.to_owned(), node.to_owned());
     let request = v1::ControllerUnpublishVolumeRequest { volume_id, node_id, ..Default::default() };
-    send!(play, controller_unpublish_volume, request);
+    send!(recorder, controller_unpublish_volume, request);
 }
 
-async fn shared_attachments(play: &mut Play) {
+async fn shared_attachments(recorder: &mut Recorder) {
     let shared = mount(Mode::MultiNodeMultiWriter);
     let mut ids = Vec::new();
     for index in 0..3 {
@@ -313,7 +318,7 @@ async fn shared_attachments(play: &mut Play) {
             volume_capabilities: vec![shared.clone()],
             ..volume_request(&format!("shared-{index}"))
         };
-        ids.push(send!(play, create_volume, request).volume.unwrap_or_default().volume_id);
+        ids.push(send!(recorder, create_volume, request).volume.unwrap_or_default().volume_id);
     }
     let publish = |volume_id: &str, node_id: &str| v1::ControllerPublishVolumeRequest {
         volume_id: volume_id.to_owned(),
@@ -322,62 +327,62 @@ async fn shared_attachments(play: &mut Play) {
         ..Default::default()
     };
     for node in ["node-1", "node-2"] {
-        send!(play, controller_publish_volume, publish(&ids[0], node));
+        send!(recorder, controller_publish_volume, publish(&ids[0], node));
     }
     for id in &ids[1..] {
-        send!(play, controller_publish_volume, publish(id, "node-1"));
+        send!(recorder, controller_publish_volume, publish(id, "node-1"));
     }
-    detach(play, &ids[0], "node-1").await;
-    get_volume(play, &ids[0]).await;
+    detach(recorder, &ids[0], "node-1").await;
+    get_volume(recorder, &ids[0]).await;
     for id in &ids {
-        detach(play, id, "").await;
+        detach(recorder, id, "").await;
     }
-    let staging_target_path = play.path("staging");
+    let staging_target_path = recorder.path("staging");
     let stage = v1::NodeStageVolumeRequest {
         volume_id: ids[0].clone(),
         staging_target_path: staging_target_path.clone(),
         volume_capability: Some(shared.clone()),
         ..Default::default()
     };
-    send!(play, node_stage_volume, stage);
+    send!(recorder, node_stage_volume, stage);
     for name in ["shared-1", "shared-2"] {
         let request = v1::NodePublishVolumeRequest {
             volume_id: ids[0].clone(),
             staging_target_path: staging_target_path.clone(),
-            target_path: play.path(name),
+            target_path: recorder.path(name),
             volume_capability: Some(shared.clone()),
             ..Default::default()
         };
-        send!(play, node_publish_volume, request);
+        send!(recorder, node_publish_volume, request);
     }
     for name in ["shared-1", "shared-2"] {
-        unpublish(play, &ids[0], name).await;
-        drop(std::fs::remove_dir(play.path(name)));
+        unpublish(recorder, &ids[0], name).await;
+        drop(std::fs::remove_dir(recorder.path(name)));
     }
 }
 
-async fn list_volumes(play: &mut Play) {
+async fn list_volumes(recorder: &mut Recorder) {
     let request =
         |max_entries, token: &str| v1::ListVolumesRequest { max_entries, starting_token: token.to_owned() };
-    send!(play, list_volumes, request(0, ""));
-    let first = send!(play, list_volumes, request(3, ""));
-    send!(play, list_volumes, request(3, &first.next_token));
+    send!(recorder, list_volumes, request(0, ""));
+    let first = send!(recorder, list_volumes, request(3, ""));
+    send!(recorder, list_volumes, request(3, &first.next_token));
     for (max_entries, token) in [(-1, ""), (0, "0"), (0, "invalid")] {
-        send!(play, list_volumes, request(max_entries, token));
+        send!(recorder, list_volumes, request(max_entries, token));
     }
 }
 
-async fn get_volume(play: &mut Play, id: &str) {
+async fn get_volume(recorder: &mut Recorder, id: &str) {
     for volume_id in [id, "", "vol-0"] {
         send!(
-            play,
+            recorder,
             controller_get_volume,
             v1::ControllerGetVolumeRequest { volume_id: volume_id.to_owned() }
         );
     }
 }
 
-async fn validation(play: &mut Play, id: &str) {
+async fn validation(recorder: &mut Recorder, id: &str) {
     let request = |volume_id: &str, volume_capabilities| v1::ValidateVolumeCapabilitiesRequest {
         volume_id: volume_id.to_owned(),
         volume_capabilities,
@@ -396,54 +401,54 @@ async fn validation(play: &mut Play, id: &str) {
         request("vol-0", vec![writer()]),
     ];
     for request in cases {
-        send!(play, validate_volume_capabilities, request);
+        send!(recorder, validate_volume_capabilities, request);
     }
 }
 
-async fn snapshots(play: &mut Play, id: &str) -> Vec<String> {
+async fn snapshots(recorder: &mut Recorder, id: &str) -> Vec<String> {
     let request = |name: &str, source: &str| v1::CreateSnapshotRequest {
         name: name.to_owned(),
         source_volume_id: source.to_owned(),
         ..Default::default()
     };
-    let other = send!(play, create_volume, volume_request("other")).volume.unwrap_or_default().volume_id;
+    let other = send!(recorder, create_volume, volume_request("other")).volume.unwrap_or_default().volume_id;
     let mut times = Vec::new();
     let mut ids = Vec::new();
     for (name, source) in [("s1", id), ("s1", id), ("s2", id), ("s3", &other), ("s1", &other)] {
-        let snapshot = send!(play, create_snapshot, request(name, source)).snapshot.unwrap_or_default();
+        let snapshot = send!(recorder, create_snapshot, request(name, source)).snapshot.unwrap_or_default();
         let get = v1::GetSnapshotRequest { snapshot_id: snapshot.snapshot_id.clone(), ..Default::default() };
-        send!(play, get_snapshot, get);
+        send!(recorder, get_snapshot, get);
         ids.push(snapshot.snapshot_id);
         times.push(snapshot.creation_time);
     }
-    play.seen.push(format!("the time of a snapshot stays: {}", times[0] == times[1]));
+    recorder.seen.push(format!("the time of a snapshot stays: {}", times[0] == times[1]));
     ids.remove(1);
     let long = [100, 101].map(|bytes| "n".repeat(bytes));
     for (name, source) in
         [("", id), ("t", ""), ("t", "vol-0"), (&long[0], id), (&long[1], id), ("ünïcode", id)]
     {
-        send!(play, create_snapshot, request(name, source));
+        send!(recorder, create_snapshot, request(name, source));
     }
     let odd = v1::CreateSnapshotRequest { parameters: map(&[("colour", "red")]), ..request("odd", id) };
-    send!(play, create_snapshot, odd);
+    send!(recorder, create_snapshot, odd);
     for snapshot_id in [ids[0].as_str(), "", "snap-0"] {
         let snapshot_id = snapshot_id.to_owned();
-        send!(play, get_snapshot, v1::GetSnapshotRequest { snapshot_id, ..Default::default() });
+        send!(recorder, get_snapshot, v1::GetSnapshotRequest { snapshot_id, ..Default::default() });
     }
-    list_snapshots(play, &ids[0], &ids[2], id).await;
-    metadata(play, &ids).await;
-    copies(play, &ids, id).await;
+    list_snapshots(recorder, &ids[0], &ids[2], id).await;
+    metadata(recorder, &ids).await;
+    copies(recorder, &ids, id).await;
     ids
 }
 
-async fn list_snapshots(play: &mut Play, one: &str, alien: &str, source: &str) {
+async fn list_snapshots(recorder: &mut Recorder, one: &str, alien: &str, source: &str) {
     let all = v1::ListSnapshotsRequest::default();
     let by = |snapshot_id: &str, source_volume_id: &str| v1::ListSnapshotsRequest {
         snapshot_id: snapshot_id.to_owned(),
         source_volume_id: source_volume_id.to_owned(),
         ..Default::default()
     };
-    let first = send!(play, list_snapshots, v1::ListSnapshotsRequest { max_entries: 1, ..all.clone() });
+    let first = send!(recorder, list_snapshots, v1::ListSnapshotsRequest { max_entries: 1, ..all.clone() });
     let second = v1::ListSnapshotsRequest { max_entries: 1, starting_token: first.next_token, ..all.clone() };
     let cases = [
         all.clone(),
@@ -456,11 +461,11 @@ async fn list_snapshots(play: &mut Play, one: &str, alien: &str, source: &str) {
         v1::ListSnapshotsRequest { starting_token: "invalid".to_owned(), ..all },
     ];
     for request in cases {
-        send!(play, list_snapshots, request);
+        send!(recorder, list_snapshots, request);
     }
 }
 
-async fn metadata(play: &mut Play, ids: &[String]) {
+async fn metadata(recorder: &mut Recorder, ids: &[String]) {
     for (id, starting_offset, max_results) in
         [(ids[0].as_str(), 0, 0), (&ids[0], 100_000, 5), (&ids[0], -1, 0), ("", 0, 0), ("snap-0", 0, 0)]
     {
@@ -471,7 +476,7 @@ async fn metadata(play: &mut Play, ids: &[String]) {
             max_results,
             ..Default::default()
         };
-        read!(play, get_metadata_allocated, request);
+        read!(recorder, get_metadata_allocated, request);
     }
     for (base, target) in [
         (ids[0].as_str(), ids[1].as_str()),
@@ -485,11 +490,11 @@ async fn metadata(play: &mut Play, ids: &[String]) {
             target_snapshot_id: target.to_owned(),
             ..Default::default()
         };
-        read!(play, get_metadata_delta, request);
+        read!(recorder, get_metadata_delta, request);
     }
 }
 
-async fn copies(play: &mut Play, ids: &[String], id: &str) {
+async fn copies(recorder: &mut Recorder, ids: &[String], id: &str) {
     for (name, source, size) in [
         ("restore", from_snapshot(&ids[0]), range(2 * GIB, 0)),
         ("restore", from_snapshot(&ids[0]), range(2 * GIB, 0)),
@@ -501,19 +506,19 @@ async fn copies(play: &mut Play, ids: &[String], id: &str) {
             capacity_range: size,
             ..volume_request(name)
         };
-        let copy = send!(play, create_volume, request).volume.unwrap_or_default().volume_id;
+        let copy = send!(recorder, create_volume, request).volume.unwrap_or_default().volume_id;
         let name = format!("of-{name}");
         let request = v1::CreateSnapshotRequest { name, source_volume_id: copy, ..Default::default() };
-        let snapshot = send!(play, create_snapshot, request).snapshot.unwrap_or_default();
+        let snapshot = send!(recorder, create_snapshot, request).snapshot.unwrap_or_default();
         let request =
             v1::GetMetadataAllocatedRequest { snapshot_id: snapshot.snapshot_id, ..Default::default() };
-        read!(play, get_metadata_allocated, request);
+        read!(recorder, get_metadata_allocated, request);
     }
-    list_volumes(play).await;
+    list_volumes(recorder).await;
 }
 
-async fn groups(play: &mut Play, id: &str) {
-    let other = send!(play, create_volume, volume_request("second")).volume.unwrap_or_default().volume_id;
+async fn groups(recorder: &mut Recorder, id: &str) {
+    let other = send!(recorder, create_volume, volume_request("second")).volume.unwrap_or_default().volume_id;
     let request = |name: &str, sources: &[&str]| v1::CreateVolumeGroupSnapshotRequest {
         name: name.to_owned(),
         source_volume_ids: sources.iter().map(|source| (*source).to_owned()).collect(),
@@ -521,7 +526,7 @@ async fn groups(play: &mut Play, id: &str) {
     };
     let pair = [id, other.as_str()];
     let group =
-        send!(play, create_volume_group_snapshot, request("g", &pair)).group_snapshot.unwrap_or_default();
+        send!(recorder, create_volume_group_snapshot, request("g", &pair)).group_snapshot.unwrap_or_default();
     let coloured =
         v1::CreateVolumeGroupSnapshotRequest { parameters: map(&[("colour", "red")]), ..request("g", &pair) };
     let fresh = v1::CreateVolumeGroupSnapshotRequest { name: "h".to_owned(), ..coloured.clone() };
@@ -535,9 +540,9 @@ async fn groups(play: &mut Play, id: &str) {
         request("missing", &[id, "vol-0"]),
         request("ünïcode", &pair),
     ] {
-        send!(play, create_volume_group_snapshot, request);
+        send!(recorder, create_volume_group_snapshot, request);
     }
-    send!(play, list_snapshots, v1::ListSnapshotsRequest::default());
+    send!(recorder, list_snapshots, v1::ListSnapshotsRequest::default());
     let members: Vec<String> = group.snapshots.iter().map(|member| member.snapshot_id.clone()).collect();
     let get = |group_snapshot_id: &str, snapshot_ids: &[String]| v1::GetVolumeGroupSnapshotRequest {
         group_snapshot_id: group_snapshot_id.to_owned(),
@@ -552,23 +557,23 @@ async fn groups(play: &mut Play, id: &str) {
         get("", &members),
         get("group-0", &members),
     ] {
-        send!(play, get_volume_group_snapshot, request);
+        send!(recorder, get_volume_group_snapshot, request);
     }
     let snapshot_id = members.first().cloned().unwrap_or_default();
-    send!(play, delete_snapshot, v1::DeleteSnapshotRequest { snapshot_id, ..Default::default() });
+    send!(recorder, delete_snapshot, v1::DeleteSnapshotRequest { snapshot_id, ..Default::default() });
     for group_snapshot_id in ["", "group-0", group_id] {
         let request = v1::DeleteVolumeGroupSnapshotRequest {
             group_snapshot_id: group_snapshot_id.to_owned(),
             snapshot_ids: members.clone(),
             ..Default::default()
         };
-        send!(play, delete_volume_group_snapshot, request);
+        send!(recorder, delete_volume_group_snapshot, request);
     }
-    send!(play, get_volume_group_snapshot, get(group_id, &members));
-    send!(play, list_snapshots, v1::ListSnapshotsRequest::default());
+    send!(recorder, get_volume_group_snapshot, get(group_id, &members));
+    send!(recorder, list_snapshots, v1::ListSnapshotsRequest::default());
 }
 
-async fn modification(play: &mut Play, id: &str) {
+async fn modification(recorder: &mut Recorder, id: &str) {
     let modify = |volume_id: &str, pairs: &[(&str, &str)]| v1::ControllerModifyVolumeRequest {
         volume_id: volume_id.to_owned(),
         mutable_parameters: map(pairs),
@@ -583,7 +588,7 @@ async fn modification(play: &mut Play, id: &str) {
         modify("", &[("tier", "tin")]),
         modify("vol-0", &[("tier", "tin")]),
     ] {
-        send!(play, controller_modify_volume, request);
+        send!(recorder, controller_modify_volume, request);
     }
     for tier in ["lead", "iron"] {
         let again = v1::CreateVolumeRequest {
@@ -592,12 +597,12 @@ async fn modification(play: &mut Play, id: &str) {
             capacity_range: None,
             ..volume_request("main")
         };
-        send!(play, create_volume, again);
+        send!(recorder, create_volume, again);
     }
-    get_volume(play, id).await;
+    get_volume(recorder, id).await;
 }
 
-async fn expansion(play: &mut Play, id: &str) {
+async fn expansion(recorder: &mut Recorder, id: &str) {
     let expand = |volume_id: &str, capacity_range| v1::ControllerExpandVolumeRequest {
         volume_id: volume_id.to_owned(),
         capacity_range,
@@ -618,31 +623,31 @@ async fn expansion(play: &mut Play, id: &str) {
         v1::ControllerExpandVolumeRequest { volume_capability: None, ..expand(id, range(3 * GIB, 0)) },
         v1::ControllerExpandVolumeRequest { volume_capability: alien, ..expand(id, range(3 * GIB, 0)) },
     ] {
-        send!(play, controller_expand_volume, request);
+        send!(recorder, controller_expand_volume, request);
     }
-    get_volume(play, id).await;
+    get_volume(recorder, id).await;
     let device = v1::CreateVolumeRequest {
         volume_capabilities: vec![block(Mode::SingleNodeWriter)],
         ..volume_request("device")
     };
-    let device = send!(play, create_volume, device).volume.unwrap_or_default().volume_id;
+    let device = send!(recorder, create_volume, device).volume.unwrap_or_default().volume_id;
     let device =
         v1::ControllerExpandVolumeRequest { volume_capability: None, ..expand(&device, range(2 * GIB, 0)) };
-    send!(play, controller_expand_volume, device);
+    send!(recorder, controller_expand_volume, device);
 }
 
-async fn staging(play: &mut Play, id: &str) {
+async fn staging(recorder: &mut Recorder, id: &str) {
     let stage = |volume_id: &str, path: &str| v1::NodeStageVolumeRequest {
         volume_id: volume_id.to_owned(),
         staging_target_path: path.to_owned(),
         volume_capability: Some(writer()),
         ..Default::default()
     };
-    let path = play.path("staging");
-    let long = play.path(&"p".repeat(130));
+    let path = recorder.path("staging");
+    let long = recorder.path(&"p".repeat(130));
     let unusual = v1::NodeStageVolumeRequest {
         volume_capability: Some(block(Mode::SingleNodeWriter)),
-        ..stage(id, &play.path("elsewhere"))
+        ..stage(id, &recorder.path("elsewhere"))
     };
     for request in [
         stage(id, &path),
@@ -658,12 +663,12 @@ async fn staging(play: &mut Play, id: &str) {
         stage("vol-0", &path),
         stage(id, &long),
     ] {
-        send!(play, node_stage_volume, request);
+        send!(recorder, node_stage_volume, request);
     }
 }
 
-async fn publishing(play: &mut Play, id: &str, capability: v1::VolumeCapability) {
-    let staging = play.path("staging");
+async fn publishing(recorder: &mut Recorder, id: &str, capability: v1::VolumeCapability) {
+    let staging = recorder.path("staging");
     let publish = |target_path: String| v1::NodePublishVolumeRequest {
         volume_id: id.to_owned(),
         staging_target_path: staging.clone(),
@@ -671,21 +676,23 @@ async fn publishing(play: &mut Play, id: &str, capability: v1::VolumeCapability)
         volume_capability: Some(capability.clone()),
         ..Default::default()
     };
-    let target = || play.path("target");
-    let long = play.path(&"q".repeat(130));
-    std::fs::create_dir_all(play.path("there")).unwrap();
+    let target = || recorder.path("target");
+    let long = recorder.path(&"q".repeat(130));
+    std::fs::create_dir_all(recorder.path("there")).unwrap();
     let other = match capability.access_type {
         Some(AccessType::Block(_)) => writer(),
         _ => block(Mode::SingleNodeWriter),
     };
     let nowhere = v1::NodePublishVolumeRequest {
         staging_target_path: "/nowhere".to_owned(),
-        ..publish(play.path("u"))
+        ..publish(recorder.path("u"))
     };
     let unnamed =
-        v1::NodePublishVolumeRequest { staging_target_path: String::new(), ..publish(play.path("u")) };
-    let unusual =
-        v1::NodePublishVolumeRequest { volume_capability: Some(other.clone()), ..publish(play.path("w")) };
+        v1::NodePublishVolumeRequest { staging_target_path: String::new(), ..publish(recorder.path("u")) };
+    let unusual = v1::NodePublishVolumeRequest {
+        volume_capability: Some(other.clone()),
+        ..publish(recorder.path("w"))
+    };
     let before = [
         nowhere,
         unnamed,
@@ -698,31 +705,32 @@ async fn publishing(play: &mut Play, id: &str, capability: v1::VolumeCapability)
         v1::NodePublishVolumeRequest { volume_id: String::new(), ..publish(target()) },
         v1::NodePublishVolumeRequest { volume_id: "vol-0".to_owned(), ..publish(target()) },
         publish(String::new()),
-        publish(play.path("second")),
+        publish(recorder.path("second")),
     ];
-    let alone = [publish(long), publish(play.path("there")), publish(play.path("no/parent"))];
+    let alone = [publish(long), publish(recorder.path("there")), publish(recorder.path("no/parent"))];
     for request in before {
-        send!(play, node_publish_volume, request);
+        send!(recorder, node_publish_volume, request);
     }
-    play.look();
-    on_the_node(play, id).await;
+    recorder.look();
+    on_the_node(recorder, id).await;
     for _ in 0..2 {
-        unpublish(play, id, "target").await;
+        unpublish(recorder, id, "target").await;
     }
     for request in alone {
         let name = request.target_path.rsplit('/').next().unwrap().to_owned();
-        send!(play, node_publish_volume, request);
-        play.look();
-        unpublish(play, id, &name).await;
+        send!(recorder, node_publish_volume, request);
+        recorder.look();
+        unpublish(recorder, id, &name).await;
     }
-    for (id, target_path) in [("", play.path("target")), ("vol-0", play.path("target")), (id, String::new())]
+    for (id, target_path) in
+        [("", recorder.path("target")), ("vol-0", recorder.path("target")), (id, String::new())]
     {
         let request = v1::NodeUnpublishVolumeRequest { volume_id: id.to_owned(), target_path };
-        send!(play, node_unpublish_volume, request);
+        send!(recorder, node_unpublish_volume, request);
     }
-    // Whatever a defect left there is of no use to what follows.
+    // A defect may have left files, which would disturb the next step.
     for name in ["target", "second", "u", "w"] {
-        let path = play.path(name);
+        let path = recorder.path(name);
         if Path::new(&path).is_dir() {
             drop(std::fs::remove_dir(path))
         } else {
@@ -731,25 +739,26 @@ async fn publishing(play: &mut Play, id: &str, capability: v1::VolumeCapability)
     }
 }
 
-async fn unpublish(play: &mut Play, id: &str, name: &str) {
-    let request = v1::NodeUnpublishVolumeRequest { volume_id: id.to_owned(), target_path: play.path(name) };
-    send!(play, node_unpublish_volume, request);
-    play.look();
-    stats(play, id, play.path(name)).await;
+async fn unpublish(recorder: &mut Recorder, id: &str, name: &str) {
+    let request =
+        v1::NodeUnpublishVolumeRequest { volume_id: id.to_owned(), target_path: recorder.path(name) };
+    send!(recorder, node_unpublish_volume, request);
+    recorder.look();
+    stats(recorder, id, recorder.path(name)).await;
 }
 
-async fn stats(play: &mut Play, id: &str, volume_path: String) {
+async fn stats(recorder: &mut Recorder, id: &str, volume_path: String) {
     let request =
         v1::NodeGetVolumeStatsRequest { volume_id: id.to_owned(), volume_path, ..Default::default() };
-    send!(play, node_get_volume_stats, request);
+    send!(recorder, node_get_volume_stats, request);
 }
 
-async fn on_the_node(play: &mut Play, id: &str) {
-    let (staging, target) = (play.path("staging"), play.path("target"));
+async fn on_the_node(recorder: &mut Recorder, id: &str) {
+    let (staging, target) = (recorder.path("staging"), recorder.path("target"));
     for (id, path) in
         [(id, target.as_str()), (id, &staging), (id, "/nowhere"), (id, ""), ("", &target), ("vol-0", &target)]
     {
-        stats(play, id, path.to_owned()).await;
+        stats(recorder, id, path.to_owned()).await;
     }
     let expand = |volume_id: &str, path: &str, bytes| v1::NodeExpandVolumeRequest {
         volume_id: volume_id.to_owned(),
@@ -771,137 +780,142 @@ async fn on_the_node(play: &mut Play, id: &str) {
         expand(id, "", GIB),
         alien,
     ] {
-        send!(play, node_expand_volume, request);
+        send!(recorder, node_expand_volume, request);
     }
     let published = v1::NodeUnstageVolumeRequest { volume_id: id.to_owned(), staging_target_path: staging };
-    send!(play, node_unstage_volume, published);
-    stats(play, id, play.path("staging")).await;
-    send!(play, delete_volume, v1::DeleteVolumeRequest { volume_id: id.to_owned(), ..Default::default() });
+    send!(recorder, node_unstage_volume, published);
+    stats(recorder, id, recorder.path("staging")).await;
+    send!(
+        recorder,
+        delete_volume,
+        v1::DeleteVolumeRequest { volume_id: id.to_owned(), ..Default::default() }
+    );
     if Path::new(&target).is_dir() {
         std::fs::remove_dir(&target).unwrap();
-        stats(play, id, target).await;
+        stats(recorder, id, target).await;
     }
 }
 
-async fn unstaging(play: &mut Play, id: &str) {
-    let staging = play.path("staging");
+async fn unstaging(recorder: &mut Recorder, id: &str) {
+    let staging = recorder.path("staging");
     for (id, path) in [(id, staging.as_str()), (id, &staging), ("", &staging), ("vol-0", &staging), (id, "")]
     {
         let request =
             v1::NodeUnstageVolumeRequest { volume_id: id.to_owned(), staging_target_path: path.to_owned() };
-        send!(play, node_unstage_volume, request);
-        stats(play, id, staging.clone()).await;
+        send!(recorder, node_unstage_volume, request);
+        stats(recorder, id, staging.clone()).await;
     }
     let long = v1::NodeUnstageVolumeRequest {
         volume_id: id.to_owned(),
-        staging_target_path: play.path(&"p".repeat(130)),
+        staging_target_path: recorder.path(&"p".repeat(130)),
     };
-    send!(play, node_unstage_volume, long);
+    send!(recorder, node_unstage_volume, long);
 }
 
-async fn deletion(play: &mut Play, id: &str, snapshots: &[String]) {
+async fn deletion(recorder: &mut Recorder, id: &str, snapshots: &[String]) {
     for volume_id in [id, id, "", "vol-0", "../etc"] {
         send!(
-            play,
+            recorder,
             delete_volume,
             v1::DeleteVolumeRequest { volume_id: volume_id.to_owned(), ..Default::default() }
         );
     }
     send!(
-        play,
+        recorder,
         create_volume,
         v1::CreateVolumeRequest { capacity_range: range(GIB, 0), ..volume_request("main") }
     );
     for snapshot_id in [snapshots[0].as_str(), snapshots[2].as_str(), &snapshots[0], "", "snap-0"] {
         let snapshot_id = snapshot_id.to_owned();
-        send!(play, delete_snapshot, v1::DeleteSnapshotRequest { snapshot_id, ..Default::default() });
+        send!(recorder, delete_snapshot, v1::DeleteSnapshotRequest { snapshot_id, ..Default::default() });
     }
-    send!(play, list_snapshots, v1::ListSnapshotsRequest::default());
-    list_volumes(play).await;
+    send!(recorder, list_snapshots, v1::ListSnapshotsRequest::default());
+    list_volumes(recorder).await;
 }
 
-/// What is told of volumes, ill or well, that no node has.
-async fn health(play: &mut Play, id: &str) {
-    let other = send!(play, create_volume, volume_request("ill")).volume.unwrap_or_default().volume_id;
-    told_by_the_controller(play, id).await;
-    told_on_the_node(play, id).await;
+/// Records the health of volumes that no node has, with and without problems.
+async fn health(recorder: &mut Recorder, id: &str) {
+    let other =
+        send!(recorder, create_volume, volume_request("degraded")).volume.unwrap_or_default().volume_id;
+    controller_health(recorder, id).await;
+    node_health(recorder, id).await;
     for name in [id, &other] {
-        play.ill(name, "DEGRADED");
+        recorder.report_problem(name, "DEGRADED");
     }
-    play.ill("storage", "STORAGE_UNREACHABLE");
-    told_by_the_controller(play, id).await;
-    told_on_the_node(play, id).await;
+    recorder.report_problem("storage", "STORAGE_UNREACHABLE");
+    controller_health(recorder, id).await;
+    node_health(recorder, id).await;
     for name in [id, &other, "storage"] {
-        play.well(name);
+        recorder.well(name);
     }
-    told_by_the_controller(play, id).await;
-    send!(play, delete_volume, v1::DeleteVolumeRequest { volume_id: other, ..Default::default() });
-    told_by_the_controller(play, id).await;
+    controller_health(recorder, id).await;
+    send!(recorder, delete_volume, v1::DeleteVolumeRequest { volume_id: other, ..Default::default() });
+    controller_health(recorder, id).await;
 }
 
-async fn told_by_the_controller(play: &mut Play, id: &str) {
+async fn controller_health(recorder: &mut Recorder, id: &str) {
     for volume_id in [id, id, "", "vol-0"] {
         let volume_id = volume_id.to_owned();
         let request = v1::ControllerGetVolumeHealthRequest { volume_id, ..Default::default() };
-        send!(play, controller_get_volume_health, request);
+        send!(recorder, controller_get_volume_health, request);
     }
     let page = |max_entries, starting_token: &str| v1::ControllerListVolumeHealthRequest {
         max_entries,
         starting_token: starting_token.to_owned(),
         ..Default::default()
     };
-    let first = send!(play, controller_list_volume_health, page(1, ""));
+    let first = send!(recorder, controller_list_volume_health, page(1, ""));
     for (max_entries, token) in [(1, first.next_token.as_str()), (0, ""), (0, "odd"), (-1, "")] {
-        send!(play, controller_list_volume_health, page(max_entries, token));
+        send!(recorder, controller_list_volume_health, page(max_entries, token));
     }
 }
 
-async fn told_on_the_node(play: &mut Play, id: &str) {
+async fn node_health(recorder: &mut Recorder, id: &str) {
     let request = |volume_id: &str, path: String, staging: String| v1::NodeGetVolumeHealthRequest {
         volume_id: volume_id.to_owned(),
         volume_publish_path: path,
         staging_target_path: staging,
     };
     for volume_id in [id, "", "vol-0"] {
-        send!(play, node_get_volume_health, request(volume_id, String::new(), String::new()));
+        send!(recorder, node_get_volume_health, request(volume_id, String::new(), String::new()));
     }
-    let path = play.path("nothing");
+    let path = recorder.path("nothing");
     let long = [128, 200].map(|bytes| format!("/{}", "p".repeat(bytes - 1)));
     let [of_128_bytes, longer] = long;
     for (path, staging) in [(path.clone(), String::new()), (of_128_bytes, longer), (path.clone(), path)] {
-        send!(play, node_get_volume_health, request(id, path, staging));
+        send!(recorder, node_get_volume_health, request(id, path, staging));
     }
-    play.look();
-    send!(play, node_get_storage_health, v1::NodeGetStorageHealthRequest::default());
+    recorder.look();
+    send!(recorder, node_get_storage_health, v1::NodeGetStorageHealthRequest::default());
 }
 
-/// What is told of a volume that a node has, and of one that it has lost.
-async fn lost(play: &mut Play, id: &str) {
-    let target_path = play.path("lost");
+/// Records the health of a volume that a node has, and then of one that it lost.
+async fn lost(recorder: &mut Recorder, id: &str) {
+    let target_path = recorder.path("lost");
     let publish = v1::NodePublishVolumeRequest {
         volume_id: id.to_owned(),
         target_path: target_path.clone(),
-        staging_target_path: play.path("staging"),
+        staging_target_path: recorder.path("staging"),
         volume_capability: Some(writer()),
         ..Default::default()
     };
-    send!(play, node_publish_volume, publish);
-    told_by_the_controller(play, id).await;
-    told_on_the_node(play, id).await;
-    // A defect may have kept it from being there.
+    send!(recorder, node_publish_volume, publish);
+    controller_health(recorder, id).await;
+    node_health(recorder, id).await;
+    // The directory may be missing because of a defect.
     let _ = std::fs::remove_dir(&target_path);
-    told_on_the_node(play, id).await;
+    node_health(recorder, id).await;
     let request = v1::NodeGetVolumeHealthRequest {
         volume_id: id.to_owned(),
         volume_publish_path: target_path,
         ..Default::default()
     };
-    send!(play, node_get_volume_health, request);
-    unpublish(play, id, "lost").await;
+    send!(recorder, node_get_volume_health, request);
+    unpublish(recorder, id, "lost").await;
 }
 
-/// Snapshots that are to be usable from here, from elsewhere, from nowhere.
-async fn places_of_snapshots(play: &mut Play, id: &str) {
+/// Makes snapshots that must be usable in this topology, in another one, or in an impossible one.
+async fn places_of_snapshots(recorder: &mut Recorder, id: &str) {
     let place = |zone: &str| v1::Topology { segments: map(&[("mock.csi-sanity.example/zone", zone)]) };
     for (name, requisite) in [
         ("placed", vec![place("zone-a")]),
@@ -916,59 +930,59 @@ async fn places_of_snapshots(play: &mut Play, id: &str) {
             accessibility_requirements: Some(v1::TopologyRequirement { requisite, preferred: Vec::new() }),
             ..Default::default()
         };
-        let snapshot_id = send!(play, create_snapshot, request).snapshot.unwrap_or_default().snapshot_id;
-        send!(play, delete_snapshot, v1::DeleteSnapshotRequest { snapshot_id, ..Default::default() });
+        let snapshot_id = send!(recorder, create_snapshot, request).snapshot.unwrap_or_default().snapshot_id;
+        send!(recorder, delete_snapshot, v1::DeleteSnapshotRequest { snapshot_id, ..Default::default() });
     }
 }
 
 async fn transcript(config: Config) -> String {
     let health_dir = tempfile::tempdir().unwrap();
     let config = Config { health_dir: Some(health_dir.path().to_owned()), ..config };
-    let mut playing = Play {
+    let mut playing = Recorder {
         driver: with(config),
         directory: tempfile::tempdir().unwrap(),
         health: health_dir,
         seen: Vec::new(),
     };
-    let play = &mut playing;
-    identity(play).await;
-    capacity(play).await;
-    let id = repeated_volumes(play).await.volume_id;
-    capacity(play).await;
-    health(play, &id).await;
-    places_of_snapshots(play, &id).await;
-    attachments(play, &id).await;
-    shared_attachments(play).await;
-    validation(play, &id).await;
-    let snapshots = snapshots(play, &id).await;
-    groups(play, &id).await;
-    modification(play, &id).await;
-    staging(play, &id).await;
-    lost(play, &id).await;
-    publishing(play, &id, writer()).await;
-    expansion(play, &id).await;
-    unstaging(play, &id).await;
+    let recorder = &mut playing;
+    identity(recorder).await;
+    capacity(recorder).await;
+    let id = repeated_volumes(recorder).await.volume_id;
+    capacity(recorder).await;
+    health(recorder, &id).await;
+    places_of_snapshots(recorder, &id).await;
+    attachments(recorder, &id).await;
+    shared_attachments(recorder).await;
+    validation(recorder, &id).await;
+    let snapshots = snapshots(recorder, &id).await;
+    groups(recorder, &id).await;
+    modification(recorder, &id).await;
+    staging(recorder, &id).await;
+    lost(recorder, &id).await;
+    publishing(recorder, &id, writer()).await;
+    expansion(recorder, &id).await;
+    unstaging(recorder, &id).await;
     let device = v1::CreateVolumeRequest {
         volume_capabilities: vec![block(Mode::SingleNodeWriter)],
         ..volume_request("block")
     };
-    let device = send!(play, create_volume, device).volume.unwrap_or_default().volume_id;
+    let device = send!(recorder, create_volume, device).volume.unwrap_or_default().volume_id;
     let stage = v1::NodeStageVolumeRequest {
         volume_id: device.clone(),
-        staging_target_path: play.path("staging"),
+        staging_target_path: recorder.path("staging"),
         volume_capability: Some(block(Mode::SingleNodeWriter)),
         ..Default::default()
     };
-    send!(play, node_stage_volume, stage);
-    publishing(play, &device, block(Mode::SingleNodeWriter)).await;
-    malformed_volumes(play).await;
-    deletion(play, &id, &snapshots).await;
+    send!(recorder, node_stage_volume, stage);
+    publishing(recorder, &device, block(Mode::SingleNodeWriter)).await;
+    malformed_volumes(recorder).await;
+    deletion(recorder, &id, &snapshots).await;
     playing.transcript()
 }
 
-/// Drivers on which a defect may show.
+/// Returns the configurations of the scenario, since some defects need a particular one.
 fn stages() -> Vec<Config> {
-    // The delay costs no time, for the clock is paused; it lets calls overlap.
+    // The delay lets calls overlap and costs no time, because the clock is paused.
     let delay = ("CreateVolume".parse().unwrap(), Delay(Duration::from_millis(1)));
     let base = || Config {
         seed: Some(7),
@@ -988,14 +1002,14 @@ fn stages() -> Vec<Config> {
     ]
 }
 
-/// Defects that no step of the scenario brings out. The checks of csi-suite-sanity do: see its refutation tests.
+/// Defects that no step of the scenario shows. The refutation tests of the suites find them.
 const NOT_IN_THE_SCENARIO: &[&str] = &[
     "status-code-not-canonical",
-    // These need two calls at the same time, or one that goes on.
+    // These need two concurrent calls, or a call that continues after its answer.
     "list-volumes-crashes-on-overlap",
     "node-unstage-goes-on",
     "create-volume-checks-first-capability-only",
-    // These need odd names.
+    // These need unusual names.
     "create-volume-fails-after-quotes",
     "create-volume-drops-unsupported-sources",
     "create-volume-ignores-several-requisites",
@@ -1010,10 +1024,10 @@ const NOT_IN_THE_SCENARIO: &[&str] = &[
     "delete-volume-refuses-odd-names",
     "controller-unpublish-own-node-only",
     "validate-verdict-changes",
-    // Times are left out of its transcript.
+    // The transcript leaves times out.
     "create-snapshot-time-is-now",
     "snapshot-from-1970",
-    // This one needs odd names, too.
+    // This one needs unusual names, too.
     "list-snapshots-fails-after-path-names",
     // These need snapshots in the list.
     "list-snapshots-pages-overlap",

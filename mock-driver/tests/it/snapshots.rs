@@ -1,5 +1,3 @@
-//! Snapshots.
-
 use csi_proto::v1::controller_server::Controller as _;
 use csi_proto::v1::{self};
 use tonic::{Code, Request};

@@ -1,4 +1,4 @@
-//! The state across restarts.
+//! Checks the state after a restart.
 
 use csi_mock_driver::{Config, ConfigError, MockDriver, StateFileError};
 use csi_proto::v1::controller_server::Controller as _;
@@ -30,7 +30,7 @@ async fn everything_is_there_after_a_restart() {
 }
 
 #[test]
-fn a_file_that_is_no_state_is_refused_and_left_alone() {
+fn file_that_is_no_state_is_rejected_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("state.json");
     for (text, expected) in
@@ -49,12 +49,12 @@ fn a_file_that_is_no_state_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn without_a_file_a_restarted_driver_has_the_memory_of_the_one_before() {
+async fn without_a_file_a_restart_keeps_the_memory() {
     let before = with(Config { seed: Some(7), ..Config::default() });
     let volume = create(&before, volume_request("v")).await;
     let after = before.restarted().unwrap();
     assert_eq!(create(&after, volume_request("v")).await, volume);
-    // Where both are served, each sees what the other one does, as with a file.
+    // If both drivers serve, each sees the changes of the other, as with a shared file.
     let later = create(&before, volume_request("w")).await.volume_id;
     let request = v1::ControllerGetVolumeRequest { volume_id: later };
     assert!(after.controller_get_volume(Request::new(request)).await.is_ok());

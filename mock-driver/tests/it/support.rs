@@ -1,5 +1,3 @@
-//! Drivers and requests.
-
 use std::sync::Arc;
 
 use csi_mock_driver::{Config, Defect, MockDriver, Quirk};
@@ -56,12 +54,12 @@ pub(crate) fn volume_request(name: &str) -> v1::CreateVolumeRequest {
     }
 }
 
-/// Makes the volume of a request.
+/// Sends a CreateVolume request and returns the volume.
 pub(crate) async fn create(driver: &MockDriver, request: v1::CreateVolumeRequest) -> v1::Volume {
     ok(driver.create_volume(Request::new(request)).await).volume.expect("the reply has a volume")
 }
 
-/// Makes an ordinary volume and tells its id.
+/// Makes an ordinary volume and returns its id.
 pub(crate) async fn volume(driver: &MockDriver, name: &str) -> String {
     create(driver, volume_request(name)).await.volume_id
 }
@@ -120,7 +118,7 @@ pub(crate) fn code<T>(answer: Result<Response<T>, Status>) -> Code {
     }
 }
 
-/// A request with nothing in it.
+/// Returns an empty request.
 pub(crate) fn empty<T: Default>() -> Request<T> {
     Request::new(T::default())
 }

@@ -22,7 +22,7 @@ pub struct GetPluginInfoResponse {
     /// REQUIRED. The version, opaque to the caller.
     #[prost(string, tag = "2")]
     pub vendor_version: ::prost::alloc::string::String,
-    /// OPTIONAL. Whatever else the vendor wants to tell, opaque to the caller.
+    /// OPTIONAL. Further data of the vendor, opaque to the caller.
     #[prost(btree_map = "string, string", tag = "3")]
     pub manifest: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -72,7 +72,7 @@ impl ::prost::Name for GetPluginCapabilitiesResponse {
 /// One capability of the plugin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct PluginCapability {
-    /// REQUIRED. What kind of capability it is.
+    /// REQUIRED. The capability.
     #[prost(oneof = "plugin_capability::Type", tags = "1, 2")]
     pub r#type: ::core::option::Option<plugin_capability::Type>,
 }
@@ -81,7 +81,7 @@ pub mod plugin_capability {
     /// A service, or a property that concerns several.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Service {
-        /// REQUIRED. Which one.
+        /// REQUIRED. The type.
         #[prost(enumeration = "service::Type", tag = "1")]
         pub r#type: i32,
     }
@@ -165,7 +165,7 @@ pub mod plugin_capability {
     /// In which state volumes can grow.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct VolumeExpansion {
-        /// REQUIRED. Which state.
+        /// REQUIRED. The type.
         #[prost(enumeration = "volume_expansion::Type", tag = "1")]
         pub r#type: i32,
     }
@@ -225,7 +225,7 @@ pub mod plugin_capability {
             "/csi.v1.PluginCapability.VolumeExpansion".into()
         }
     }
-    /// REQUIRED. What kind of capability it is.
+    /// REQUIRED. The capability.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Type {
         /// A service, or a property that concerns several.
@@ -302,7 +302,7 @@ pub struct CreateVolumeRequest {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
-    /// OPTIONAL. What the volume is filled with; unset means empty.
+    /// OPTIONAL. The source of the volume's data; unset means that the volume is empty.
     #[prost(message, optional, tag = "6")]
     pub volume_content_source: ::core::option::Option<VolumeContentSource>,
     /// OPTIONAL. From where the volume has to be reachable. Only for plugins with
@@ -327,10 +327,10 @@ impl ::prost::Name for CreateVolumeRequest {
         "/csi.v1.CreateVolumeRequest".into()
     }
 }
-/// What a new volume is filled with.
+/// The source of a new volume's data.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct VolumeContentSource {
-    /// REQUIRED. Which kind of source it is.
+    /// REQUIRED. The kind of the source.
     #[prost(oneof = "volume_content_source::Type", tags = "1, 2")]
     pub r#type: ::core::option::Option<volume_content_source::Type>,
 }
@@ -370,7 +370,7 @@ pub mod volume_content_source {
             "/csi.v1.VolumeContentSource.VolumeSource".into()
         }
     }
-    /// REQUIRED. Which kind of source it is.
+    /// REQUIRED. The kind of the source.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Type {
         /// A snapshot. For plugins with CREATE_DELETE_SNAPSHOT.
@@ -411,10 +411,10 @@ impl ::prost::Name for CreateVolumeResponse {
 /// One way to use a volume.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct VolumeCapability {
-    /// REQUIRED. How many nodes may read and write.
+    /// REQUIRED. The number of nodes that may read and write.
     #[prost(message, optional, tag = "3")]
     pub access_mode: ::core::option::Option<volume_capability::AccessMode>,
-    /// REQUIRED. Whether it is used as a device or through a file system.
+    /// REQUIRED. Selects use as a device or through a file system.
     #[prost(oneof = "volume_capability::AccessType", tags = "1, 2")]
     pub access_type: ::core::option::Option<volume_capability::AccessType>,
 }
@@ -458,7 +458,7 @@ pub mod volume_capability {
             "/csi.v1.VolumeCapability.MountVolume".into()
         }
     }
-    /// How many nodes may use a volume at once, and how.
+    /// The number of nodes that may use a volume at once, and the kind of their access.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct AccessMode {
         /// REQUIRED. The mode.
@@ -467,7 +467,7 @@ pub mod volume_capability {
     }
     /// Nested message and enum types in `AccessMode`.
     pub mod access_mode {
-        /// How many nodes may use a volume at once, and how.
+        /// The number of nodes that may use a volume at once, and the kind of their access.
         #[derive(
             Clone,
             Copy,
@@ -542,7 +542,7 @@ pub mod volume_capability {
             "/csi.v1.VolumeCapability.AccessMode".into()
         }
     }
-    /// REQUIRED. Whether it is used as a device or through a file system.
+    /// REQUIRED. Selects use as a device or through a file system.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum AccessType {
         /// As a block device.
@@ -600,7 +600,7 @@ pub struct Volume {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
-    /// OPTIONAL. What the volume was filled with.
+    /// OPTIONAL. The source of the volume's data.
     #[prost(message, optional, tag = "4")]
     pub content_source: ::core::option::Option<VolumeContentSource>,
     /// OPTIONAL. The places from which it can be reached; empty means from every node. Only for plugins with
@@ -708,10 +708,10 @@ pub struct ControllerPublishVolumeRequest {
     /// REQUIRED. The node, as its NodeGetInfo calls it.
     #[prost(string, tag = "2")]
     pub node_id: ::prost::alloc::string::String,
-    /// REQUIRED. How the volume is to be used.
+    /// REQUIRED. The intended use of the volume.
     #[prost(message, optional, tag = "3")]
     pub volume_capability: ::core::option::Option<VolumeCapability>,
-    /// REQUIRED. Whether the node may only read. Only for plugins with PUBLISH_READONLY.
+    /// REQUIRED. Restricts the node to reading. Only for plugins with PUBLISH_READONLY.
     #[prost(bool, tag = "4")]
     pub readonly: bool,
     /// OPTIONAL. Secrets for the call, such as credentials for the storage system; never logged.
@@ -842,7 +842,7 @@ impl ::prost::Name for ValidateVolumeCapabilitiesRequest {
         "/csi.v1.ValidateVolumeCapabilitiesRequest".into()
     }
 }
-/// What was confirmed, if anything.
+/// The confirmed part of the request, if any.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ValidateVolumeCapabilitiesResponse {
     /// OPTIONAL. Set only if all of the capabilities are supported.
@@ -856,7 +856,7 @@ pub struct ValidateVolumeCapabilitiesResponse {
 }
 /// Nested message and enum types in `ValidateVolumeCapabilitiesResponse`.
 pub mod validate_volume_capabilities_response {
-    /// What the plugin has looked at and found supported. The caller compares it with what it asked about.
+    /// The capabilities that the plugin checked and supports. The caller compares them with its request.
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct Confirmed {
         /// OPTIONAL. The context, if it was validated.
@@ -902,7 +902,7 @@ impl ::prost::Name for ValidateVolumeCapabilitiesResponse {
         "/csi.v1.ValidateVolumeCapabilitiesResponse".into()
     }
 }
-/// Which page of volumes is wanted.
+/// Names a page of the list.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ListVolumesRequest {
     /// OPTIONAL. The most entries the answer may have, not negative; 0 sets no bound.
@@ -986,7 +986,7 @@ impl ::prost::Name for ListVolumesResponse {
         "/csi.v1.ListVolumesResponse".into()
     }
 }
-/// Which volume is wanted.
+/// Names a volume.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ControllerGetVolumeRequest {
     /// REQUIRED. The volume.
@@ -1173,7 +1173,7 @@ impl ::prost::Name for ControllerGetCapabilitiesResponse {
 /// One capability of the controller.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ControllerServiceCapability {
-    /// REQUIRED. What kind of capability it is.
+    /// REQUIRED. The capability.
     #[prost(oneof = "controller_service_capability::Type", tags = "1")]
     pub r#type: ::core::option::Option<controller_service_capability::Type>,
 }
@@ -1182,7 +1182,7 @@ pub mod controller_service_capability {
     /// RPCs of the controller or a property of theirs.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Rpc {
-        /// REQUIRED. Which ones.
+        /// REQUIRED. The type.
         #[prost(enumeration = "rpc::Type", tag = "1")]
         pub r#type: i32,
     }
@@ -1304,7 +1304,7 @@ pub mod controller_service_capability {
             "/csi.v1.ControllerServiceCapability.RPC".into()
         }
     }
-    /// REQUIRED. What kind of capability it is.
+    /// REQUIRED. The capability.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Type {
         /// RPCs or a property of theirs.
@@ -1392,7 +1392,7 @@ pub struct Snapshot {
     /// REQUIRED. The point in time that it shows.
     #[prost(message, optional, tag = "4")]
     pub creation_time: ::core::option::Option<::prost_types::Timestamp>,
-    /// REQUIRED. Whether volumes can be made from it; false while it is still processed after the cut.
+    /// REQUIRED. True if volumes can be made from it; false while it is still processed after the snapshot was taken.
     #[prost(bool, tag = "5")]
     pub ready_to_use: bool,
     /// OPTIONAL. The group snapshot it belongs to and is deleted with; empty means that it is independent.
@@ -1450,7 +1450,7 @@ impl ::prost::Name for DeleteSnapshotResponse {
         "/csi.v1.DeleteSnapshotResponse".into()
     }
 }
-/// Which page of which snapshots is wanted.
+/// Names a page of the list, and selects snapshots.
 #[derive(Clone, PartialEq, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct ListSnapshotsRequest {
@@ -1523,7 +1523,7 @@ impl ::prost::Name for ListSnapshotsResponse {
         "/csi.v1.ListSnapshotsResponse".into()
     }
 }
-/// Which snapshot is wanted.
+/// Names a snapshot.
 #[derive(Clone, PartialEq, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct GetSnapshotRequest {
@@ -1580,8 +1580,7 @@ pub struct ControllerExpandVolumeRequest {
         ::prost::alloc::string::String,
         ::prost::alloc::string::String,
     >,
-    /// OPTIONAL. How the volume is used. If it is unset, the plugin judges by itself whether the node has to do
-    /// anything.
+    /// OPTIONAL. The use of the volume. If it is unset, the plugin judges by itself whether the node has to do its part.
     #[prost(message, optional, tag = "4")]
     pub volume_capability: ::core::option::Option<VolumeCapability>,
 }
@@ -1601,7 +1600,7 @@ pub struct ControllerExpandVolumeResponse {
     /// REQUIRED. The size in bytes.
     #[prost(int64, tag = "1")]
     pub capacity_bytes: i64,
-    /// REQUIRED. Whether NodeExpandVolume has to follow on the node where the volume is used.
+    /// REQUIRED. True if NodeExpandVolume has to follow on the node that uses the volume.
     #[prost(bool, tag = "2")]
     pub node_expansion_required: bool,
 }
@@ -1622,7 +1621,8 @@ pub struct NodeStageVolumeRequest {
     /// REQUIRED. The volume.
     #[prost(string, tag = "1")]
     pub volume_id: ::prost::alloc::string::String,
-    /// OPTIONAL. What ControllerPublishVolume returned. Set if the plugin has PUBLISH_UNPUBLISH_VOLUME.
+    /// OPTIONAL. The `publish_context` that ControllerPublishVolume returned. Set if the plugin has
+    /// PUBLISH_UNPUBLISH_VOLUME.
     #[prost(btree_map = "string, string", tag = "2")]
     pub publish_context: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -1631,7 +1631,7 @@ pub struct NodeStageVolumeRequest {
     /// REQUIRED. An absolute path on the node, which the caller has made as a directory. One per volume.
     #[prost(string, tag = "3")]
     pub staging_target_path: ::prost::alloc::string::String,
-    /// REQUIRED. How the volume is to be used.
+    /// REQUIRED. The intended use of the volume.
     #[prost(message, optional, tag = "4")]
     pub volume_capability: ::core::option::Option<VolumeCapability>,
     /// OPTIONAL. Secrets for the call, such as credentials for the storage system; never logged.
@@ -1710,7 +1710,8 @@ pub struct NodePublishVolumeRequest {
     /// REQUIRED. The volume.
     #[prost(string, tag = "1")]
     pub volume_id: ::prost::alloc::string::String,
-    /// OPTIONAL. What ControllerPublishVolume returned. Set if the plugin has PUBLISH_UNPUBLISH_VOLUME.
+    /// OPTIONAL. The `publish_context` that ControllerPublishVolume returned. Set if the plugin has
+    /// PUBLISH_UNPUBLISH_VOLUME.
     #[prost(btree_map = "string, string", tag = "2")]
     pub publish_context: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -1724,10 +1725,10 @@ pub struct NodePublishVolumeRequest {
     /// directory, the plugin makes the path itself: a directory for a mount, a file for a block device.
     #[prost(string, tag = "4")]
     pub target_path: ::prost::alloc::string::String,
-    /// REQUIRED. How the volume is to be used.
+    /// REQUIRED. The intended use of the volume.
     #[prost(message, optional, tag = "5")]
     pub volume_capability: ::core::option::Option<VolumeCapability>,
-    /// REQUIRED. Whether the workload may only read.
+    /// REQUIRED. Restricts the workload to reading.
     #[prost(bool, tag = "6")]
     pub readonly: bool,
     /// OPTIONAL. Secrets for the call, such as credentials for the storage system; never logged.
@@ -1822,7 +1823,7 @@ impl ::prost::Name for NodeGetVolumeStatsRequest {
         "/csi.v1.NodeGetVolumeStatsRequest".into()
     }
 }
-/// How full the volume is.
+/// The usage of the volume.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeGetVolumeStatsResponse {
     /// OPTIONAL. The figures, in bytes, inodes or both; empty if only the condition is reported.
@@ -1842,25 +1843,25 @@ impl ::prost::Name for NodeGetVolumeStatsResponse {
         "/csi.v1.NodeGetVolumeStatsResponse".into()
     }
 }
-/// How full a volume is in one unit.
+/// The usage of a volume in one unit.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct VolumeUsage {
-    /// OPTIONAL. What is left for use, not negative.
+    /// OPTIONAL. The free part, not negative.
     #[prost(int64, tag = "1")]
     pub available: i64,
-    /// REQUIRED. What there is in all, not negative.
+    /// REQUIRED. The total, not negative.
     #[prost(int64, tag = "2")]
     pub total: i64,
-    /// OPTIONAL. What is taken, not negative.
+    /// OPTIONAL. The used part, not negative.
     #[prost(int64, tag = "3")]
     pub used: i64,
-    /// REQUIRED. What the figures count.
+    /// REQUIRED. The unit of the figures.
     #[prost(enumeration = "volume_usage::Unit", tag = "4")]
     pub unit: i32,
 }
 /// Nested message and enum types in `VolumeUsage`.
 pub mod volume_usage {
-    /// What the figures of a usage count.
+    /// The unit of a usage.
     #[derive(
         Clone,
         Copy,
@@ -1917,10 +1918,10 @@ impl ::prost::Name for VolumeUsage {
 /// The health of a volume. Until 1.12.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct VolumeCondition {
-    /// REQUIRED. Whether something is wrong with it.
+    /// REQUIRED. True if the volume has a problem.
     #[prost(bool, tag = "1")]
     pub abnormal: bool,
-    /// REQUIRED. What is right or wrong with it, for people.
+    /// REQUIRED. A description of the condition, for people.
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
 }
@@ -1967,7 +1968,7 @@ impl ::prost::Name for NodeGetCapabilitiesResponse {
 /// One capability of the node service.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NodeServiceCapability {
-    /// REQUIRED. What kind of capability it is.
+    /// REQUIRED. The capability.
     #[prost(oneof = "node_service_capability::Type", tags = "1")]
     pub r#type: ::core::option::Option<node_service_capability::Type>,
 }
@@ -1976,7 +1977,7 @@ pub mod node_service_capability {
     /// RPCs of the node service or a property of theirs.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Rpc {
-        /// REQUIRED. Which ones.
+        /// REQUIRED. The type.
         #[prost(enumeration = "rpc::Type", tag = "1")]
         pub r#type: i32,
     }
@@ -2060,7 +2061,7 @@ pub mod node_service_capability {
             "/csi.v1.NodeServiceCapability.RPC".into()
         }
     }
-    /// REQUIRED. What kind of capability it is.
+    /// REQUIRED. The capability.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Type {
         /// RPCs or a property of theirs.
@@ -2091,16 +2092,16 @@ impl ::prost::Name for NodeGetInfoRequest {
         "/csi.v1.NodeGetInfoRequest".into()
     }
 }
-/// What the plugin knows about the node.
+/// The plugin's data about the node.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeGetInfoResponse {
-    /// REQUIRED. What ControllerPublishVolume calls this node. At most 256 bytes, better at most 128.
+    /// REQUIRED. The name of this node in ControllerPublishVolume. At most 256 bytes, better at most 128.
     #[prost(string, tag = "1")]
     pub node_id: ::prost::alloc::string::String,
-    /// OPTIONAL. How many volumes can be published to the node, not negative; 0 leaves it to the caller.
+    /// OPTIONAL. The number of volumes that can be published to the node, not negative; 0 leaves it to the caller.
     #[prost(int64, tag = "2")]
     pub max_volumes_per_node: i64,
-    /// OPTIONAL. Where the node is; unset means that it is bound to no place. Only for plugins with
+    /// OPTIONAL. The topology of the node; unset means that the node is not bound to one. Only for plugins with
     /// VOLUME_ACCESSIBILITY_CONSTRAINTS.
     #[prost(message, optional, tag = "3")]
     pub accessible_topology: ::core::option::Option<Topology>,
@@ -2131,8 +2132,8 @@ pub struct NodeExpandVolumeRequest {
     /// OPTIONAL. The absolute path at which the volume is staged, if the plugin stages volumes.
     #[prost(string, tag = "4")]
     pub staging_target_path: ::prost::alloc::string::String,
-    /// OPTIONAL. How the volume is used. With block access there is no file system to grow; if it is unset, the
-    /// plugin judges by the path.
+    /// OPTIONAL. The use of the volume. With block access there is no file system to grow; if it is unset, the plugin
+    /// judges by the path.
     #[prost(message, optional, tag = "5")]
     pub volume_capability: ::core::option::Option<VolumeCapability>,
     /// OPTIONAL. Secrets for the call, such as credentials for the storage system; never logged.
@@ -2202,7 +2203,7 @@ impl ::prost::Name for GroupControllerGetCapabilitiesResponse {
 /// One capability of the group controller.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct GroupControllerServiceCapability {
-    /// REQUIRED. What kind of capability it is.
+    /// REQUIRED. The capability.
     #[prost(oneof = "group_controller_service_capability::Type", tags = "1")]
     pub r#type: ::core::option::Option<group_controller_service_capability::Type>,
 }
@@ -2211,7 +2212,7 @@ pub mod group_controller_service_capability {
     /// RPCs of the group controller.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Rpc {
-        /// REQUIRED. Which ones.
+        /// REQUIRED. The type.
         #[prost(enumeration = "rpc::Type", tag = "1")]
         pub r#type: i32,
     }
@@ -2271,7 +2272,7 @@ pub mod group_controller_service_capability {
             "/csi.v1.GroupControllerServiceCapability.RPC".into()
         }
     }
-    /// REQUIRED. What kind of capability it is.
+    /// REQUIRED. The capability.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Type {
         /// RPCs.
@@ -2300,7 +2301,7 @@ pub struct CreateVolumeGroupSnapshotRequest {
     /// REQUIRED. The volumes to take it of.
     #[prost(string, repeated, tag = "2")]
     pub source_volume_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. Secrets for the call, the same for all calls on one group; never logged.
+    /// OPTIONAL. Secrets for the call, equal for all calls on one group; never logged.
     #[prost(btree_map = "string, string", tag = "3")]
     pub secrets: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -2376,7 +2377,7 @@ pub struct DeleteVolumeGroupSnapshotRequest {
     /// REQUIRED. The members. INVALID_ARGUMENT if the plugin notices that they are not those of the group.
     #[prost(string, repeated, tag = "2")]
     pub snapshot_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. Secrets for the call, the same for all calls on one group; never logged.
+    /// OPTIONAL. Secrets for the call, equal for all calls on one group; never logged.
     #[prost(btree_map = "string, string", tag = "3")]
     pub secrets: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -2406,7 +2407,7 @@ impl ::prost::Name for DeleteVolumeGroupSnapshotResponse {
         "/csi.v1.DeleteVolumeGroupSnapshotResponse".into()
     }
 }
-/// Which group snapshot is wanted.
+/// Names a group snapshot.
 #[derive(Clone, PartialEq, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct GetVolumeGroupSnapshotRequest {
@@ -2416,7 +2417,7 @@ pub struct GetVolumeGroupSnapshotRequest {
     /// REQUIRED. The members. INVALID_ARGUMENT if the plugin notices that they are not those of the group.
     #[prost(string, repeated, tag = "2")]
     pub snapshot_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// OPTIONAL. Secrets for the call, the same for all calls on one group; never logged.
+    /// OPTIONAL. Secrets for the call, equal for all calls on one group; never logged.
     #[prost(btree_map = "string, string", tag = "3")]
     pub secrets: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,
@@ -2453,7 +2454,7 @@ impl ::prost::Name for GetVolumeGroupSnapshotResponse {
 /// A range of bytes in a snapshot. The ranges of a stream rise and do not overlap.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct BlockMetadata {
-    /// REQUIRED. Where it begins, in bytes from the start of the volume.
+    /// REQUIRED. The start of the range, in bytes from the start of the volume.
     #[prost(int64, tag = "1")]
     pub byte_offset: i64,
     /// REQUIRED. Its length in bytes, above 0.
@@ -2504,10 +2505,10 @@ impl ::prost::Name for GetMetadataAllocatedRequest {
 /// Some of the ranges.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetMetadataAllocatedResponse {
-    /// REQUIRED. How ranges are cut, the same throughout the stream.
+    /// REQUIRED. The division into ranges, which is constant throughout the stream.
     #[prost(enumeration = "BlockMetadataType", tag = "1")]
     pub block_metadata_type: i32,
-    /// REQUIRED. Size of the volume in bytes, the same throughout the stream.
+    /// REQUIRED. Size of the volume in bytes, which is constant throughout the stream.
     #[prost(int64, tag = "2")]
     pub volume_capacity_bytes: i64,
     /// OPTIONAL. The ranges; may be empty.
@@ -2531,7 +2532,7 @@ pub struct GetMetadataDeltaRequest {
     /// REQUIRED. The earlier snapshot.
     #[prost(string, tag = "1")]
     pub base_snapshot_id: ::prost::alloc::string::String,
-    /// REQUIRED. The later snapshot, whose blocks are told.
+    /// REQUIRED. The later snapshot, whose changed blocks are listed.
     #[prost(string, tag = "2")]
     pub target_snapshot_id: ::prost::alloc::string::String,
     /// REQUIRED. Ranges that end at or before this byte are left out: 0 at first, the end of the last range when
@@ -2561,10 +2562,10 @@ impl ::prost::Name for GetMetadataDeltaRequest {
 /// Some of the ranges.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct GetMetadataDeltaResponse {
-    /// REQUIRED. How ranges are cut, the same throughout the stream.
+    /// REQUIRED. The division into ranges, which is constant throughout the stream.
     #[prost(enumeration = "BlockMetadataType", tag = "1")]
     pub block_metadata_type: i32,
-    /// REQUIRED. Size of the volume in bytes, the same throughout the stream.
+    /// REQUIRED. Size of the volume in bytes, which is constant throughout the stream.
     #[prost(int64, tag = "2")]
     pub volume_capacity_bytes: i64,
     /// OPTIONAL. The ranges; may be empty.
@@ -2581,29 +2582,28 @@ impl ::prost::Name for GetMetadataDeltaResponse {
         "/csi.v1.GetMetadataDeltaResponse".into()
     }
 }
-/// What is wrong with a volume.
+/// The problems of a volume.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct VolumeHealth {
     /// REQUIRED. The volume.
     #[prost(string, tag = "1")]
     pub volume_id: ::prost::alloc::string::String,
-    /// OPTIONAL. What is wrong with it, as long as it is; empty if nothing is known to be. No two with the same status
-    /// and reason.
+    /// OPTIONAL. The current problems; empty if none is known. No two have an equal status and reason.
     #[prost(message, repeated, tag = "2")]
     pub health_statuses: ::prost::alloc::vec::Vec<volume_health::VolumeHealthEntry>,
 }
 /// Nested message and enum types in `VolumeHealth`.
 pub mod volume_health {
-    /// One thing that is wrong.
+    /// One problem.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct VolumeHealthEntry {
-        /// REQUIRED. How bad it is.
+        /// REQUIRED. The kind of the problem.
         #[prost(enumeration = "super::VolumeHealthErrorType", tag = "1")]
         pub status: i32,
-        /// REQUIRED. What it is, for programs: brief, and in CamelCase.
+        /// REQUIRED. A name of the problem for programs: brief, and in CamelCase.
         #[prost(string, tag = "2")]
         pub reason: ::prost::alloc::string::String,
-        /// OPTIONAL. What it is, for people.
+        /// OPTIONAL. A description of the problem for people.
         #[prost(string, tag = "3")]
         pub message: ::prost::alloc::string::String,
     }
@@ -2628,7 +2628,7 @@ impl ::prost::Name for VolumeHealth {
         "/csi.v1.VolumeHealth".into()
     }
 }
-/// Which page of volumes is wanted.
+/// Names a page of the list.
 #[derive(Clone, PartialEq, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct ControllerListVolumeHealthRequest {
@@ -2675,7 +2675,7 @@ impl ::prost::Name for ControllerListVolumeHealthResponse {
         "/csi.v1.ControllerListVolumeHealthResponse".into()
     }
 }
-/// Which volume is asked about.
+/// Names a volume.
 #[derive(Clone, PartialEq, ::prost::Message)]
 #[prost(skip_debug)]
 pub struct ControllerGetVolumeHealthRequest {
@@ -2699,7 +2699,7 @@ impl ::prost::Name for ControllerGetVolumeHealthRequest {
         "/csi.v1.ControllerGetVolumeHealthRequest".into()
     }
 }
-/// How the volume is.
+/// The health of the volume.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ControllerGetVolumeHealthResponse {
     /// REQUIRED. The volume, and what is wrong with it.
@@ -2716,7 +2716,7 @@ impl ::prost::Name for ControllerGetVolumeHealthResponse {
         "/csi.v1.ControllerGetVolumeHealthResponse".into()
     }
 }
-/// Which volume is asked about, and where it is on the node or was tried to be.
+/// Names a volume, and the path on the node where it is, or where it was to be.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct NodeGetVolumeHealthRequest {
     /// REQUIRED. The volume.
@@ -2739,7 +2739,7 @@ impl ::prost::Name for NodeGetVolumeHealthRequest {
         "/csi.v1.NodeGetVolumeHealthRequest".into()
     }
 }
-/// How the volume is, as the node sees it.
+/// The health of the volume, as the node sees it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeGetVolumeHealthResponse {
     /// REQUIRED. The volume, and what is wrong with it.
@@ -2777,11 +2777,11 @@ impl ::prost::Name for NodeGetStorageHealthRequest {
         "/csi.v1.NodeGetStorageHealthRequest".into()
     }
 }
-/// How the storage system is, as the node sees it.
+/// The health of the storage system, as the node sees it.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct NodeGetStorageHealthResponse {
-    /// OPTIONAL. What is wrong, as long as it is; empty if nothing is known to be. No two with the same status, reason
-    /// and volume_capability.
+    /// OPTIONAL. The current problems; empty if none is known. No two have an equal status, reason and
+    /// volume_capability.
     #[prost(message, repeated, tag = "1")]
     pub backend_health: ::prost::alloc::vec::Vec<
         node_get_storage_health_response::StorageBackendHealth,
@@ -2789,16 +2789,16 @@ pub struct NodeGetStorageHealthResponse {
 }
 /// Nested message and enum types in `NodeGetStorageHealthResponse`.
 pub mod node_get_storage_health_response {
-    /// One thing that is wrong.
+    /// One problem.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct StorageBackendHealth {
-        /// REQUIRED. How bad it is.
+        /// REQUIRED. The kind of the problem.
         #[prost(enumeration = "super::StorageHealthErrorType", tag = "1")]
         pub status: i32,
-        /// REQUIRED. What it is, for programs: brief, and in CamelCase.
+        /// REQUIRED. A name of the problem for programs: brief, and in CamelCase.
         #[prost(string, tag = "2")]
         pub reason: ::prost::alloc::string::String,
-        /// OPTIONAL. What it is, for people.
+        /// OPTIONAL. A description of the problem for people.
         #[prost(string, tag = "3")]
         pub message: ::prost::alloc::string::String,
         /// OPTIONAL. Only volumes of this kind are affected; all are, if it is unset.
@@ -2826,7 +2826,7 @@ impl ::prost::Name for NodeGetStorageHealthResponse {
         "/csi.v1.NodeGetStorageHealthResponse".into()
     }
 }
-/// How the ranges of a metadata stream are cut. It does not change within a stream.
+/// Says how a metadata stream divides a volume into ranges. It does not change within a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum BlockMetadataType {
@@ -2859,15 +2859,15 @@ impl BlockMetadataType {
         }
     }
 }
-/// What can be wrong with a volume. Others may come with later versions; callers ignore what they do not know.
+/// The kinds of problems of a volume. Later versions may add others; callers ignore unknown ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum VolumeHealthErrorType {
     /// Never valid.
     UnknownVolumeHealthType = 0,
-    /// It can be used, but something is amiss.
+    /// The volume works with errors or restrictions.
     Degraded = 1,
-    /// It cannot be used: said by a controller, from no node; said by a node, not from that node.
+    /// The volume cannot be used: from no node if a controller reports it, from this node if a node reports it.
     Inaccessible = 2,
     /// Data are lost for good, known or strongly suspected.
     DataLoss = 3,
@@ -2896,15 +2896,15 @@ impl VolumeHealthErrorType {
         }
     }
 }
-/// What can be wrong with the storage system as a node sees it. Others may come with later versions.
+/// The kinds of problems of the storage system as a node sees it. Later versions may add others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum StorageHealthErrorType {
     /// Never valid.
     UnknownStorageHealthErrorType = 0,
-    /// It can be reached, but not as it should be.
+    /// The storage system can be reached, with errors or restrictions.
     StorageDegraded = 1,
-    /// It cannot be reached at all from this node.
+    /// The storage system cannot be reached from this node.
     StorageUnreachable = 2,
 }
 impl StorageHealthErrorType {
@@ -2942,7 +2942,7 @@ pub mod identity_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// What the plugin is and what it offers. Every plugin serves it on every endpoint.
+    /// Describes the plugin and its capabilities. Every plugin serves it on every endpoint.
     #[derive(Debug, Clone)]
     pub struct IdentityClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -3048,8 +3048,8 @@ pub mod identity_client {
                 .insert(GrpcMethod::new("csi.v1.Identity", "GetPluginInfo"));
             self.inner.unary(req, path, codec).await
         }
-        /// What the plugin as a whole offers, the same from each of its instances, whichever services that one
-        /// serves.
+        /// Returns the capabilities of the whole plugin, which every instance reports alike, even one that serves only some
+        /// of the services.
         pub async fn get_plugin_capabilities(
             &mut self,
             request: impl tonic::IntoRequest<super::GetPluginCapabilitiesRequest>,
@@ -3074,8 +3074,8 @@ pub mod identity_client {
                 .insert(GrpcMethod::new("csi.v1.Identity", "GetPluginCapabilities"));
             self.inner.unary(req, path, codec).await
         }
-        /// Whether the plugin is healthy and ready. May be called at any time and any number of times. A plugin that
-        /// is not healthy or lacks a dependency answers FAILED_PRECONDITION.
+        /// Tells whether the plugin is healthy and ready. It may be called at any time and any number of times. A plugin
+        /// that is not healthy or lacks a dependency answers FAILED_PRECONDITION.
         pub async fn probe(
             &mut self,
             request: impl tonic::IntoRequest<super::ProbeRequest>,
@@ -3117,8 +3117,8 @@ pub mod identity_server {
             tonic::Response<super::GetPluginInfoResponse>,
             tonic::Status,
         >;
-        /// What the plugin as a whole offers, the same from each of its instances, whichever services that one
-        /// serves.
+        /// Returns the capabilities of the whole plugin, which every instance reports alike, even one that serves only some
+        /// of the services.
         async fn get_plugin_capabilities(
             &self,
             request: tonic::Request<super::GetPluginCapabilitiesRequest>,
@@ -3126,14 +3126,14 @@ pub mod identity_server {
             tonic::Response<super::GetPluginCapabilitiesResponse>,
             tonic::Status,
         >;
-        /// Whether the plugin is healthy and ready. May be called at any time and any number of times. A plugin that
-        /// is not healthy or lacks a dependency answers FAILED_PRECONDITION.
+        /// Tells whether the plugin is healthy and ready. It may be called at any time and any number of times. A plugin
+        /// that is not healthy or lacks a dependency answers FAILED_PRECONDITION.
         async fn probe(
             &self,
             request: tonic::Request<super::ProbeRequest>,
         ) -> std::result::Result<tonic::Response<super::ProbeResponse>, tonic::Status>;
     }
-    /// What the plugin is and what it offers. Every plugin serves it on every endpoint.
+    /// Describes the plugin and its capabilities. Every plugin serves it on every endpoint.
     #[derive(Debug)]
     pub struct IdentityServer<T> {
         inner: Arc<T>,
@@ -3586,7 +3586,7 @@ pub mod controller_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Whether a volume has all of the capabilities asked about. "No" is OK without `confirmed`, not an error;
+        /// Checks whether a volume has all of the capabilities in the request. "No" is OK without `confirmed`, not an error;
         /// NOT_FOUND if the volume does not exist.
         pub async fn validate_volume_capabilities(
             &mut self,
@@ -3640,7 +3640,7 @@ pub mod controller_client {
                 .insert(GrpcMethod::new("csi.v1.Controller", "ListVolumes"));
             self.inner.unary(req, path, codec).await
         }
-        /// How much room there is for volumes of a kind at a place.
+        /// Returns the free space for volumes of a kind in a topology.
         pub async fn get_capacity(
             &mut self,
             request: impl tonic::IntoRequest<super::GetCapacityRequest>,
@@ -3665,7 +3665,7 @@ pub mod controller_client {
                 .insert(GrpcMethod::new("csi.v1.Controller", "GetCapacity"));
             self.inner.unary(req, path, codec).await
         }
-        /// Which optional controller RPCs and features there are.
+        /// Returns the optional controller RPCs and features that the plugin has.
         pub async fn controller_get_capabilities(
             &mut self,
             request: impl tonic::IntoRequest<super::ControllerGetCapabilitiesRequest>,
@@ -3901,7 +3901,7 @@ pub mod controller_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// What is wrong with one volume, as the storage system sees it. Since 1.13.
+        /// Returns the problems of one volume, as the storage system sees them. Since 1.13.
         pub async fn controller_get_volume_health(
             &mut self,
             request: impl tonic::IntoRequest<super::ControllerGetVolumeHealthRequest>,
@@ -3982,7 +3982,7 @@ pub mod controller_server {
             tonic::Response<super::ControllerUnpublishVolumeResponse>,
             tonic::Status,
         >;
-        /// Whether a volume has all of the capabilities asked about. "No" is OK without `confirmed`, not an error;
+        /// Checks whether a volume has all of the capabilities in the request. "No" is OK without `confirmed`, not an error;
         /// NOT_FOUND if the volume does not exist.
         async fn validate_volume_capabilities(
             &self,
@@ -4000,7 +4000,7 @@ pub mod controller_server {
             tonic::Response<super::ListVolumesResponse>,
             tonic::Status,
         >;
-        /// How much room there is for volumes of a kind at a place.
+        /// Returns the free space for volumes of a kind in a topology.
         async fn get_capacity(
             &self,
             request: tonic::Request<super::GetCapacityRequest>,
@@ -4008,7 +4008,7 @@ pub mod controller_server {
             tonic::Response<super::GetCapacityResponse>,
             tonic::Status,
         >;
-        /// Which optional controller RPCs and features there are.
+        /// Returns the optional controller RPCs and features that the plugin has.
         async fn controller_get_capabilities(
             &self,
             request: tonic::Request<super::ControllerGetCapabilitiesRequest>,
@@ -4087,7 +4087,7 @@ pub mod controller_server {
             tonic::Response<super::ControllerListVolumeHealthResponse>,
             tonic::Status,
         >;
-        /// What is wrong with one volume, as the storage system sees it. Since 1.13.
+        /// Returns the problems of one volume, as the storage system sees them. Since 1.13.
         async fn controller_get_volume_health(
             &self,
             request: tonic::Request<super::ControllerGetVolumeHealthRequest>,
@@ -5115,7 +5115,7 @@ pub mod group_controller_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Which optional group RPCs there are.
+        /// Returns the optional group RPCs that the plugin has.
         pub async fn group_controller_get_capabilities(
             &mut self,
             request: impl tonic::IntoRequest<
@@ -5252,7 +5252,7 @@ pub mod group_controller_server {
     /// Generated trait containing gRPC methods that should be implemented for use with GroupControllerServer.
     #[async_trait]
     pub trait GroupController: std::marker::Send + std::marker::Sync + 'static {
-        /// Which optional group RPCs there are.
+        /// Returns the optional group RPCs that the plugin has.
         async fn group_controller_get_capabilities(
             &self,
             request: tonic::Request<super::GroupControllerGetCapabilitiesRequest>,
@@ -5623,9 +5623,9 @@ pub mod snapshot_metadata_client {
     )]
     use tonic::codegen::*;
     use tonic::codegen::http::Uri;
-    /// Which blocks of a snapshot hold data or have changed, for backup programs. Served by plugins with
-    /// SNAPSHOT_METADATA_SERVICE. A stream that ends with OK is complete; one that ends with an error can be
-    /// resumed with starting_offset.
+    /// Lists the blocks of a snapshot that hold data or changed, for backup programs. Served by plugins with
+    /// SNAPSHOT_METADATA_SERVICE. A stream that ends with OK is complete; one that ends with an error can be resumed with
+    /// starting_offset.
     #[derive(Debug, Clone)]
     pub struct SnapshotMetadataClient<T> {
         inner: tonic::client::Grpc<T>,
@@ -5814,9 +5814,9 @@ pub mod snapshot_metadata_server {
             tonic::Status,
         >;
     }
-    /// Which blocks of a snapshot hold data or have changed, for backup programs. Served by plugins with
-    /// SNAPSHOT_METADATA_SERVICE. A stream that ends with OK is complete; one that ends with an error can be
-    /// resumed with starting_offset.
+    /// Lists the blocks of a snapshot that hold data or changed, for backup programs. Served by plugins with
+    /// SNAPSHOT_METADATA_SERVICE. A stream that ends with OK is complete; one that ends with an error can be resumed with
+    /// starting_offset.
     #[derive(Debug)]
     pub struct SnapshotMetadataServer<T> {
         inner: Arc<T>,
@@ -6206,7 +6206,7 @@ pub mod node_client {
                 .insert(GrpcMethod::new("csi.v1.Node", "NodePublishVolume"));
             self.inner.unary(req, path, codec).await
         }
-        /// Undoes NodePublishVolume and removes what stands at the target path.
+        /// Undoes NodePublishVolume and removes the file or directory at the target path.
         pub async fn node_unpublish_volume(
             &mut self,
             request: impl tonic::IntoRequest<super::NodeUnpublishVolumeRequest>,
@@ -6231,7 +6231,7 @@ pub mod node_client {
                 .insert(GrpcMethod::new("csi.v1.Node", "NodeUnpublishVolume"));
             self.inner.unary(req, path, codec).await
         }
-        /// How full a staged or published volume is. NOT_FOUND if it is not at that path.
+        /// Returns the usage of a staged or published volume. NOT_FOUND if it is not at that path.
         pub async fn node_get_volume_stats(
             &mut self,
             request: impl tonic::IntoRequest<super::NodeGetVolumeStatsRequest>,
@@ -6283,7 +6283,7 @@ pub mod node_client {
                 .insert(GrpcMethod::new("csi.v1.Node", "NodeExpandVolume"));
             self.inner.unary(req, path, codec).await
         }
-        /// Which optional node RPCs and features there are.
+        /// Returns the optional node RPCs and features that the plugin has.
         pub async fn node_get_capabilities(
             &mut self,
             request: impl tonic::IntoRequest<super::NodeGetCapabilitiesRequest>,
@@ -6331,8 +6331,7 @@ pub mod node_client {
             req.extensions_mut().insert(GrpcMethod::new("csi.v1.Node", "NodeGetInfo"));
             self.inner.unary(req, path, codec).await
         }
-        /// What is wrong with one volume, as this node sees it. Also for volumes that were only tried to be staged or
-        /// published. Since 1.13.
+        /// Returns the problems of one volume, as this node sees them, even if staging or publishing it failed. Since 1.13.
         pub async fn node_get_volume_health(
             &mut self,
             request: impl tonic::IntoRequest<super::NodeGetVolumeHealthRequest>,
@@ -6357,7 +6356,7 @@ pub mod node_client {
                 .insert(GrpcMethod::new("csi.v1.Node", "NodeGetVolumeHealth"));
             self.inner.unary(req, path, codec).await
         }
-        /// What is wrong with the storage system, as this node sees it. Since 1.13.
+        /// Returns the problems of the storage system, as this node sees them. Since 1.13.
         pub async fn node_get_storage_health(
             &mut self,
             request: impl tonic::IntoRequest<super::NodeGetStorageHealthRequest>,
@@ -6428,7 +6427,7 @@ pub mod node_server {
             tonic::Response<super::NodePublishVolumeResponse>,
             tonic::Status,
         >;
-        /// Undoes NodePublishVolume and removes what stands at the target path.
+        /// Undoes NodePublishVolume and removes the file or directory at the target path.
         async fn node_unpublish_volume(
             &self,
             request: tonic::Request<super::NodeUnpublishVolumeRequest>,
@@ -6436,7 +6435,7 @@ pub mod node_server {
             tonic::Response<super::NodeUnpublishVolumeResponse>,
             tonic::Status,
         >;
-        /// How full a staged or published volume is. NOT_FOUND if it is not at that path.
+        /// Returns the usage of a staged or published volume. NOT_FOUND if it is not at that path.
         async fn node_get_volume_stats(
             &self,
             request: tonic::Request<super::NodeGetVolumeStatsRequest>,
@@ -6454,7 +6453,7 @@ pub mod node_server {
             tonic::Response<super::NodeExpandVolumeResponse>,
             tonic::Status,
         >;
-        /// Which optional node RPCs and features there are.
+        /// Returns the optional node RPCs and features that the plugin has.
         async fn node_get_capabilities(
             &self,
             request: tonic::Request<super::NodeGetCapabilitiesRequest>,
@@ -6471,8 +6470,7 @@ pub mod node_server {
             tonic::Response<super::NodeGetInfoResponse>,
             tonic::Status,
         >;
-        /// What is wrong with one volume, as this node sees it. Also for volumes that were only tried to be staged or
-        /// published. Since 1.13.
+        /// Returns the problems of one volume, as this node sees them, even if staging or publishing it failed. Since 1.13.
         async fn node_get_volume_health(
             &self,
             request: tonic::Request<super::NodeGetVolumeHealthRequest>,
@@ -6480,7 +6478,7 @@ pub mod node_server {
             tonic::Response<super::NodeGetVolumeHealthResponse>,
             tonic::Status,
         >;
-        /// What is wrong with the storage system, as this node sees it. Since 1.13.
+        /// Returns the problems of the storage system, as this node sees them. Since 1.13.
         async fn node_get_storage_health(
             &self,
             request: tonic::Request<super::NodeGetStorageHealthRequest>,

@@ -1,4 +1,4 @@
-//! What `dial` says about peers that are missing, dead, silent, or something else than a plugin.
+//! Dials peers that are missing, dead, silent, or no plugin, and checks the error.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use tokio::net::{TcpListener, UnixListener};
 
 use crate::plugin::{LONG, Running, any_port, bind, directory, socket_at, socket_in};
 
-/// Time enough for several attempts.
+/// It is long enough for several attempts.
 const SHORT: Duration = Duration::from_millis(300);
 
-/// An empty SETTINGS frame, with which a server opens HTTP/2.
+/// An empty SETTINGS frame, which opens HTTP/2.
 const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
 
 async fn failure(endpoint: &Endpoint, deadline: Duration) -> DialError {
     dial(endpoint, deadline).await.expect_err("nothing answers there")
 }
 
-/// Accepts connections for ever, sends these bytes on each, and closes it or keeps it open.
+/// Accepts connections without end, sends these bytes on each, and closes it or keeps it open.
 fn answering(listener: UnixListener, bytes: &'static [u8], keep: bool) {
     tokio::spawn(async move {
         let mut kept = Vec::new();
@@ -177,7 +177,7 @@ async fn settings_may_come_in_pieces() {
 }
 
 #[tokio::test]
-async fn a_channel_mends_itself_when_the_plugin_comes_back() {
+async fn channel_reconnects_when_the_plugin_returns() {
     let directory = directory();
     let endpoint = socket_in(&directory);
     let first = Running::start(bind(&endpoint).await);

@@ -1,6 +1,7 @@
-//! csi.proto against the table of wire facts: both are written as sets of sentences, which have to be equal.
+//! Compares csi.proto with a table of wire facts: both are written as sets of sentences, which must be equal.
 //!
-//! The file holds what either of two releases has; the counts of each show that nothing of it is lost or made up.
+//! csi.proto contains the elements of two releases. The counts of each release show that no element was lost or
+//! invented.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use serde::Deserialize;
 
 const PACKAGE: &str = "csi.v1";
 
-/// The table; `since`, `until` and `ga_since` are history, which no descriptor holds.
+/// The table. Its `since`, `until` and `ga_since` are history, which no descriptor contains.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Facts {
@@ -45,9 +46,9 @@ impl TryFrom<String> for Release {
     }
 }
 
-/// Something that a release may have.
+/// An element that a release may have.
 trait Element {
-    /// The first release with it, and the last one if a later one is without.
+    /// Returns the first release with the element, and the last one if a later release removed it.
     fn releases(&self) -> (&Release, Option<&Release>);
 
     fn is_in(&self, release: &Release) -> bool {
@@ -267,7 +268,7 @@ fn field_facts(field: &FieldDescriptor) -> Field {
         kind => (if field.is_list() { "repeated" } else { "singular" }, type_name(&kind)),
     };
     Field {
-        // History, which no descriptor holds.
+        // No descriptor contains the history.
         since: Release(Vec::new()),
         until: None,
         name: field.name().to_owned(),
@@ -288,7 +289,7 @@ fn type_name(kind: &Kind) -> String {
     }
 }
 
-/// Names of the custom options that are set to true.
+/// Returns the names of the custom options that are set to true.
 fn options(options: &DynamicMessage) -> BTreeSet<String> {
     options
         .extensions()
@@ -301,7 +302,7 @@ fn relative(name: &str) -> &str {
     name.strip_prefix("csi.v1.").unwrap_or(name)
 }
 
-/// Messages of the file with those nested in them, without the entries of maps.
+/// Returns the messages of the file and those nested in them, except the entries of maps.
 fn messages(file: &FileDescriptor) -> Vec<MessageDescriptor> {
     fn collect(message: MessageDescriptor, all: &mut Vec<MessageDescriptor>) {
         if !message.is_map_entry() {
@@ -328,7 +329,7 @@ fn every_element_is_as_in_the_table() {
 }
 
 #[test]
-fn each_release_has_as_many_of_everything_as_it_was_published_with() {
+fn counts_match_each_published_release() {
     let facts = facts();
     for (release, counts) in &facts.counts {
         let in_release = Counts {
@@ -349,7 +350,7 @@ fn each_release_has_as_many_of_everything_as_it_was_published_with() {
 }
 
 #[test]
-fn what_a_release_took_away_has_a_number_that_nothing_else_has() {
+fn numbers_of_removed_fields_are_not_reused() {
     let facts = facts();
     let fields = facts.messages.iter().map(|message| {
         (&message.name, message.fields.iter().map(|field| i64::from(field.number)).collect::<Vec<_>>())

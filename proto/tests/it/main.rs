@@ -1,4 +1,4 @@
-//! Everything that needs the crate from outside: the compiled protocol against its table of facts, and sockets.
+//! Tests of the public interface: the compiled protocol against its table of facts, and sockets.
 
 mod dial;
 mod facts;

@@ -1,4 +1,4 @@
-//! A plugin with the Identity service alone, served on a socket.
+//! A plugin that serves only the Identity service, on a socket.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use tonic::service::Routes;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
-/// Long enough for a busy machine; no test waits for it to pass.
+/// It is long enough for a busy machine; no test waits for its end.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// GetPluginInfo answers at once; Probe tells that it was called and waits for leave.
+/// Its GetPluginInfo answers at once; its Probe reports the call and waits for permission to answer.
 pub(crate) struct Plugin {
     pub(crate) called: Arc<Semaphore>,
     pub(crate) leave: Arc<Semaphore>,
@@ -51,7 +51,7 @@ impl Identity for Plugin {
     }
 }
 
-/// A plugin that is being served.
+/// A plugin that is served.
 pub(crate) struct Running {
     pub(crate) endpoint: Endpoint,
     pub(crate) called: Arc<Semaphore>,
@@ -77,7 +77,7 @@ impl Running {
         IdentityClient::new(dial(&self.endpoint, LONG).await.expect("the plugin answers"))
     }
 
-    /// Asks it to stop and gives what waits for its end.
+    /// Stops the plugin, and returns a handle that waits for its end.
     pub(crate) fn stop(self) -> JoinHandle<Result<(), ServeError>> {
         let _ = self.stop.send(());
         self.served

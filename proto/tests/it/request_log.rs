@@ -1,4 +1,4 @@
-//! What serving logs about each call.
+//! Checks the log line of each call.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ impl io::Write for Log {
 }
 
 impl Log {
-    /// Collects what this thread logs, on which a test's whole runtime runs.
+    /// Collects the log of this thread, on which the test's whole runtime runs.
     fn start() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
@@ -39,7 +39,7 @@ impl Log {
         String::from_utf8(self.0.lock().expect("no writer panicked").clone()).expect("log lines are text")
     }
 
-    /// The line about the end of a call.
+    /// Waits for the line about the end of a call.
     async fn line(&self, parts: [&str; 3]) -> String {
         loop {
             if let Some(line) = self.text().lines().find(|line| parts.iter().all(|part| line.contains(part)))
@@ -76,7 +76,7 @@ async fn each_call_is_one_line_without_its_body() {
 }
 
 #[tokio::test]
-async fn a_call_given_up_is_logged_as_such() {
+async fn abandoned_call_is_logged() {
     let (log, _guard) = Log::start();
     let directory = directory();
     let plugin = Running::start(bind(&socket_in(&directory)).await);

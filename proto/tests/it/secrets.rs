@@ -1,4 +1,4 @@
-//! No request shows a secret, whichever way it is printed.
+//! Checks that no form of printing shows a secret of a request.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ fn pool() -> DescriptorPool {
     DescriptorPool::decode(DESCRIPTOR_SET).expect("the descriptor set decodes")
 }
 
-/// The csi_secret fields of one message.
+/// Returns the csi_secret fields of a message.
 fn secret_fields(message: &MessageDescriptor) -> Vec<prost_reflect::FieldDescriptor> {
     let csi_secret = message.parent_pool().get_extension_by_name("csi.v1.csi_secret").expect("csi_secret");
     let marked = |field: &prost_reflect::FieldDescriptor| {
@@ -22,7 +22,7 @@ fn secret_fields(message: &MessageDescriptor) -> Vec<prost_reflect::FieldDescrip
     message.fields().filter(marked).collect()
 }
 
-/// Fills the secrets of `M` through its descriptor, then prints it in each way; gives its name.
+/// Fills the secrets of `M` through its descriptor, prints it in each form, and returns its name.
 fn check<M: Call + Debug>() -> String {
     let descriptor = pool().get_message_by_name(&M::full_name()).expect("a message of csi.proto");
     let mut message = DynamicMessage::new(descriptor.clone());
@@ -76,7 +76,7 @@ fn every_message_with_secrets_hides_them() {
 
 #[test]
 fn no_secret_lies_outside_a_top_level_request() {
-    // The generated `Debug` of a message without secrets of its own would print those of a message inside it.
+    // The `Debug` that prost generates for a message without secrets would print those of a message inside it.
     for message in pool().all_messages().filter(|message| message.package_name() == "csi.v1") {
         for field in message.fields() {
             if let prost_reflect::Kind::Message(inner) = field.kind() {

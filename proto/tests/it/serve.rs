@@ -1,4 +1,4 @@
-//! Binding, serving and stopping.
+//! Tests binding, serving and stopping.
 
 use std::convert::Infallible;
 use std::os::unix::fs::FileTypeExt as _;
@@ -42,7 +42,7 @@ async fn port_0_becomes_the_true_port() {
     assert!(matches!(error, BindError::InUse { .. }), "{error}");
 }
 
-/// Stands in for the Identity service and tells the `:authority` it is called with.
+/// Replaces the Identity service and records the `:authority` of each call.
 #[derive(Clone)]
 struct Authority(mpsc::UnboundedSender<Option<String>>);
 
@@ -171,13 +171,13 @@ async fn a_stop_does_not_wait_for_idle_connections() {
     let _idle = plugin.client().await;
     let Endpoint::Unix(path) = &plugin.endpoint else { unreachable!("a socket path") };
     let _silent = UnixStream::connect(path).await.unwrap();
-    // Answered after the silent connection was accepted.
+    // This call is answered after the silent connection was accepted.
     plugin.client().await.get_plugin_info(v1::GetPluginInfoRequest {}).await.unwrap();
     plugin.stop().await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn garbage_and_hang_ups_harm_nobody_else() {
+async fn bad_connection_does_not_affect_others() {
     let directory = directory();
     let plugin = Running::start(bind(&socket_in(&directory)).await);
     let mut client = plugin.client().await;
@@ -188,7 +188,7 @@ async fn garbage_and_hang_ups_harm_nobody_else() {
         [b"".as_slice(), b"GET / HTTP/1.1\r\n\r\n", preface, &[preface, &[0xff; 64]].concat(), &zeroes]
     {
         let mut stream = UnixStream::connect(path).await.unwrap();
-        // The server may close while we still write.
+        // The write may fail, because the server may close the connection meanwhile.
         let _ = stream.write_all(bytes).await;
         drop(stream);
         client.get_plugin_info(v1::GetPluginInfoRequest {}).await.unwrap();
@@ -209,7 +209,7 @@ async fn a_call_that_never_ends_is_cut_off_after_the_grace() {
 
 const CHILD_SOCKET: &str = "CSI_PROTO_TEST_SOCKET";
 
-/// Not a test of its own: what the next one starts as a process.
+/// This is no test: the next test starts it as a process.
 #[tokio::test]
 async fn child_plugin() {
     let Ok(path) = std::env::var(CHILD_SOCKET) else { return };

@@ -1,4 +1,4 @@
-//! Calls to services of this process.
+//! Tests calls to services in this process.
 
 use csi_proto::v1::identity_client::IdentityClient;
 use csi_proto::v1::identity_server::IdentityServer;
@@ -8,7 +8,7 @@ use tonic::service::Routes;
 use crate::plugin::Plugin;
 
 #[tokio::test]
-async fn services_in_this_process_answer_and_what_is_under_way_breaks() {
+async fn in_process_calls_are_answered_or_broken() {
     let (plugin, breaker) = (Plugin::new(), Breaker::default());
     let called = plugin.called.clone();
     let transport = Transport::InProcess(Routes::new(IdentityServer::new(plugin)), breaker.clone());

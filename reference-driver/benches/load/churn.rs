@@ -1,4 +1,4 @@
-//! Creating and deleting directory volumes beside many that are there.
+//! Measures creating and deleting directory volumes while many others exist.
 
 use std::time::Instant;
 
@@ -10,13 +10,13 @@ use crate::peers::{Peers, Samples};
 use crate::table::{Table, Unit};
 use crate::{Plan, progress};
 
-/// How many callers there are: one, and as many as a sidecar with a few busy claims has.
+/// The numbers of concurrent callers: one, and as many as a sidecar with a few busy claims has.
 const CALLERS: [usize; 2] = [1, 16];
-/// How many calls are under way while volumes are made to be there.
+/// The number of concurrent calls that create the existing volumes.
 const FILLERS: usize = 16;
 const VOLUME_BYTES: i64 = 1 << 20;
 
-/// Measures pairs of creation and deletion with each number of volumes present, in growing order.
+/// Measures pairs of creation and deletion, with each number of existing volumes in ascending order.
 pub(crate) async fn measure(peers: &Peers, plan: Plan, volumes: &[usize], table: &mut Table) -> Result<()> {
     let mut levels = volumes.to_vec();
     levels.sort_unstable();

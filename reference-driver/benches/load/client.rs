@@ -1,4 +1,4 @@
-//! The calls that make up the load.
+//! A client with the calls of the benchmark.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,21 +16,19 @@ use tonic::transport::Channel;
 
 use crate::error::{BenchError, IoContext, Result};
 
-/// A number that no other volume or snapshot of this run has in its name.
+/// Makes the names of volumes and snapshots unique within a run.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// What kind of volume is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A directory, or whatever the driver makes of a mount capability without more.
+    /// A plain mount capability, for which this driver creates a directory.
     Directory,
-    /// A file system of its own in the drivers that have it; others ignore the parameter.
+    /// A volume with its own file system, if the driver has such; other drivers ignore the parameter.
     Image,
-    /// A block device.
     Block,
 }
 
-/// A volume, and what later calls have to repeat.
+/// A volume, and the fields that later calls have to repeat.
 #[derive(Clone, Debug)]
 pub(crate) struct Volume {
     pub(crate) id: String,
@@ -38,7 +36,6 @@ pub(crate) struct Volume {
     context: std::collections::BTreeMap<String, String>,
 }
 
-/// Where a volume is staged and published.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
     pub(crate) staging: PathBuf,
@@ -46,7 +43,7 @@ pub(crate) struct Paths {
 }
 
 impl Paths {
-    /// Makes what a CO makes: the staging directory, and the directory around the target.
+    /// Creates what a CO creates: the staging directory, and the parent directory of the target.
     pub(crate) fn make(directory: &Path) -> Result<Paths> {
         let paths =
             Paths { staging: directory.join("staging"), target: directory.join("pod").join("target") };
@@ -57,7 +54,7 @@ impl Paths {
     }
 }
 
-/// A client of one driver; clones share the connection, as the callers in a sidecar do.
+/// A client of one driver. Clones share the connection, as the workers of a sidecar do.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     controller: ControllerClient<Channel>,
@@ -93,7 +90,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes a snapshot that is ready to use, and says what it is called.
+    /// Creates a snapshot that is ready to use, and returns its id.
     pub(crate) async fn create_snapshot(&mut self, volume: &Volume) -> Result<String> {
         const RPC: &str = "CreateSnapshot";
         let request = CreateSnapshotRequest {
@@ -114,7 +111,6 @@ impl Client {
         Ok(())
     }
 
-    /// Stages and publishes.
     pub(crate) async fn mount(&mut self, volume: &Volume, paths: &Paths) -> Result<()> {
         let stage = NodeStageVolumeRequest {
             volume_id: volume.id.clone(),
@@ -136,7 +132,7 @@ impl Client {
         Ok(())
     }
 
-    /// Takes back what [`Client::mount`] did.
+    /// Unpublishes and unstages.
     pub(crate) async fn unmount(&mut self, volume: &Volume, paths: &Paths) -> Result<()> {
         let unpublish =
             NodeUnpublishVolumeRequest { volume_id: volume.id.clone(), target_path: text(&paths.target) };

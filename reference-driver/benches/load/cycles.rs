@@ -1,4 +1,4 @@
-//! Staging, publishing, unpublishing and unstaging, many volumes at once.
+//! Measures staging, publishing, unpublishing and unstaging of many volumes at once.
 
 use std::path::Path;
 use std::time::Instant;
@@ -11,11 +11,11 @@ use crate::peers::{Peers, Samples};
 use crate::table::{Table, Unit};
 use crate::{Plan, progress};
 
-/// How many volumes go round at the same time.
+/// The number of volumes that are used concurrently.
 const VOLUMES: usize = 16;
 const VOLUME_BYTES: i64 = 1 << 20;
 
-/// Measures whole rounds of the four calls.
+/// Measures complete rounds of the four calls.
 pub(crate) async fn measure(peers: &Peers, plan: Plan, directory: &Path, table: &mut Table) -> Result<()> {
     progress(&format!("staging and publishing {VOLUMES} volumes at a time"));
     let mut fleets = Vec::new();

@@ -1,4 +1,4 @@
-//! A file system of a chosen type, in a file, mounted for as long as it is needed.
+//! Mounts a file system of a chosen type from a file.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,15 @@ use std::process::Command;
 
 use crate::error::{BenchError, IoContext, Result};
 
-/// How large it is, in bytes; the file is sparse.
+/// The size of the file, which is sparse.
 const DISK_BYTES: u64 = 16 << 30;
 
-/// A mounted file system.
 #[derive(Debug)]
 pub(crate) struct Disk {
     mount_point: PathBuf,
 }
 
 impl Disk {
-    /// Makes and mounts a file system of the type.
     pub(crate) fn make(fs_type: &'static str, directory: &Path) -> Result<Disk> {
         let image = directory.join(format!("{fs_type}.img"));
         let file = File::create_new(&image).on("make", &image)?;
@@ -33,18 +31,16 @@ impl Disk {
         Ok(Disk { mount_point })
     }
 
-    /// Where it is mounted.
     pub(crate) fn path(&self) -> &Path {
         &self.mount_point
     }
 
-    /// Unmounts it. What is not unmounted is swept away with the workspace.
+    /// Unmounts the file system. Without this call, dropping the workspace unmounts it.
     pub(crate) fn unmount(self) -> Result<()> {
         run("umount", Command::new("umount").arg(&self.mount_point))
     }
 }
 
-/// Runs a program to its end.
 fn run(program: &'static str, command: &mut Command) -> Result<()> {
     let output = command.output().on("start", Path::new(program))?;
     if output.status.success() {

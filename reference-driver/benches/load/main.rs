@@ -1,11 +1,11 @@
-//! Loads the driver over its socket, beside another driver if one is named, and prints how they compare.
+//! Puts load on the driver over its socket, also on another driver if one is named, and prints how they compare.
 //!
 //! ```text
 //! cargo bench -p csi-hostpath-driver --bench load -- --peer PATH_TO_OTHER_BINARY
 //! ```
 //!
-//! Both drivers start on fresh state directories and take turns, so that whatever else the machine does meets both
-//! alike. Nothing is asserted: the numbers are for people. Durability stays as it is by default in each driver.
+//! Both drivers start on fresh state directories and take turns, so that other load on the machine affects both
+//! alike. Nothing is asserted; the numbers are for people. Each driver keeps its default durability.
 
 mod churn;
 mod client;
@@ -31,25 +31,25 @@ use crate::peers::Peers;
 use crate::table::Table;
 use crate::workspace::Workspace;
 
-/// Loads the driver over its socket and compares it with another.
+/// Puts load on the driver over its socket and compares it with another driver.
 #[derive(Debug, Parser)]
 struct Args {
     /// The binary of a driver with the flags --endpoint, --nodeid and --statedir to compare with.
     #[arg(long)]
     peer: Option<PathBuf>,
-    /// What to measure; everything if not given.
+    /// The scenarios to measure; all if not given.
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<Scenario>,
-    /// How long one round of a rate lasts, in seconds.
+    /// The length of one measurement of a rate, in seconds.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=600))]
     round_seconds: u64,
-    /// How many rounds each driver gets.
+    /// The number of rounds of each driver.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// How many volumes there are while volumes are created and deleted.
+    /// The numbers of existing volumes while others are created and deleted.
     #[arg(long, value_delimiter = ',', default_values_t = [0, 1_000, 10_000])]
     volumes: Vec<usize>,
-    /// Where state directories and images of file systems are made.
+    /// The directory for state directories and for images of file systems.
     #[arg(long, default_value = env!("CARGO_TARGET_TMPDIR"))]
     directory: PathBuf,
     /// Passed by `cargo bench`, and missing when `cargo test` runs all targets.
@@ -57,7 +57,6 @@ struct Args {
     bench: bool,
 }
 
-/// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Scenario {
     /// Creating and deleting directory volumes.
@@ -68,7 +67,7 @@ enum Scenario {
     Cycles,
 }
 
-/// How much is measured.
+/// The amount of measurements.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     round: Duration,
@@ -98,7 +97,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures what was asked for; the table has whatever was measured before an error.
+/// Measures the chosen scenarios. After an error, the table contains the results so far.
 async fn run(args: &Args, table: &mut Table) -> Result<()> {
     let plan = Plan { round: Duration::from_secs(args.round_seconds), rounds: args.rounds };
     let workspace = Workspace::make(&args.directory)?;
@@ -130,7 +129,7 @@ impl Args {
     }
 }
 
-/// Says what goes on, beside the table.
+/// Prints progress to standard error, apart from the table.
 fn progress(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }

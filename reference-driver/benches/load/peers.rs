@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::error::Result;
 use crate::process::Process;
 
-/// Our driver, and the other one if there is one.
+/// This driver, and possibly another one.
 #[derive(Debug)]
 pub(crate) struct Peers {
     ours: Process,
@@ -13,7 +13,7 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// Starts both on fresh state directories.
+    /// Starts both drivers on fresh state directories.
     pub(crate) async fn start(other: Option<&Path>, directory: &Path) -> Result<Peers> {
         let ours =
             Process::start("ours", Path::new(env!("CARGO_BIN_EXE_csi-hostpath-driver")), directory).await?;
@@ -24,12 +24,12 @@ impl Peers {
         Ok(Peers { ours, other })
     }
 
-    /// Ours, then the other.
+    /// Iterates over this driver and then the other one.
     pub(crate) fn each(&self) -> impl Iterator<Item = &Process> {
         std::iter::once(&self.ours).chain(&self.other)
     }
 
-    /// Ends both and removes nothing of their state.
+    /// Stops both drivers, and leaves their state.
     pub(crate) async fn stop(self) -> Result<()> {
         self.ours.stop().await?;
         match self.other {
@@ -39,12 +39,12 @@ impl Peers {
     }
 }
 
-/// The numbers of each driver, in the order of [`Peers::each`].
+/// The measurements of each driver, in the order of [`Peers::each`].
 #[derive(Debug, Default)]
 pub(crate) struct Samples(Vec<Vec<f64>>);
 
 impl Samples {
-    /// Adds a number of the driver at that place.
+    /// Adds a measurement of the driver at this index.
     pub(crate) fn add(&mut self, place: usize, value: f64) {
         while self.0.len() <= place {
             self.0.push(Vec::new());
@@ -52,7 +52,7 @@ impl Samples {
         self.0[place].push(value);
     }
 
-    /// The median of the driver at that place.
+    /// The median of the driver at this index.
     pub(crate) fn median(&self, place: usize) -> Option<f64> {
         let mut values = self.0.get(place)?.clone();
         values.sort_by(f64::total_cmp);

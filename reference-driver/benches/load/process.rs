@@ -1,4 +1,4 @@
-//! A driver as a process of its own.
+//! A driver in its own process.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,21 +16,20 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::client::Client;
 use crate::error::{BenchError, IoContext, Result};
 
-/// How long a driver may take to start or to end.
+/// The time limit for starting or stopping a driver.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How often a driver that starts is asked whether it is ready.
+/// The pause between checks whether a starting driver is ready.
 const READY_PAUSE: Duration = Duration::from_millis(20);
-/// How much of a log is shown when something fails, in bytes.
+/// The length of the part of a log that errors show, in bytes.
 const LOG_BYTES_SHOWN: usize = 2000;
 
-/// A running driver.
 #[derive(Debug)]
 pub(crate) struct Process {
     driver: &'static str,
     child: Child,
     log: PathBuf,
     client: Client,
-    /// Holds the socket, whose path has to be short.
+    /// A separate directory for the socket, because the path of a socket has to be short.
     _sockets: TempDir,
     _state: TempDir,
 }
@@ -57,17 +56,15 @@ impl Process {
         Ok(Process { driver, child, log, client, _sockets: sockets, _state: state })
     }
 
-    /// What the driver is called in the table.
+    /// The name of the driver in the table.
     pub(crate) fn driver(&self) -> &'static str {
         self.driver
     }
 
-    /// A client of it.
     pub(crate) fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// Ends the driver.
     pub(crate) async fn stop(mut self) -> Result<()> {
         if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
             let _ = rustix::process::kill_process(pid, Signal::TERM);

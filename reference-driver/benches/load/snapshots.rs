@@ -1,4 +1,4 @@
-//! Snapshots of volumes that are in use and hold data, with the state directory on several file systems.
+//! Measures snapshots of used volumes that contain data, with the state directory on several file systems.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use crate::table::{Table, Unit};
 use crate::{Plan, progress};
 
 const VOLUME_BYTES: i64 = 1 << 30;
-/// How much is written to the volume, in bytes. Random, so that it compresses as little as a full disk would.
+/// The number of bytes written to the volume. They are random, so that they compress as little as real data might.
 const DATA_BYTES: u64 = 100 << 20;
 /// The file systems of state directories; the first two share blocks between files.
 const FS_TYPES: [&str; 3] = ["btrfs", "xfs", "ext4"];
@@ -41,7 +41,7 @@ pub(crate) async fn measure(
     Ok(())
 }
 
-/// A volume that is in use at a driver.
+/// A volume in use.
 struct InUse {
     client: Client,
     volume: Volume,
@@ -51,7 +51,7 @@ struct InUse {
 async fn snapshots(peers: &Peers, plan: Plan, kind: Kind, place: &Path) -> Result<Samples> {
     let mut volumes = Vec::new();
     let measured = take_turns(peers, plan, kind, place, &mut volumes).await;
-    // Also after a failure, since loop devices and mounts would outlive the drivers.
+    // Clean up even after a failure, because loop devices and mounts would outlive the drivers.
     let mut cleared = Ok(());
     for InUse { mut client, volume, paths } in volumes {
         cleared = cleared.and(client.unmount(&volume, &paths).await);

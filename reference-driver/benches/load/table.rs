@@ -1,15 +1,14 @@
-//! The table at the end.
+//! The table of results.
 
 use std::fmt;
 
 use crate::peers::Samples;
 
-/// What a number means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// More is better.
+    /// Higher is better.
     PerSecond,
-    /// Less is better.
+    /// Lower is better.
     Milliseconds,
 }
 
@@ -22,7 +21,7 @@ impl fmt::Display for Unit {
     }
 }
 
-/// Medians of both drivers and how many times as fast ours is.
+/// The medians of both drivers, and how many times faster this driver is.
 #[derive(Debug)]
 pub(crate) struct Table {
     compares: bool,

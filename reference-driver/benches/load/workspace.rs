@@ -1,5 +1,5 @@
-//! The directory that everything happens in, which leaves nothing behind: also not after an error or an interruption,
-//! when drivers have been killed with volumes mounted.
+//! The directory of the benchmark. It leaves nothing behind, not even after an error or an interruption that kills
+//! drivers with mounted volumes.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,14 +10,15 @@ use tempfile::TempDir;
 
 use crate::error::{IoContext, Result};
 
-/// A directory that is swept and removed when dropped.
+/// A directory whose mounts and files are removed on drop.
 #[derive(Debug)]
 pub(crate) struct Workspace {
     directory: TempDir,
 }
 
 impl Workspace {
-    /// A build folder may be a link, and of anybody, which a driver has reason to refuse.
+    /// Resolves the path first: the build folder may be reached through a symbolic link of an ordinary user, which a
+    /// driver rejects.
     pub(crate) fn make(parent: &Path) -> Result<Workspace> {
         let parent = parent.canonicalize().on("resolve", parent)?;
         let directory = tempfile::Builder::new().prefix("load-").tempdir_in(&parent);

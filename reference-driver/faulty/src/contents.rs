@@ -1,4 +1,4 @@
-//! What is in volumes, kept aside and put back, so that it comes again in a wrong way.
+//! Copies of the content of volumes, which defects put back at the wrong time.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,12 +7,12 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// Bytes at the beginning and at the end of a device that are looked at.
+/// The number of bytes that are read at the beginning and at the end of a device.
 const RANGE_BYTES: u64 = 256 << 10;
-/// By how much contents are moved, and what is damaged in each file.
+/// The distance by which content is shifted, and the length of a damaged part.
 const BLOCK_BYTES: usize = 512;
 
-/// What is in a volume.
+/// The content of a volume.
 #[derive(Clone, Debug)]
 pub(crate) enum Contents {
     Files(BTreeMap<OsString, Vec<u8>>),
@@ -20,7 +20,7 @@ pub(crate) enum Contents {
 }
 
 impl Contents {
-    /// What there is at a target; nothing that cannot be read.
+    /// Reads the content at a target; returns an error if it cannot be read.
     pub(crate) fn of(target: &Path) -> io::Result<Contents> {
         if target.is_dir() {
             let entries = fs::read_dir(target)?.flatten();
@@ -37,7 +37,7 @@ impl Contents {
         Ok(Contents::Ranges(vec![read(0)?, read(end.saturating_sub(RANGE_BYTES))?]))
     }
 
-    /// Writes it to a target, in place of what is there.
+    /// Replaces the content at a target.
     pub(crate) fn put(&self, target: &Path) -> io::Result<()> {
         match self {
             Contents::Files(files) => {
@@ -61,7 +61,7 @@ impl Contents {
         }
     }
 
-    /// The same with something done to each file, or to each range.
+    /// Applies a change to each file or range.
     fn with(mut self, mut change: impl FnMut(&mut Vec<u8>)) -> Contents {
         match &mut self {
             Contents::Files(files) => files.values_mut().for_each(&mut change),

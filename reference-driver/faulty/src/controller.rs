@@ -1,4 +1,4 @@
-//! What goes wrong where volumes and snapshots are made.
+//! Defects of the Controller service.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::data::Origin;
 use crate::{Defect, Faults, Reply, Seen};
 
 const MIB: i64 = 1 << 20;
-/// How long a copy takes that can be given up half-way.
+/// The duration of a copy that its caller can abandon half-way.
 const COPY_TIME: Duration = Duration::from_millis(80);
 
 impl Faults {
@@ -23,9 +23,9 @@ impl Faults {
         let asked = request.get_ref().clone();
         let mut seen = self.seen.lock().await;
         let message = request.get_mut();
-        message.volume_capabilities.iter_mut().for_each(|capability| self.misread(capability));
-        self.misread_source(&seen, message);
-        self.misread_size(&seen, message);
+        message.volume_capabilities.iter_mut().for_each(|capability| self.alter_capability(capability));
+        self.alter_source(&seen, message);
+        self.alter_size(&seen, message);
         if self.has(Defect::RestoresDemandGrown)
             && let Some(bytes) = seen.grown_source(message)
             && message.capacity_range.is_none_or(|range| range.required_bytes < bytes)
@@ -42,7 +42,7 @@ impl Faults {
             false => {}
         }
         volume.content_source = asked.volume_content_source;
-        if self.misstates_size() {
+        if self.reports_requested_size() {
             let asked = asked.capacity_range.map_or(0, |range| range.required_bytes);
             volume.capacity_bytes = if asked > 0 { asked } else { volume.capacity_bytes };
         }
@@ -74,8 +74,8 @@ impl Faults {
         }
         let id = request.get_ref().volume_id.clone();
         let done = self.driver.delete_volume(request).await?;
-        self.delete_more(&mut seen, &id);
-        // Its name may come again, with another id.
+        self.apply_side_effects(&mut seen, &id);
+        // The name may be used again, with another id.
         seen.names.remove(&id);
         Ok(done)
     }
@@ -106,8 +106,8 @@ impl Faults {
         Ok(done)
     }
 
-    /// Takes a snapshot that nobody asked for, of a volume that is about to be used.
-    pub(crate) async fn cut_unseen(&self, seen: &mut Seen, id: &str) {
+    /// Takes a snapshot without a request, of a volume that is about to be used.
+    pub(crate) async fn take_hidden_snapshot(&self, seen: &mut Seen, id: &str) {
         let name = format!("unseen-{}-{}", id, seen.data.staged_as.len() + seen.data.cuts.len());
         let request = CreateSnapshotRequest { source_volume_id: id.to_owned(), name, ..Default::default() };
         if let Ok(done) = self.driver.create_snapshot(Request::new(request)).await
@@ -117,7 +117,8 @@ impl Faults {
         }
     }
 
-    /// Makes the volume of a copy first, and its data later; who gives up meanwhile finds the volume as it is.
+    /// Creates the volume of a copy first and its data later. A caller that abandons the call and repeats it gets the
+    /// volume without its data.
     async fn begin_copy(
         &self,
         seen: &mut Seen,
@@ -146,12 +147,12 @@ impl Faults {
         Ok(())
     }
 
-    /// Whether what was asked for is told, whatever was made.
-    fn misstates_size(&self) -> bool {
+    /// Returns whether replies contain the requested size instead of the real one.
+    fn reports_requested_size(&self) -> bool {
         matches!(self.defect, Some(Defect::RoundsDown | Defect::ExceedsLimit | Defect::RestoresGrown))
     }
 
-    fn misread_size(&self, seen: &Seen, request: &mut CreateVolumeRequest) {
+    fn alter_size(&self, seen: &Seen, request: &mut CreateVolumeRequest) {
         let grown_bytes = seen.grown_source(request);
         let Some(range) = &mut request.capacity_range else { return };
         match self.defect {
@@ -168,8 +169,8 @@ impl Faults {
         }
     }
 
-    /// What the driver takes the source of a volume for.
-    fn misread_source(&self, seen: &Seen, request: &mut CreateVolumeRequest) {
+    /// Changes the requested content source as the defect does.
+    fn alter_source(&self, seen: &Seen, request: &mut CreateVolumeRequest) {
         let source = request.volume_content_source.as_ref().and_then(|source| source.r#type.clone());
         let snapshot = match &source {
             Some(Type::Snapshot(SnapshotSource { snapshot_id })) => snapshot_id.as_str(),
@@ -217,7 +218,7 @@ impl Faults {
         }
     }
 
-    /// The snapshot that is restored in place of another one.
+    /// The snapshot that the defect restores in place of the requested one.
     fn other_snapshot(&self, seen: &Seen, snapshot: &str) -> Option<String> {
         let of =
             |id: &str| seen.data.cuts.iter().find(|(snapshot, _)| snapshot == id).map(|(_, volume)| volume);
@@ -237,7 +238,7 @@ impl Faults {
         mut request: Request<ControllerPublishVolumeRequest>,
     ) -> Reply<ControllerPublishVolumeResponse> {
         let message = request.get_mut();
-        message.volume_capability.iter_mut().for_each(|capability| self.misread(capability));
+        message.volume_capability.iter_mut().for_each(|capability| self.alter_capability(capability));
         message.readonly &= !self.has(Defect::AttachesForWriting);
         let id = message.volume_id.clone();
         match self.driver.controller_publish_volume(request).await {
@@ -341,7 +342,7 @@ impl Faults {
 }
 
 impl Seen {
-    /// The present size of the volume from whose snapshot this one is made, if that volume has grown.
+    /// The size of the source volume of a requested snapshot, if that volume has grown.
     fn grown_source(&self, request: &CreateVolumeRequest) -> Option<i64> {
         let Some(Type::Snapshot(SnapshotSource { snapshot_id })) =
             request.volume_content_source.as_ref()?.r#type.as_ref()
@@ -351,7 +352,7 @@ impl Seen {
         self.data.grown.get(&self.snapshots.get(snapshot_id)?.source_volume_id).copied()
     }
 
-    /// Remembers what a new volume was made from.
+    /// Records the content source of a new volume.
     fn note_origin(&mut self, id: &str, source: Option<&VolumeContentSource>) {
         self.data.unused.insert(id.to_owned());
         let origin = match source.and_then(|source| source.r#type.clone()) {

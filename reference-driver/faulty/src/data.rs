@@ -1,4 +1,4 @@
-//! What goes wrong with the data of volumes.
+//! Defects that affect the data of volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,50 +9,49 @@ use rustix::mount::{UnmountFlags, unmount};
 use crate::contents::Contents;
 use crate::{Defect, Faults, Seen};
 
-/// Targets of the driver that takes them away when it starts.
+/// Targets of the driver that unmounts everything when it starts.
 static TARGETS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-/// Paths at which the driver that trusts its records has a volume.
+/// Paths at which the driver that trusts its records has recorded a volume.
 static RECORDS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// What a volume was made from.
+/// The content source of a volume.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) snapshot: Option<String>,
     pub(crate) volume: String,
 }
 
-/// What is known of the data of volumes.
+/// The history of the data of volumes.
 #[derive(Debug, Default)]
 pub(crate) struct Data {
-    /// What copies were made from.
+    /// The content source of each copy.
     pub(crate) origins: BTreeMap<String, Origin>,
-    /// Snapshots with their volumes, the first one first.
+    /// Snapshots with their volumes, oldest first.
     pub(crate) cuts: Vec<(String, String)>,
     /// Snapshots that are restored in place of others.
     pub(crate) instead: BTreeMap<String, String>,
-    /// Snapshots of volumes as they were when they were staged.
+    /// Snapshots of volumes from when they were staged.
     pub(crate) staged_as: BTreeMap<String, String>,
-    /// Sizes that volumes were expanded to.
+    /// The sizes of expanded volumes.
     pub(crate) grown: BTreeMap<String, i64>,
-    /// Volumes that were deleted.
     pub(crate) deleted: BTreeSet<String>,
-    /// Copies that are not made yet, by their names.
+    /// The names of unfinished copies.
     pub(crate) half: BTreeSet<String>,
     /// Volumes that were never published.
     pub(crate) unused: BTreeSet<String>,
-    /// Targets at which each volume was ever published.
+    /// All targets at which a volume was ever published.
     pub(crate) targets: BTreeSet<(String, String)>,
-    /// Volumes to be emptied when they are published.
+    /// Volumes that are emptied when they are published next.
     emptied: BTreeSet<String>,
-    /// What was in volumes when they were unpublished last, and first.
+    /// The content of volumes when they were unpublished last, and first.
     last: BTreeMap<String, Contents>,
     first: BTreeMap<String, Contents>,
-    /// What was in the volume that was deleted last.
+    /// The content of the volume that was deleted last.
     handed_out: Option<Contents>,
 }
 
 impl Faults {
-    /// Empties a volume, as soon as it can be reached.
+    /// Empties a volume now, or when it is published next.
     pub(crate) fn empty(&self, seen: &mut Seen, id: &str) {
         match seen.target_of(id) {
             Some(target) => change(&target, Contents::emptied),
@@ -62,8 +61,8 @@ impl Faults {
         }
     }
 
-    /// What has become of a volume when it is published.
-    pub(crate) fn spoil(&self, seen: &mut Seen, id: &str, target: &str, is_restaged: bool) {
+    /// Changes the content of a volume that was just published, as the defect does.
+    pub(crate) fn alter_contents(&self, seen: &mut Seen, id: &str, target: &str, is_restaged: bool) {
         if self.has(Defect::UnmountsAtStart) {
             TARGETS.lock().insert(target.to_owned());
         }
@@ -96,8 +95,8 @@ impl Faults {
         }
     }
 
-    /// What becomes of a volume before it is unpublished.
-    pub(crate) fn set_aside(&self, seen: &mut Seen, target: &str) {
+    /// Saves the content of a volume that is about to be unpublished, and changes it as the defect does.
+    pub(crate) fn save_contents(&self, seen: &mut Seen, target: &str) {
         let Some((_, id)) = seen.published.iter().find(|(other, _)| other == target).cloned() else { return };
         if self.has(Defect::LosesEnd) {
             change(target, Contents::without_end);
@@ -118,8 +117,8 @@ impl Faults {
         }
     }
 
-    /// What else a deletion does.
-    pub(crate) fn delete_more(&self, seen: &mut Seen, id: &str) {
+    /// Applies the side effects of a deletion.
+    pub(crate) fn apply_side_effects(&self, seen: &mut Seen, id: &str) {
         seen.data.handed_out = seen.data.last.get(id).cloned();
         let copies = seen.data.origins.iter().filter(|(_, origin)| origin.volume == id);
         let copies: Vec<String> = copies.map(|(copy, _)| copy.clone()).collect();
@@ -129,45 +128,43 @@ impl Faults {
             Some(Defect::DeletesSource) => source.iter().for_each(|source| self.empty(seen, source)),
             Some(Defect::DeleteUnmountsOthers) => {
                 let other = seen.published.iter().rfind(|(_, volume)| volume != id);
-                other.iter().for_each(|(target, _)| take_away(target));
+                other.iter().for_each(|(target, _)| detach_mount(target));
             }
             _ => {}
         }
         seen.data.deleted.insert(id.to_owned());
     }
 
-    /// What a driver does that starts.
-    /// Returns true if the driver's records have a volume at the path, and enters it there.
+    /// Returns true if the driver's records already contain the path, and adds it.
     pub(crate) fn is_recorded(&self, path: &str) -> bool {
         self.has(Defect::TrustsRecords) && !RECORDS.lock().insert(path.to_owned())
     }
 
-    /// Nothing is at the path any more.
-    pub(crate) fn strike_out(&self, path: &str) {
+    /// Removes a path from the driver's records.
+    pub(crate) fn remove_record(&self, path: &str) {
         RECORDS.lock().remove(path);
     }
 
     pub(crate) fn start(&self) {
         if self.has(Defect::UnmountsAtStart) {
-            std::mem::take(&mut *TARGETS.lock()).iter().for_each(|target| take_away(target));
+            std::mem::take(&mut *TARGETS.lock()).iter().for_each(|target| detach_mount(target));
         }
     }
 }
 
 impl Seen {
-    /// Where a volume is published.
     pub(crate) fn target_of(&self, id: &str) -> Option<String> {
         self.published.iter().find(|(_, volume)| volume == id).map(|(target, _)| target.clone())
     }
 
-    /// The volume that a copy was made from, through a snapshot or not, if it is still there.
+    /// The existing source volume of a copy; with `through_snapshot` also the source of a snapshot that was restored.
     pub(crate) fn origin_of(&self, id: &str, through_snapshot: bool) -> Option<String> {
         let origin = self.data.origins.get(id)?;
         let counts = through_snapshot || origin.snapshot.is_none();
         (counts && !self.data.deleted.contains(&origin.volume)).then(|| origin.volume.clone())
     }
 
-    /// Another volume made from the same snapshot.
+    /// Another volume that was restored from the same snapshot.
     fn sibling(&self, id: &str) -> Option<String> {
         let snapshot = self.data.origins.get(id)?.snapshot.as_ref()?;
         let is_it =
@@ -175,25 +172,24 @@ impl Seen {
         self.data.origins.iter().find(is_it).map(|(other, _)| other.clone())
     }
 
-    /// What is in a volume, or was when it was unpublished.
+    /// The present content of a volume, or what it contained when it was unpublished last.
     fn contents(&self, id: &str) -> Option<Contents> {
         let live = self.target_of(id).and_then(|target| Contents::of(Path::new(&target)).ok());
         live.or_else(|| self.data.last.get(id).cloned())
     }
 }
 
-/// Does something to what is in a volume, which may be there for reading only.
+/// Changes the content of a volume. Does nothing if the volume is read-only.
 fn change(target: &str, change: impl FnOnce(Contents) -> Contents) {
     let target = Path::new(target);
     let _ = Contents::of(target).and_then(|contents| change(contents).put(target));
 }
 
-pub(crate) fn take_away(target: &str) {
-    // It may be gone.
+pub(crate) fn detach_mount(target: &str) {
+    // Nothing may be mounted there any more.
     let _ = unmount(target, UnmountFlags::DETACH);
 }
 
-/// Whether there is a mount at a path.
 pub(crate) fn is_mounted(path: &str) -> bool {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     table.lines().any(|line| line.split(' ').nth(4) == Some(path))

@@ -1,23 +1,22 @@
-//! What the driver can do wrong.
+//! The defects of the faulty driver.
 
 macro_rules! defects {
     ($name:ident; $($(#[doc = $doc:literal])+ $variant:ident = $id:literal;)+) => {
-        /// What the driver does wrong.
+        /// A defect. Its documentation is also its description.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name {
             $($(#[doc = $doc])+ $variant,)+
         }
 
         impl $name {
-            /// All there are.
             pub const ALL: &'static [$name] = &[$($name::$variant,)+];
 
-            /// Its name in tests and documents.
+            /// The id in tests and documents.
             pub fn id(self) -> &'static str {
                 match self { $($name::$variant => $id,)+ }
             }
 
-            /// What the driver does, as a sentence.
+            /// The description, as a sentence.
             pub fn description(self) -> &'static str {
                 match self { $($name::$variant => concat!($($doc),+).trim_ascii(),)+ }
             }

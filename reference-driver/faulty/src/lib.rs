@@ -1,5 +1,4 @@
-//! The reference driver, doing one thing wrong: each call goes to it directly, or through the defect that its RPC can have.
-//! Tests of suites that look at what is mounted run on it.
+//! The reference driver with one defect. Tests of suites that inspect mounts run on it.
 #![expect(clippy::unwrap_used, reason = "a driver of tests; a panic is a failure of the test")]
 
 mod contents;
@@ -29,66 +28,63 @@ use data::Data;
 
 pub(crate) type Reply<T> = Result<Response<T>, Status>;
 
-/// The driver with a defect: each call goes to it directly, or through the defects that its RPC can have.
+/// Passes each call to the driver, or to the defects that its RPC can have.
 #[derive(Clone, Debug)]
 struct Faulty {
     driver: HostpathDriver,
     faults: Faults,
 }
 
-/// Calls that may go wrong.
+/// The implementation of the calls that a defect can affect.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     pub(crate) driver: HostpathDriver,
-    /// `None` is a right driver.
+    /// `None` for a driver without a defect.
     pub(crate) defect: Option<Defect>,
-    /// Held while a call is made, so that defects do not depend on which call is quicker.
+    /// Locked during a call, so that defects do not depend on which of two concurrent calls is faster.
     pub(crate) seen: Arc<Mutex<Seen>>,
 }
 
-/// What was done so far.
+/// The history of calls.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// Volumes that were ever staged.
     pub(crate) staged: BTreeSet<String>,
-    /// Those of them that were staged again and not published since.
+    /// Volumes that were staged again and not published since.
     pub(crate) restaged: BTreeSet<String>,
-    /// Where volumes are staged.
     pub(crate) staging_paths: BTreeSet<String>,
-    /// Volumes that were made from something.
+    /// Volumes with a content source.
     pub(crate) copies: BTreeSet<String>,
-    /// Those of them that were not published since.
+    /// Copies that were not published yet.
     pub(crate) new_copies: BTreeSet<String>,
-    /// Paths with a mount over that of the driver, once for each.
+    /// Paths where a second mount covers the driver's own, once for each such mount.
     pub(crate) stacked: Vec<String>,
-    /// The volume at each target, in the order of publication.
+    /// Targets with their volumes, in the order of publication.
     pub(crate) published: Vec<(String, String)>,
-    /// Targets with a mount over that of the driver.
+    /// Targets where another mount covers the driver's own.
     pub(crate) covered: BTreeSet<String>,
-    /// Targets that are directories of the node, and show no volume.
+    /// Targets that are plain directories of the node, without a volume.
     pub(crate) bare: BTreeSet<String>,
-    /// Volumes that were ever published for reading only.
+    /// Volumes that were ever published read-only.
     pub(crate) was_readonly: BTreeSet<String>,
-    /// Names of volumes by their ids.
+    /// Names by volume id.
     pub(crate) names: BTreeMap<String, String>,
-    /// Names of which a volume was deleted.
+    /// Names of deleted volumes.
     pub(crate) deleted_names: BTreeSet<String>,
-    /// Snapshots by their ids.
     pub(crate) snapshots: BTreeMap<String, Snapshot>,
-    /// The second members of group snapshots by their ids, with their volumes.
+    /// The second member of each group snapshot, with its volume.
     pub(crate) late_members: BTreeMap<String, String>,
-    /// Volumes that are attached.
     pub(crate) attached: BTreeSet<String>,
     /// The inline volume that was published last.
     pub(crate) last_inline: Option<String>,
-    /// What was first told of volumes by their ids.
+    /// The first reply of NodeGetVolumeStats, by volume id.
     pub(crate) first_stats: BTreeMap<String, NodeGetVolumeStatsResponse>,
-    /// Whether blocks of a snapshot were asked for.
+    /// True if a metadata stream was opened.
     pub(crate) streamed: bool,
     pub(crate) data: Data,
 }
 
-/// The services of the driver with a defect.
+/// The services of a driver with a defect.
 pub fn routes(driver: &HostpathDriver, defect: Option<Defect>) -> Routes {
     let faults = Faults { driver: driver.clone(), defect, seen: Arc::default() };
     faults.start();
@@ -105,8 +101,8 @@ impl Faults {
         self.defect == Some(defect)
     }
 
-    /// What the driver takes a capability for.
-    pub(crate) fn misread(&self, capability: &mut VolumeCapability) {
+    /// Changes the requested capability as the defect does.
+    pub(crate) fn alter_capability(&self, capability: &mut VolumeCapability) {
         let Some(volume_capability::AccessType::Mount(mount)) = &mut capability.access_type else { return };
         match self.defect {
             Some(Defect::IgnoresGroup) => mount.volume_mount_group.clear(),
@@ -120,8 +116,8 @@ impl Faults {
 }
 
 impl Faults {
-    /// Whether there is room for one more stream.
-    async fn has_room_for_stream(&self) -> Result<(), Status> {
+    /// Fails if the defect allows no further stream.
+    async fn check_stream_limit(&self) -> Result<(), Status> {
         let others = std::mem::replace(&mut self.seen.lock().await.streamed, true);
         match others && self.has(Defect::KeepsStreams) {
             true => Err(Status::resource_exhausted("too many streams")),
@@ -138,7 +134,7 @@ impl SnapshotMetadata for Faulty {
         &self,
         request: Request<GetMetadataAllocatedRequest>,
     ) -> Reply<Self::GetMetadataAllocatedStream> {
-        self.faults.has_room_for_stream().await?;
+        self.faults.check_stream_limit().await?;
         self.driver.get_metadata_allocated(request).await
     }
 
@@ -148,12 +144,12 @@ impl SnapshotMetadata for Faulty {
         &self,
         request: Request<GetMetadataDeltaRequest>,
     ) -> Reply<Self::GetMetadataDeltaStream> {
-        self.faults.has_room_for_stream().await?;
+        self.faults.check_stream_limit().await?;
         self.driver.get_metadata_delta(request).await
     }
 }
 
-/// The defects of an RPC, or the driver itself.
+/// Selects the implementation with defects for the RPCs that can have one, and the driver for others.
 macro_rules! behind {
     ($faulty:ident create_volume) => {
         $faulty.faults

@@ -1,4 +1,4 @@
-//! What goes wrong on the way to a pod.
+//! Defects of the Node service.
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
@@ -12,16 +12,16 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, unmount};
 use tonic::{Request, Response, Status};
 
-use crate::data::{is_mounted, take_away};
+use crate::data::{detach_mount, is_mounted};
 use crate::{Defect, Faults, Reply, Seen};
 
-/// The key of the tokens of a pod's service account.
+/// The key of the service account tokens of a pod.
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
-/// The key that says of a volume that it is inline.
+/// The key that marks a volume as inline.
 const EPHEMERAL: &str = "csi.storage.k8s.io/ephemeral";
-/// Bytes that are wiped of a device, at its beginning.
+/// The number of bytes that are wiped at the beginning of a device.
 const WIPED_BYTES: usize = 1 << 16;
-/// Where files are cut.
+/// The length to which files are truncated.
 const CUT_AT_BYTES: u64 = 4 << 20;
 
 impl Faults {
@@ -29,7 +29,11 @@ impl Faults {
         &self,
         mut request: Request<NodeStageVolumeRequest>,
     ) -> Reply<NodeStageVolumeResponse> {
-        request.get_mut().volume_capability.iter_mut().for_each(|capability| self.misread(capability));
+        request
+            .get_mut()
+            .volume_capability
+            .iter_mut()
+            .for_each(|capability| self.alter_capability(capability));
         let message = request.get_ref();
         let (id, path) = (message.volume_id.clone(), message.staging_target_path.clone());
         let mut seen = self.seen.lock().await;
@@ -38,7 +42,7 @@ impl Faults {
             return Err(Status::internal("mount: wrong fs type, bad option, bad superblock"));
         }
         if self.has(Defect::SnapshotsMissUse) && !seen.staging_paths.contains(&path) {
-            self.cut_unseen(&mut seen, &id).await;
+            self.take_hidden_snapshot(&mut seen, &id).await;
         }
         if self.is_recorded(&path) {
             return Ok(Response::new(NodeStageVolumeResponse {}));
@@ -77,7 +81,7 @@ impl Faults {
         if self.has(Defect::TokensOfContextOnly) && !message.volume_context.contains_key(TOKENS) {
             return Err(Status::invalid_argument(format!("{TOKENS} is not in volume_context")));
         }
-        message.volume_capability.iter_mut().for_each(|capability| self.misread(capability));
+        message.volume_capability.iter_mut().for_each(|capability| self.alter_capability(capability));
         message.readonly &= !self.has(Defect::IgnoresReadonly);
         let (id, target) = (message.volume_id.clone(), message.target_path.clone());
         let is_inline = message.volume_context.get(EPHEMERAL).is_some_and(|value| value == "true");
@@ -93,11 +97,11 @@ impl Faults {
         }
         let done = self.driver.node_publish_volume(request).await?;
         if is_readonly && self.has(Defect::ReadonlyDropsFlags) {
-            // That of a device says nothing.
+            // A device node has no such flags, so it may fail.
             let _ = mount_remount(&target, MountFlags::BIND | MountFlags::RDONLY, "");
         }
         if is_readonly && self.has(Defect::ReadonlyForAll) && is_on_loop_device(&target) {
-            // It fails while something is open for writing.
+            // It fails while a file is open for writing.
             let _ = mount_remount(&target, MountFlags::RDONLY, "");
         }
         if is_readonly && self.has(Defect::ReadonlyDeviceForAll) && is_device(&target) {
@@ -115,7 +119,7 @@ impl Faults {
         if is_restaged && self.has(Defect::WipesAtRestage) {
             wipe(Path::new(&target));
         }
-        self.spoil(&mut seen, &id, &target, is_restaged);
+        self.alter_contents(&mut seen, &id, &target, is_restaged);
         if seen.new_copies.remove(&id) && self.has(Defect::CopiesPlainFiles) {
             leave_plain_files(Path::new(&target));
         }
@@ -129,7 +133,7 @@ impl Faults {
         Ok(done)
     }
 
-    /// Shows something else at the target than the volume, if the driver does that.
+    /// Covers the target with something other than the volume, if the defect does that. Returns whether it did.
     fn cover(&self, seen: &Seen, id: &str, target: &str, is_restaged: bool) -> bool {
         let mut published = seen.published.iter();
         let mixes_up = match self.defect {
@@ -164,7 +168,7 @@ impl Faults {
         }
     }
 
-    /// Whether nothing is done, since it looks as if the volume were published.
+    /// Returns whether the call does nothing because the volume seems to be published already.
     fn is_taken_for_published(&self, seen: &Seen, id: &str, target: &str) -> bool {
         match self.defect {
             Some(Defect::TrustsRecords) => self.is_recorded(target),
@@ -176,7 +180,8 @@ impl Faults {
         }
     }
 
-    /// Makes a target of the node's own directories, if the driver does that, so that what is written there is in no volume.
+    /// Answers with a plain directory of the node as the target, if the defect does that, so that written data are in
+    /// no volume.
     fn leaves_bare(&self, seen: &mut Seen, asked: &NodePublishVolumeRequest) -> bool {
         use volume_capability::AccessType;
         let (id, target) = (&asked.volume_id, &asked.target_path);
@@ -205,7 +210,7 @@ impl Faults {
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Reply<NodeUnpublishVolumeResponse> {
         let target = request.get_ref().target_path.clone();
-        self.strike_out(&target);
+        self.remove_record(&target);
         let is_forgotten = self.has(Defect::ForgetsUnusualPaths) && target.contains([' ', '\t', '\\']);
         if self.has(Defect::StaysPublished) || is_forgotten {
             return Ok(Response::new(NodeUnpublishVolumeResponse {}));
@@ -223,7 +228,7 @@ impl Faults {
             return Ok(Response::new(NodeUnpublishVolumeResponse {}));
         }
         if seen.bare.remove(&target) {
-            take_away(&target);
+            detach_mount(&target);
             fs::remove_dir_all(&target).unwrap();
             return Ok(Response::new(NodeUnpublishVolumeResponse {}));
         }
@@ -236,16 +241,16 @@ impl Faults {
         if self.leaves_busy(&target) {
             return Ok(Response::new(NodeUnpublishVolumeResponse {}));
         }
-        self.set_aside(&mut seen, &target);
+        self.save_contents(&mut seen, &target);
         if seen.covered.remove(&target) {
-            take_away(&target);
+            detach_mount(&target);
         }
         let id = request.get_ref().volume_id.clone();
         seen.published.retain(|(other, _)| *other != target);
         match self.defect {
             Some(Defect::UnpublishesAllTargets) => {
                 let others = seen.published.iter().filter(|(_, volume)| *volume == id);
-                others.for_each(|(other, _)| take_away(other));
+                others.for_each(|(other, _)| detach_mount(other));
             }
             Some(Defect::LosesLastByte) => cut(Path::new(&target), |bytes| bytes.saturating_sub(1)),
             Some(Defect::CutsFiles) => cut(Path::new(&target), |bytes| bytes.min(CUT_AT_BYTES)),
@@ -254,7 +259,7 @@ impl Faults {
         self.driver.node_unpublish_volume(request).await
     }
 
-    /// Whether nothing more is done, since somebody uses what is published at the target.
+    /// Returns whether the call does nothing more because the target is in use.
     fn leaves_busy(&self, target: &str) -> bool {
         if !self.has(Defect::TakesBusyForUnpublished) && !self.has(Defect::DeletesWhatIsBusy) {
             return false;
@@ -264,7 +269,7 @@ impl Faults {
         }
         if self.has(Defect::DeletesWhatIsBusy) {
             wipe(Path::new(target));
-            take_away(target);
+            detach_mount(target);
         }
         self.has(Defect::TakesBusyForUnpublished)
     }
@@ -274,7 +279,7 @@ impl Faults {
         request: Request<NodeUnstageVolumeRequest>,
     ) -> Reply<NodeUnstageVolumeResponse> {
         let path = request.get_ref().staging_target_path.clone();
-        self.strike_out(&path);
+        self.remove_record(&path);
         let mut seen = self.seen.lock().await;
         if seen.unstack(&path) {
             return Ok(Response::new(NodeUnstageVolumeResponse {}));
@@ -324,13 +329,13 @@ impl Faults {
 }
 
 impl Seen {
-    /// Mounts what is at a path over itself.
+    /// Bind-mounts a path over itself.
     fn stack(&mut self, path: &str) {
         mount_bind(path, path).unwrap();
         self.stacked.push(path.to_owned());
     }
 
-    /// Takes such a mount away, unless there is none or the tests have taken it away.
+    /// Removes such a mount. Returns false if there is none, or if the test has already unmounted it.
     fn unstack(&mut self, path: &str) -> bool {
         let Some(at) = self.stacked.iter().position(|stacked| stacked == path) else { return false };
         self.stacked.swap_remove(at);
@@ -338,7 +343,7 @@ impl Seen {
     }
 }
 
-/// Shows what is at one target at another one, where nobody can write to it.
+/// Shows one target at another, read-only.
 fn bind_for_reading(other: &str, target: &str) {
     mount_bind(other, target).unwrap();
     mount_remount(target, MountFlags::BIND | MountFlags::RDONLY, "").unwrap();
@@ -348,7 +353,7 @@ fn is_device(target: &str) -> bool {
     fs::metadata(target).is_ok_and(|found| found.file_type().is_block_device())
 }
 
-/// Makes a device refuse writes, for whoever uses it, or take them again.
+/// Makes a device read-only for all its users, or writable again.
 fn refuse_writes(device: &str, refuses: bool) {
     let flag = if refuses { "--setro" } else { "--setrw" };
     assert!(Command::new("blockdev").args([flag, device]).status().unwrap().success());
@@ -359,7 +364,7 @@ fn is_on_loop_device(target: &str) -> bool {
     fs::metadata(target).is_ok_and(|found| found.is_dir() && rustix::fs::major(found.dev()) == LOOP)
 }
 
-/// Removes links, and what is hidden, in a directory and those below it.
+/// Removes links and hidden files below a directory.
 fn leave_plain_files(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten() {
         let entry = entry.unwrap();
@@ -379,20 +384,20 @@ fn has_group(capability: &VolumeCapability) -> bool {
     matches!(&capability.access_type, Some(AccessType::Mount(mount)) if !mount.volume_mount_group.is_empty())
 }
 
-/// Makes the files in a directory shorter.
+/// Truncates the files in a directory.
 fn cut(target: &Path, shorter: impl Fn(u64) -> u64) {
     for entry in fs::read_dir(target).into_iter().flatten().flatten() {
-        // It may be there for reading only.
+        // It fails if the volume is read-only.
         let Ok(file) = fs::OpenOptions::new().write(true).open(entry.path()) else { continue };
         let Ok(bytes) = file.metadata().map(|found| found.len()) else { continue };
         let _ = file.set_len(shorter(bytes)).and_then(|()| file.sync_all());
     }
 }
 
-/// Removes the data of a volume: the files of a file system, or the beginning of a device.
+/// Removes the data of a volume: its files, or the beginning of its device.
 fn wipe(target: &Path) {
     if !target.is_dir() {
-        // It may be there for reading only.
+        // It fails if the volume is read-only.
         let Ok(mut device) = fs::OpenOptions::new().write(true).open(target) else { return };
         let _ = device.write_all(&[0; WIPED_BYTES]).and_then(|()| device.sync_all());
         return;
@@ -400,7 +405,7 @@ fn wipe(target: &Path) {
     for entry in fs::read_dir(target).unwrap() {
         let path = entry.unwrap().path();
         if path.is_file() {
-            // It may be there for reading only.
+            // It fails if the volume is read-only.
             let _ = fs::remove_file(path);
         }
     }

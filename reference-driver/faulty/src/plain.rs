@@ -1,5 +1,6 @@
-//! A plain driver that does its work by commands, as many do: images in a directory, losetup, mkfs, mount, cp, and a state in a file.
-//! It is right, or makes one mistake, most of which show only when something fails.
+//! A plain driver that does its work with commands, as many drivers do: images in a directory, losetup, mkfs, mount
+//! and cp, with its state in a file. It works correctly or makes one mistake; most of the mistakes only show when
+//! something fails.
 
 mod mistake;
 mod state;
@@ -22,22 +23,23 @@ use tonic::{Request, Response, Status, async_trait};
 
 use crate::Reply;
 pub use mistake::Mistake;
-use state::{Kind, State, Thing};
+use state::{Kind, Object, State};
 use storage::Storage;
-use tools::{Told as _, beside, is_blank, loop_devices, mounts_at, mounts_of, must, run, text};
+use tools::{InternalError as _, beside, is_blank, loop_devices, mounts_at, mounts_of, must, run, text};
 
-/// The name of its only node.
+/// The id of the only node.
 const NODE: &str = "plain-node";
 
-/// The driver. Clones share all of it.
+/// The driver. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct PlainDriver(Arc<Inner>);
 
-/// A file of this name in its directory says that the storage cannot be reached.
+/// While a file of this name exists in the driver's directory, the storage cannot be reached.
 const OFFLINE: &str = "offline";
-/// A file of this name in its directory makes the next error one with the code UNKNOWN, and no other.
+/// A file of this name in the driver's directory turns the next INTERNAL into UNKNOWN; that removes the file.
 const UNKNOWN_ONCE: &str = "unknown-once";
-/// A file of this name in its directory says that this machine denies what the staging of a restored volume needs.
+/// While a file of this name exists in the driver's directory, staging a restored volume fails, as on a machine
+/// without the necessary rights.
 const NO_COPIES: &str = "no-copies";
 
 #[derive(Debug)]
@@ -45,19 +47,19 @@ struct Inner {
     directory: PathBuf,
     mistake: Option<Mistake>,
     state: Mutex<State>,
-    /// Volumes that a call is at work on.
+    /// Volumes with a call in progress.
     busy: Mutex<BTreeSet<String>>,
-    /// Of those who think that only one call may run.
+    /// The lock of the mistake that allows only one call at a time.
     everything: Mutex<()>,
-    /// Targets that were noted as published.
+    /// Targets that are recorded as published.
     noted: Mutex<BTreeSet<String>>,
-    /// Whether the storage could not be reached once.
+    /// True if the storage was unreachable before.
     was_offline: AtomicBool,
-    /// A server that keeps the list of volumes, if there is one.
+    /// The server that stores the list of volumes, if there is one.
     storage: Option<Storage>,
 }
 
-/// Holds a volume until it is dropped.
+/// Marks a volume as busy until it is dropped.
 struct Held<'a> {
     busy: &'a Mutex<BTreeSet<String>>,
     id: String,
@@ -70,10 +72,11 @@ impl Drop for Held<'_> {
 }
 
 impl PlainDriver {
-    /// A driver with its files in a directory, and its list of volumes at the server of that address, if there is one.
+    /// Creates a driver with its files in a directory. With the address of a storage server, that server stores the
+    /// list of volumes.
     ///
     /// # Errors
-    /// Its state cannot be trusted, in words.
+    /// Explains why the state cannot be used.
     pub fn new(
         directory: &Path,
         mistake: Option<Mistake>,
@@ -101,14 +104,13 @@ impl PlainDriver {
         Ok(driver)
     }
 
-    /// Its services.
     pub fn routes(&self) -> Routes {
         Routes::new(IdentityServer::new(self.clone()))
             .add_service(ControllerServer::new(self.clone()))
             .add_service(NodeServer::new(self.clone()))
     }
 
-    /// Does something about one volume, on a thread that may block.
+    /// Runs the work of a call on one volume, on a thread that may block.
     async fn work<T: Send + 'static>(
         &self,
         id: String,
@@ -124,7 +126,7 @@ impl PlainDriver {
             if done.is_err() && inner.has(Mistake::KeepsLockAfterError) {
                 std::mem::forget(held);
             }
-            done.map_err(|status| inner.misspoken(status))
+            done.map_err(|status| inner.alter_status(status))
         });
         done.await.unwrap().map(Response::new)
     }
@@ -135,7 +137,7 @@ impl Inner {
         self.mistake == Some(mistake)
     }
 
-    /// Fails where there is a file that says that the storage is away.
+    /// Fails if a file says that the storage is unreachable.
     fn reach_storage(&self) -> Result<(), Status> {
         if self.directory.join(OFFLINE).exists() {
             self.was_offline.store(true, Ordering::SeqCst);
@@ -145,12 +147,12 @@ impl Inner {
         Err(Status::unavailable("the storage cannot be reached"))
     }
 
-    /// The names that the storage has; none where there is no server.
+    /// Sends a request to the storage server. Returns the stored names, or `None` without a server.
     fn ask_storage(&self, request: &str) -> Result<Option<Vec<String>>, Status> {
         self.storage.as_ref().map(|storage| storage.ask(request)).transpose()
     }
 
-    /// Empties whatever was staged.
+    /// Removes the content of all staging paths.
     fn clean_staged(&self) {
         for volume in self.state().all(Kind::Volume) {
             if let Ok(path) = fs::read_to_string(beside(&self.image(&volume.id), ".staged")) {
@@ -159,9 +161,9 @@ impl Inner {
         }
     }
 
-    /// Unmounts all that is mounted from volumes, as if it had ended with the process.
+    /// Unmounts all volumes, as if the mounts had ended with the process.
     fn unmount_all(&self) -> Result<(), Status> {
-        let volumes: Vec<Thing> = self.state().all(Kind::Volume).cloned().collect();
+        let volumes: Vec<Object> = self.state().all(Kind::Volume).cloned().collect();
         for volume in volumes {
             for device in loop_devices(&self.image(&volume.id))? {
                 while mounts_of(&device)? > 0 {
@@ -179,7 +181,7 @@ impl Inner {
         }
     }
 
-    fn misspoken(&self, status: Status) -> Status {
+    fn alter_status(&self, status: Status) -> Status {
         let is_internal = status.code() == tonic::Code::Internal;
         if is_internal && fs::remove_file(self.directory.join(UNKNOWN_ONCE)).is_ok() {
             return Status::unknown(status.message());
@@ -204,7 +206,7 @@ impl Inner {
         self.directory.join("snapshots").join(id)
     }
 
-    fn volume(&self, id: &str) -> Result<Thing, Status> {
+    fn volume(&self, id: &str) -> Result<Object, Status> {
         let found = self.state().find(Kind::Volume, id);
         found.ok_or_else(|| Status::not_found(format!("there is no volume {id:?}")))
     }
@@ -217,11 +219,11 @@ impl Inner {
         if let Some(made) = self.state().named(Kind::Volume, &request.name) {
             self.ask_storage(&format!("put {}", made.id))?;
             return match made.bytes == bytes {
-                true => Ok(told(made, request)),
+                true => Ok(volume_message(made, request)),
                 false => Err(Status::already_exists("it has another size")),
             };
         }
-        // The id follows from the name, so that what is left of a try that failed is met again.
+        // The id is derived from the name, so that a repeated call finds the remains of a failed one.
         let id = match self.has(Mistake::MakesAnotherEachTime) {
             true => self.state().new_id("volume"),
             false => request.name.clone(),
@@ -239,25 +241,25 @@ impl Inner {
             Some(_) => return Err(Status::invalid_argument("only snapshots are restored")),
         }
         let (kind, name, source) = (Kind::Volume, request.name.clone(), copied_from);
-        let made = Thing { kind, id, name, bytes, source };
+        let made = Object { kind, id, name, bytes, source };
         if self.has(Mistake::NeedsEveryImage) {
             self.state().put(made.clone())?;
         }
         must("truncate", &["-s", &bytes.to_string(), &text(&image)])?;
         self.state().put(made.clone())?;
         self.ask_storage(&format!("put {}", made.id))?;
-        Ok(told(made, request))
+        Ok(volume_message(made, request))
     }
 
     fn has_every_image(&self) -> Result<(), Status> {
-        let volumes: Vec<Thing> = self.state().all(Kind::Volume).cloned().collect();
+        let volumes: Vec<Object> = self.state().all(Kind::Volume).cloned().collect();
         match volumes.iter().find(|volume| !self.image(&volume.id).exists()) {
             Some(volume) => Err(Status::internal(format!("volume {:?} has no image", volume.id))),
             None => Ok(()),
         }
     }
 
-    /// Copies an image, which is there as a whole or not at all.
+    /// Copies an image. The copy appears completely or not at all.
     fn copy(&self, from: &Path, to: &Path) -> Result<(), Status> {
         if self.has(Mistake::TakesHalfACopyForAll) {
             return match to.exists() {
@@ -271,14 +273,14 @@ impl Inner {
         };
         let copied = run("cp", &["--sparse=always", &text(from), &text(&unfinished)])?.done();
         if self.has(Mistake::IgnoresFailedCopy) && copied.is_err() {
-            fs::File::create(&unfinished).told()?;
+            fs::File::create(&unfinished).internal()?;
         } else {
             copied?;
         }
         if !self.has(Mistake::SyncsNoCopy) {
-            fs::File::open(&unfinished).and_then(|copy| copy.sync_all()).told()?;
+            fs::File::open(&unfinished).and_then(|copy| copy.sync_all()).internal()?;
         }
-        fs::rename(&unfinished, to).told()?;
+        fs::rename(&unfinished, to).internal()?;
         tools::sync(to.parent().unwrap())
     }
 
@@ -308,7 +310,7 @@ impl Inner {
         self.state().remove(id)
     }
 
-    /// The loop device of a volume, attached if it is not.
+    /// The loop device of a volume; attaches one if necessary.
     fn device(&self, id: &str) -> Result<String, Status> {
         let image = self.image(id);
         if let Some(device) = loop_devices(&image)?.into_iter().next()
@@ -318,7 +320,7 @@ impl Inner {
         }
         match must("losetup", &["--find", "--show", &text(&image)]) {
             Err(status) if self.has(Mistake::TakesFirstLoopDevice) => {
-                let volumes: Vec<Thing> = self.state().all(Kind::Volume).cloned().collect();
+                let volumes: Vec<Object> = self.state().all(Kind::Volume).cloned().collect();
                 let devices = volumes.iter().flat_map(|volume| loop_devices(&self.image(&volume.id)));
                 devices.flatten().next().ok_or(status)
             }
@@ -353,8 +355,8 @@ impl Inner {
         }
     }
 
-    /// Makes a file system where there is nothing, and has one that is there repaired. That a formatting has begun is noted, so that
-    /// what is left of one that was broken off is not taken for data.
+    /// Formats a blank device, or repairs an existing file system. Records that formatting has begun, so that the
+    /// remains of an interrupted one are not taken for data.
     fn format(&self, id: &str, device: &str) -> Result<(), Status> {
         let begun = beside(&self.image(id), ".formatting");
         let mkfs = || must("mkfs.ext4", &["-q", "-F", "-E", "nodiscard", device]);
@@ -387,10 +389,10 @@ impl Inner {
             }
             return self.grow(id, device);
         }
-        if !self.has(Mistake::FormatsWhatItCannotRead) && !is_blank(device).told()? {
+        if !self.has(Mistake::FormatsWhatItCannotRead) && !is_blank(device).internal()? {
             return Err(Status::internal("the device has something on it that is no ext4"));
         }
-        fs::File::create(&begun).and_then(|note| note.sync_all()).told()?;
+        fs::File::create(&begun).and_then(|note| note.sync_all()).internal()?;
         tools::sync(begun.parent().unwrap())?;
         mkfs()?;
         is_formatted(&begun)
@@ -408,8 +410,8 @@ impl Inner {
             return Err(Status::failed_precondition("the volume is not staged"));
         }
         match is_block {
-            true => drop(fs::File::create(target).told()?),
-            false => fs::create_dir_all(target).told()?,
+            true => drop(fs::File::create(target).internal()?),
+            false => fs::create_dir_all(target).internal()?,
         }
         match must("mount", &["--bind", &source, target]) {
             Err(_) if self.has(Mistake::IgnoresFailedMount) => Ok(()),
@@ -431,7 +433,7 @@ impl Inner {
         let believes = self.has(Mistake::BelievesUmount)
             || self.has(Mistake::TakesUnreadableForUnmounted)
             || self.has(Mistake::IgnoresFailedUmount);
-        if believes { Ok(()) } else { removed.told() }
+        if believes { Ok(()) } else { removed.internal() }
     }
 
     fn unmount(&self, path: &str) -> Result<(), Status> {
@@ -468,7 +470,7 @@ impl Inner {
                 .or_else(
                     |error| if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) },
                 )
-                .told()?;
+                .internal()?;
         }
         for device in loop_devices(&self.image(id))? {
             match must("losetup", &["--detach", &device]) {
@@ -479,19 +481,19 @@ impl Inner {
                 return Ok(());
             }
         }
-        tools::until_detached(&self.image(id))
+        tools::wait_until_detached(&self.image(id))
     }
 
     fn expand(&self, id: &str, bytes: i64) -> Result<i64, Status> {
         let volume = self.volume(id)?;
         if volume.bytes < bytes {
             must("truncate", &["-s", &bytes.to_string(), &text(&self.image(id))])?;
-            self.state().put(Thing { bytes, ..volume })?;
+            self.state().put(Object { bytes, ..volume })?;
         }
         Ok(bytes)
     }
 
-    /// Grows the file system to its device.
+    /// Grows the file system to the size of its device.
     fn grow(&self, id: &str, device: &str) -> Result<(), Status> {
         if self.has(Mistake::NotesGrownTooEarly) {
             let (noted, bytes) = (beside(&self.image(id), ".noted"), self.volume(id)?.bytes.to_string());
@@ -512,7 +514,7 @@ impl Inner {
     fn create_snapshot(&self, request: &CreateSnapshotRequest) -> Result<Snapshot, Status> {
         if let Some(taken) = self.state().named(Kind::Snapshot, &request.name) {
             return match taken.source == request.source_volume_id {
-                true => Ok(told_snapshot(taken)),
+                true => Ok(snapshot_message(taken)),
                 false => Err(Status::already_exists("it is of another volume")),
             };
         }
@@ -520,9 +522,9 @@ impl Inner {
         let id = request.name.clone();
         self.copy(&self.image(&volume.id), &self.snapshot(&id))?;
         let (kind, name, source) = (Kind::Snapshot, request.name.clone(), volume.id);
-        let taken = Thing { kind, id, name, bytes: volume.bytes, source };
+        let taken = Object { kind, id, name, bytes: volume.bytes, source };
         self.state().put(taken.clone())?;
-        Ok(told_snapshot(taken))
+        Ok(snapshot_message(taken))
     }
 
     fn delete_snapshot(&self, id: &str) -> Result<(), Status> {
@@ -535,31 +537,31 @@ impl Inner {
     }
 }
 
-/// Writes something down beside an image, durably.
+/// Writes a note beside an image, durably.
 fn note(path: &Path, words: &str) -> Result<(), Status> {
-    fs::write(path, words).and_then(|()| fs::File::open(path)?.sync_all()).told()
+    fs::write(path, words).and_then(|()| fs::File::open(path)?.sync_all()).internal()
 }
 
-/// Notes that a formatting is over.
+/// Records that formatting is finished.
 fn is_formatted(begun: &Path) -> Result<(), Status> {
-    fs::remove_file(begun).told()?;
+    fs::remove_file(begun).internal()?;
     tools::sync(begun.parent().unwrap())
 }
 
-/// Removes what is in a directory that may be a mount.
+/// Removes the content of a directory, which may be a mount.
 fn empty(path: &Path) {
     for entry in fs::read_dir(path).into_iter().flatten().flatten() {
-        // It does not matter which of them can be.
+        // Files that cannot be removed do not matter.
         let _ = fs::remove_file(entry.path());
     }
 }
 
-fn told(volume: Thing, request: &CreateVolumeRequest) -> Volume {
+fn volume_message(volume: Object, request: &CreateVolumeRequest) -> Volume {
     let content_source = request.volume_content_source.clone();
     Volume { volume_id: volume.id, capacity_bytes: volume.bytes, content_source, ..Volume::default() }
 }
 
-fn told_snapshot(taken: Thing) -> Snapshot {
+fn snapshot_message(taken: Object) -> Snapshot {
     Snapshot {
         snapshot_id: taken.id,
         source_volume_id: taken.source,
@@ -599,7 +601,7 @@ impl Identity for PlainDriver {
     }
 }
 
-/// What it does of the Controller service.
+/// The RPCs of the Controller service that are implemented.
 impl PlainDriver {
     async fn create_volume(&self, request: Request<CreateVolumeRequest>) -> Reply<CreateVolumeResponse> {
         let request = request.into_inner();
@@ -644,9 +646,9 @@ impl PlainDriver {
         };
         let mut all = self.0.state().all(Kind::Volume).cloned().collect::<Vec<_>>();
         all.retain(|volume| stored.as_ref().is_none_or(|stored| stored.contains(&volume.id)));
-        let entry = |volume: Thing| {
-            let told = told(volume, &CreateVolumeRequest::default());
-            list_volumes_response::Entry { volume: Some(told), status: None }
+        let entry = |volume: Object| {
+            let volume = volume_message(volume, &CreateVolumeRequest::default());
+            list_volumes_response::Entry { volume: Some(volume), status: None }
         };
         let entries = all.into_iter().map(entry).collect();
         Ok(Response::new(ListVolumesResponse { entries, next_token: String::new() }))
@@ -694,7 +696,7 @@ impl PlainDriver {
         let ControllerExpandVolumeRequest { volume_id, capacity_range, .. } = request.into_inner();
         let bytes = capacity_range.map_or(0, |range| range.required_bytes);
         let grown = self.work(volume_id.clone(), move |inner| inner.expand(&volume_id, bytes));
-        // A file system is grown when it is staged next.
+        // The file system grows when it is staged next.
         let node_expansion_required = false;
         Ok(grown
             .await?
@@ -702,7 +704,7 @@ impl PlainDriver {
     }
 }
 
-/// What it does of the Node service.
+/// The RPCs of the Node service that are implemented.
 impl PlainDriver {
     async fn node_stage_volume(
         &self,
@@ -772,7 +774,7 @@ fn not_offered() -> Status {
     Status::unimplemented("it is not advertised")
 }
 
-/// Answers a call by what the driver does of that name, if it does anything.
+/// Calls the method named like the RPC if it is implemented, and answers UNIMPLEMENTED otherwise.
 macro_rules! answer {
     ($driver:ident create_volume($request:ident)) => {
         PlainDriver::create_volume($driver, $request).await

@@ -1,4 +1,4 @@
-//! A sparse file behind a loop device that is handed out as it is, bound to the target path.
+//! Block volumes: a sparse file behind a loop device, whose node is bound to the target path.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -15,7 +15,7 @@ use crate::driver::Driver;
 use crate::error::{DriverError, IoContext, Result};
 use crate::freeze::Frozen;
 use crate::fs::FsType;
-use crate::health::Trouble;
+use crate::health::Problem;
 use crate::ids::Shown;
 use crate::loopdev::{self, LoopDevice};
 use crate::mount;
@@ -23,7 +23,7 @@ use crate::paths::{Occupant, PathEntry};
 use crate::storage::NewData;
 use crate::store::{Published, View, Volume};
 
-/// Staging makes one writable device, which all targets share; a read-only target has a device of its own.
+/// Staging attaches one writable device, which all targets share. A read-only target gets a device of its own.
 #[derive(Debug)]
 pub(super) struct Block;
 
@@ -68,7 +68,7 @@ impl Backend for Block {
         file::copy_of(driver, volume, target)
     }
 
-    /// Only writes out what devices have cached, since nothing can keep a workload from writing to them.
+    /// Only flushes the caches of the devices, since nothing can keep a workload from writing to a device.
     fn quiesce(&self, driver: &Driver, volume: &Volume) -> Result<Option<Frozen>> {
         for device in LoopDevice::of_image(&driver.layout.volume(&volume.key))? {
             device.flush()?;
@@ -111,8 +111,8 @@ impl Backend for Block {
             && (is_device_of(mount, &driver.layout.volume(&volume.key)) || has_lost_its_file())
     }
 
-    /// As kubelet's global map does with the node of the device.
-    fn is_brought_to(&self, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<bool> {
+    /// Kubelet's global map directory contains such a bound device node.
+    fn is_bound_by_co(&self, driver: &Driver, volume: &Volume, at: &PathEntry) -> Result<bool> {
         let image = driver.layout.volume(&volume.key);
         Ok(at.occupant()?.is_some_and(|there| is_device_of(&there, &image)))
     }
@@ -146,8 +146,8 @@ impl Backend for Block {
         Ok(())
     }
 
-    /// A read-only target gets a device that refuses writes, since the mount flags of a device node do not concern what
-    /// is done to the device.
+    /// A read-only target gets a device that rejects writes, since the mount flags of a bound device node do not
+    /// restrict writes to the device.
     fn publish(
         &self,
         driver: &Driver,
@@ -190,46 +190,45 @@ impl Backend for Block {
         volume: &Volume,
         at: &PathEntry,
         _readonly: bool,
-    ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
+    ) -> Result<(Vec<VolumeUsage>, Option<Problem>)> {
         let total = volume.capacity_bytes;
         let image = driver.layout.volume(&volume.key);
         let allocated = allocated_bytes(&image)?.min(total);
-        // A staging path stays the directory it was.
+        // Nothing is mounted at a staging path, so it is still a plain directory.
         let is_there =
             |there: &Occupant| there.file_type == FileType::Directory || is_device_of(there, &image);
-        let trouble = if writable_device(driver, volume)?.is_none() {
-            Some(Trouble::inaccessible("DeviceGone", "the device of the volume is gone"))
+        let problem = if writable_device(driver, volume)?.is_none() {
+            Some(Problem::inaccessible("DeviceGone", "the device of the volume is gone"))
         } else if !at.occupant()?.as_ref().is_some_and(is_there) {
-            Some(Trouble::inaccessible("MountGone", "the mount of the volume is gone"))
+            Some(Problem::inaccessible("MountGone", "the mount of the volume is gone"))
         } else {
             None
         };
-        Ok((vec![used(total, allocated, total - allocated, Unit::Bytes)], trouble))
+        Ok((vec![used(total, allocated, total - allocated, Unit::Bytes)], problem))
     }
 }
 
-/// The device that staging has made, but not one that was detached and only lasts until its last user closes it.
+/// The device that staging attached. Devices that are detached as soon as their last user closes them do not count.
 fn writable_device(driver: &Driver, volume: &Volume) -> Result<Option<LoopDevice>> {
     for device in LoopDevice::of_image(&driver.layout.volume(&volume.key))? {
-        if !device.is_readonly()? && !device.goes_with_its_users()? {
+        if !device.is_readonly()? && !device.is_autoclear()? {
             return Ok(Some(device));
         }
     }
     Ok(None)
 }
 
-/// The loop device that is bound to a target.
 fn device_at(at: &PathEntry) -> Result<Option<PathBuf>> {
     Ok(at.occupant()?.and_then(|occupant| loopdev::node_of(occupant.device_number)))
 }
 
-/// Whether a device node belongs to the image.
+/// Returns whether a device node is a loop device of the image.
 fn is_device_of(occupant: &Occupant, image: &Path) -> bool {
     occupant.file_type == FileType::BlockDevice
         && loopdev::node_of(occupant.device_number).is_some_and(|node| loopdev::was_backed_by(&node, image))
 }
 
-/// Takes away a device that was made for one read-only target.
+/// Detaches the device of a read-only target.
 fn detach_readonly(image: &Path, device: &Path) -> Result<()> {
     for candidate in LoopDevice::of_image(image)? {
         if candidate.path() == device && candidate.is_readonly()? {
@@ -239,7 +238,7 @@ fn detach_readonly(image: &Path, device: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a device refuses writes and no target shows it.
+/// Returns whether this is a read-only device that belongs to no target, as a crash may leave it.
 fn is_stray_readonly(device: &Path, image: &Path, targets: &[Published]) -> Result<bool> {
     let mut of_image = LoopDevice::of_image(image)?.into_iter();
     let Some(found) = of_image.find(|candidate| candidate.path() == device) else { return Ok(false) };
@@ -255,7 +254,7 @@ fn is_stray_readonly(device: &Path, image: &Path, targets: &[Published]) -> Resu
     Ok(true)
 }
 
-/// How many bytes of storage an image takes.
+/// The storage that the image really uses, holes excluded.
 fn allocated_bytes(image: &Path) -> Result<u64> {
     Ok(File::open(image).and_then(|file| file.metadata()).on("look at", image)?.blocks() * 512)
 }

@@ -1,4 +1,5 @@
-//! A directory that is bind-mounted, kept within its size by a project quota where the file system has them.
+//! Directory volumes: a bind-mounted directory, limited to its size by a project quota where the file system supports
+//! them.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -13,14 +14,15 @@ use crate::copy;
 use crate::driver::Driver;
 use crate::error::{IoContext, Result};
 use crate::fs::FsType;
-use crate::health::Trouble;
+use crate::health::Problem;
 use crate::ids::Shown;
 use crate::mount::{self, MountOptions};
 use crate::paths::{Occupant, PathEntry};
 use crate::storage::NewData;
 use crate::store::{Published, Volume};
 
-/// Directories have the file system of the host. Without privileges a target is a link to one.
+/// Directory volumes share the file system of the host. Without privileges the driver cannot mount, so a target is a
+/// symbolic link to the directory.
 #[derive(Debug)]
 pub(super) struct Directory;
 
@@ -37,7 +39,7 @@ impl Backend for Directory {
         false
     }
 
-    fn makes_empty_again(&self) -> bool {
+    fn recreates_empty(&self) -> bool {
         true
     }
 
@@ -64,7 +66,7 @@ impl Backend for Directory {
         Ok(data)
     }
 
-    /// The limit comes last, as the source may be above its own.
+    /// The limit is set last, because the source may hold more than its own limit allows.
     fn copy(&self, driver: &Driver, source: &Path, volume: &Volume) -> Result<NewData> {
         let target = driver.layout.volume(&volume.key);
         let data = make_in_project(driver, &target)?;
@@ -92,8 +94,8 @@ impl Backend for Directory {
         set_limit(driver, volume, before_bytes)
     }
 
-    /// Sets the limit again, also where the directory cannot be made: an expansion that was not committed has left it
-    /// too high, and a directory made again has none.
+    /// Sets the limit again even if the directory could not be created. An expansion that was not committed has left
+    /// the limit too high, and a new directory has none.
     fn match_record(&self, driver: &Driver, volume: &Volume) -> Result<()> {
         let restored = restore_untouched(driver, volume);
         set_limit(driver, volume, volume.capacity_bytes)?;
@@ -182,7 +184,7 @@ impl Backend for Directory {
         volume: &Volume,
         at: &PathEntry,
         readonly: bool,
-    ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
+    ) -> Result<(Vec<VolumeUsage>, Option<Problem>)> {
         if driver.privileged {
             return mounted::usage(self, driver, volume, at, readonly);
         }
@@ -192,7 +194,7 @@ impl Backend for Directory {
     }
 }
 
-/// Makes the directory of a volume, in a project of its own where there are quotas.
+/// Creates the directory of a volume and, where quotas are supported, gives it a project of its own.
 fn make_in_project(driver: &Driver, path: &Path) -> Result<NewData> {
     make_directory(path)?;
     let data = NewData::at(path);
@@ -206,7 +208,8 @@ fn make_directory(path: &Path) -> Result<()> {
     DirBuilder::new().mode(0o755).create(path).on("make", path)
 }
 
-/// Makes the directory of a volume that nobody could write to yet, if a crash took it away before it was durable.
+/// Creates the directory of a volume again if a crash removed it before it was durable. Only volumes without data are
+/// affected, as data can only be written after staging.
 fn restore_untouched(driver: &Driver, volume: &Volume) -> Result<()> {
     let path = driver.layout.volume(&volume.key);
     match fs::symlink_metadata(&path) {
@@ -222,7 +225,7 @@ fn restore_untouched(driver: &Driver, volume: &Volume) -> Result<()> {
     }
 }
 
-/// Keeps a directory within a size, where there are quotas.
+/// Sets the quota of a directory, where quotas are supported.
 fn set_limit(driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()> {
     match (&driver.quota, volume.project) {
         (Some(quota), Some(project)) => {
@@ -232,7 +235,7 @@ fn set_limit(driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Result<()
     }
 }
 
-/// Without mounts the target is a link to the directory, which cannot be made read-only.
+/// Publishes without mounting, by a symbolic link, which cannot be read-only.
 fn link(driver: &Driver, volume: &Volume, wanted: &Published, at: &PathEntry) -> Result<()> {
     if wanted.readonly {
         driver.require_privileges("publishing a volume read-only")?;

@@ -1,4 +1,4 @@
-//! What back ends have in common that keep a volume in one sparse file behind loop devices.
+//! Code shared by the back ends that store a volume in one sparse file behind loop devices.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,7 +14,7 @@ use crate::store::{Change, Volume};
 /// The size unit of loop devices.
 pub(super) const SECTOR_BYTES: u64 = 512;
 
-/// Fails where there are no loop devices.
+/// Fails if the driver may not attach loop devices.
 pub(super) fn check_host(driver: &Driver) -> Result<()> {
     driver.require_privileges("a volume in an image")
 }
@@ -34,12 +34,10 @@ pub(super) fn copy(driver: &Driver, source: &Path, target: &Path, size_bytes: u6
     Ok(data)
 }
 
-/// As [`copy`], to the data of a volume.
 pub(super) fn copy_to(driver: &Driver, source: &Path, volume: &Volume) -> Result<NewData> {
     copy(driver, source, &driver.layout.volume(&volume.key), volume.capacity_bytes)
 }
 
-/// As [`copy`], from the data of a volume.
 pub(super) fn copy_of(driver: &Driver, volume: &Volume, target: &Path) -> Result<NewData> {
     copy(driver, &driver.layout.volume(&volume.key), target, volume.capacity_bytes)
 }
@@ -59,7 +57,8 @@ pub(super) fn grow(driver: &Driver, volume: &Volume, capacity_bytes: u64) -> Res
     file.sync_all().on("flush", &path)
 }
 
-/// Cuts off what was added. Behind the old end nobody has written, unless a device has shown what is there.
+/// Truncates the file to its old size, unless a loop device already shows the new one: then a workload may have
+/// written beyond the old end.
 pub(super) fn undo_growth(driver: &Driver, volume: &Volume, before_bytes: u64) -> Result<()> {
     let path = driver.layout.volume(&volume.key);
     for device in LoopDevice::of_image(&path)? {
@@ -70,7 +69,7 @@ pub(super) fn undo_growth(driver: &Driver, volume: &Volume, before_bytes: u64) -
     open(&path)?.set_len(before_bytes).on("resize", &path)
 }
 
-/// Makes the loop devices of a volume take over the size of its file.
+/// Makes the loop devices of a volume show the present size of its file.
 pub(super) fn show_growth(driver: &Driver, volume: &Volume) -> Result<()> {
     for device in LoopDevice::of_image(&driver.layout.volume(&volume.key))? {
         device.refresh_size()?;
@@ -78,8 +77,9 @@ pub(super) fn show_growth(driver: &Driver, volume: &Volume) -> Result<()> {
     Ok(())
 }
 
-/// Makes a file as large as its record says, or the record say how large the file is: an expansion that was not
-/// committed leaves it larger, and it may be in use up to its end. Nothing is ever cut off.
+/// Makes the sizes of file and record agree. A file that is too small is extended. A file that is larger comes from
+/// an expansion that was not committed; it may be in use up to its end, so the record is changed and nothing is
+/// truncated.
 pub(super) fn match_record(driver: &Driver, volume: &Volume) -> Result<()> {
     let path = driver.layout.volume(&volume.key);
     let Ok(metadata) = fs::symlink_metadata(&path) else {
@@ -96,7 +96,7 @@ pub(super) fn match_record(driver: &Driver, volume: &Volume) -> Result<()> {
         tracing::info!(volume = %volume.key, recorded, present, "an expansion that was begun is recorded");
         let larger = Volume { capacity_bytes: present, ..volume.clone() };
         driver.store.commit(vec![Change::PutVolume(larger)])?;
-        driver.ledger.enter_volume(volume.pool.as_deref(), present - recorded);
+        driver.ledger.count_volume(volume.pool.as_deref(), present - recorded);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A sparse file with a file system, mounted through a loop device.
+//! Image volumes: a sparse file that contains a file system and is mounted through a loop device.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::driver::Driver;
 use crate::error::{DriverError, IoContext, Result};
 use crate::freeze::Frozen;
 use crate::fs::{self, Content, FsType};
-use crate::health::Trouble;
+use crate::health::Problem;
 use crate::ids::Shown;
 use crate::loopdev::LoopDevice;
 use crate::mount::{self, MountOptions};
@@ -23,11 +23,11 @@ use crate::paths::{Occupant, PathEntry};
 use crate::storage::NewData;
 use crate::store::{Change, FsState, Published, Volume};
 
-/// How long a device that nothing has mounted may last, and how often it is looked for.
+/// The longest wait for a device that is no longer mounted to disappear, and the pause between looks.
 const LAST_USER_LIMIT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The device goes with its last mount, so that there is one exactly while the volume is mounted somewhere.
+/// The kernel detaches the device with its last mount, so a device exists exactly while the volume is mounted.
 #[derive(Debug)]
 pub(super) struct Image;
 
@@ -82,7 +82,7 @@ impl Backend for Image {
         file::copy_of(driver, volume, target)
     }
 
-    /// A mounted image takes no writes until the value is dropped.
+    /// Freezes the file system of a mounted image until the returned value is dropped.
     fn quiesce(&self, driver: &Driver, volume: &Volume) -> Result<Option<Frozen>> {
         mounted_place(driver, volume)?.map(|place| Frozen::freeze(&place)).transpose()
     }
@@ -103,8 +103,9 @@ impl Backend for Image {
         file::show_growth(driver, volume)
     }
 
-    /// A file system that does not exist yet will be made large enough, but nobody knows that yet.
-    fn is_file_system_behind(&self, volume: &Volume) -> bool {
+    /// A file system that does not exist yet counts as too small. It will be created at the full size, but nothing
+    /// has recorded that yet.
+    fn needs_fs_growth(&self, volume: &Volume) -> bool {
         match volume.fs {
             FsState::Formatted { size_bytes, .. } => size_bytes < volume.capacity_bytes,
             FsState::Unknown | FsState::Formatting { .. } => true,
@@ -189,12 +190,12 @@ impl Backend for Image {
         volume: &Volume,
         at: &PathEntry,
         readonly: bool,
-    ) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
+    ) -> Result<(Vec<VolumeUsage>, Option<Problem>)> {
         mounted::usage(self, driver, volume, at, readonly)
     }
 }
 
-/// A place at which the volume is mounted, the staging path rather than a target, which may be read-only.
+/// A path where the volume is mounted. The staging path is preferred, because a target may be read-only.
 fn mounted_place(driver: &Driver, volume: &Volume) -> Result<Option<PathEntry>> {
     let view = driver.store.view()?;
     let staged = view.staged_of(&volume.key)?.into_iter().map(|staged| staged.path);
@@ -209,7 +210,7 @@ fn mounted_place(driver: &Driver, volume: &Volume) -> Result<Option<PathEntry>> 
     Ok(None)
 }
 
-/// Mounts an image, formatting, checking and growing its file system where that is due.
+/// Mounts an image, after formatting, checking or growing its file system where necessary.
 fn mount_image(
     driver: &Driver,
     volume: &mut Volume,
@@ -236,7 +237,7 @@ fn mount_image(
     Ok(())
 }
 
-/// Mounts, and once more after a repair if the kernel finds the file system damaged.
+/// Mounts a device. If the kernel finds the file system damaged, repairs it and tries once more.
 fn mount_checked(fs_type: FsType, device: &LoopDevice, options: &MountOptions, at: &PathEntry) -> Result<()> {
     /// `EUCLEAN`: the file system needs cleaning.
     const NEEDS_CLEANING: i32 = 117;
@@ -253,8 +254,9 @@ fn mount_checked(fs_type: FsType, device: &LoopDevice, options: &MountOptions, a
     }
 }
 
-/// The device and the file system of a volume that is mounted elsewhere. A device without a mount goes with its last
-/// user: a command that was about to start when it was unmounted, or one that a killed driver has left running.
+/// The device and file system type of a volume that is already mounted somewhere. Waits a moment for a device that is
+/// not mounted to disappear: a command may have it open that was started before the unmount, or by a driver that was
+/// killed.
 fn mounted_device(driver: &Driver, volume: &Volume, image: &Path) -> Result<Option<(LoopDevice, FsType)>> {
     let deadline = Instant::now() + LAST_USER_LIMIT;
     loop {
@@ -275,7 +277,7 @@ fn mounted_device(driver: &Driver, volume: &Volume, image: &Path) -> Result<Opti
     }
 }
 
-/// Makes sure that an image holds a sound file system, and says which.
+/// Makes sure that an image contains an intact file system, and returns its type.
 fn prepare(
     driver: &Driver,
     volume: &mut Volume,
@@ -316,7 +318,7 @@ fn prepare(
     }
 }
 
-/// Takes over a file system that came with the data, as from a snapshot of a block volume.
+/// Records a file system that came with copied data, for example from a snapshot of a block volume.
 fn adopt(volume: &mut Volume, fs_type: FsType, capability: &Capability, device: &Path) -> Result<FsType> {
     if !capability.fs_type().is_empty() && capability.fs_type() != fs_type.name() {
         let reason = format!("it holds {fs_type}, not {}", capability.fs_type());
@@ -330,7 +332,7 @@ fn adopt(volume: &mut Volume, fs_type: FsType, capability: &Capability, device: 
     Ok(fs_type)
 }
 
-/// The type that the call names, or the one the volume was made for.
+/// The file system type that the call names, or the one that the volume was created for.
 fn wanted_type(driver: &Driver, volume: &Volume, capability: &Capability) -> Option<FsType> {
     let made_for = volume.fs_types.first().map(String::as_str);
     FsType::parse(capability.fs_type())
@@ -338,7 +340,8 @@ fn wanted_type(driver: &Driver, volume: &Volume, capability: &Capability) -> Opt
         .or(Some(driver.config.fs_type))
 }
 
-/// Formats a blank image. That it is being formatted is written down first: what a crash leaves is thrown away.
+/// Formats a blank image. The record says beforehand that formatting has begun, so that the next start knows that the
+/// content is worthless if the driver is killed in between.
 fn format(driver: &Driver, volume: &mut Volume, fs_type: FsType, device: &Path) -> Result<FsType> {
     if volume.capacity_bytes < fs_type.size_bytes_min() {
         let reason = format!("{fs_type} needs at least {} bytes", fs_type.size_bytes_min());
@@ -352,7 +355,6 @@ fn format(driver: &Driver, volume: &mut Volume, fs_type: FsType, device: &Path) 
     Ok(fs_type)
 }
 
-/// Grows a mounted file system to the size of the volume.
 fn grow(volume: &mut Volume, device: &LoopDevice, at: &PathEntry) -> Result<()> {
     let FsState::Formatted { fs_type, size_bytes, copied } = volume.fs else { return Ok(()) };
     if size_bytes >= volume.capacity_bytes {
@@ -367,12 +369,12 @@ fn grow(volume: &mut Volume, device: &LoopDevice, at: &PathEntry) -> Result<()> 
     if device.size_bytes()? < volume.capacity_bytes {
         device.refresh_size()?;
     }
-    fs_type.grow_mounted(device.path(), &mounted.path_for_others())?;
+    fs_type.grow_mounted(device.path(), &mounted.path_for_children())?;
     volume.fs = FsState::Formatted { fs_type, size_bytes: volume.capacity_bytes, copied };
     Ok(())
 }
 
-/// Throws away what a broken-off formatting left in an image, which keeps its size: a device shows it already.
+/// Erases the remains of an interrupted formatting. The size stays, because a loop device already shows it.
 fn blank(image: &Path) -> Result<()> {
     let file = OpenOptions::new().write(true).open(image).on("open", image)?;
     let size_bytes = file.metadata().on("look at", image)?.len();

@@ -1,4 +1,4 @@
-//! What back ends with a file system that is mounted have in common.
+//! Code shared by the back ends whose volumes are mounted.
 
 use csi_proto::v1::VolumeUsage;
 use csi_proto::v1::volume_usage::Unit;
@@ -9,17 +9,16 @@ use super::{Backend, ownership, used};
 use crate::capability::Capability;
 use crate::driver::Driver;
 use crate::error::{IoContext, Result};
-use crate::health::{self, Trouble};
+use crate::health::{self, Problem};
 use crate::mount::{self, MountOptions};
 use crate::paths::PathEntry;
 use crate::store::{Published, Volume};
 
-/// Why such a volume cannot be used as a device.
 pub(super) fn no_device() -> String {
     "a file system volume cannot be used as a block device".to_owned()
 }
 
-/// Gives what was mounted to the group that a capability names, if it can be written.
+/// Gives a writable mount to the group that the capability names.
 pub(super) fn give_to_group(capability: &Capability, at: &PathEntry) -> Result<()> {
     let readonly = MountOptions::parse(capability.flags()).flags.contains(MountFlags::RDONLY);
     match capability.group() {
@@ -28,7 +27,7 @@ pub(super) fn give_to_group(capability: &Capability, at: &PathEntry) -> Result<(
     }
 }
 
-/// Makes what is mounted at the staging path appear at a target.
+/// Binds the mount at the staging path to a target path.
 pub(super) fn publish(wanted: &Published, staged: &PathEntry, at: &PathEntry) -> Result<()> {
     at.make_directory()?;
     let mut flags = MountOptions::parse(wanted.capability.flags()).flags;
@@ -36,7 +35,8 @@ pub(super) fn publish(wanted: &Published, staged: &PathEntry, at: &PathEntry) ->
     mount::bind(&staged.hold()?.path(), flags, at)
 }
 
-/// Mounts writable, so that a fresh image can be formatted and handed to a group, and restricts the mount afterwards.
+/// Mounts writable at first, so that a fresh image can be formatted and given to a group, and makes the mount
+/// read-only afterwards.
 pub(super) fn publish_inline(
     backend: &dyn Backend,
     driver: &Driver,
@@ -53,16 +53,15 @@ pub(super) fn publish_inline(
     Ok(())
 }
 
-/// How much of a volume is used, and what is wrong with it, as seen from a place where it should be mounted.
 pub(super) fn usage(
     backend: &dyn Backend,
     driver: &Driver,
     volume: &Volume,
     at: &PathEntry,
     readonly: bool,
-) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
+) -> Result<(Vec<VolumeUsage>, Option<Problem>)> {
     if !backend.is_mounted(driver, volume, at)? {
-        let gone = Trouble::inaccessible("MountGone", "the mount of the volume is gone");
+        let gone = Problem::inaccessible("MountGone", "the mount of the volume is gone");
         return Ok((Vec::new(), Some(gone)));
     }
     let root = at.open(OFlags::PATH | OFlags::DIRECTORY)?;
@@ -70,7 +69,7 @@ pub(super) fn usage(
     Ok(usage_of(&space, readonly))
 }
 
-pub(super) fn usage_of(space: &StatVfs, readonly: bool) -> (Vec<VolumeUsage>, Option<Trouble>) {
+pub(super) fn usage_of(space: &StatVfs, readonly: bool) -> (Vec<VolumeUsage>, Option<Problem>) {
     let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
     let blocks_used = space.f_blocks.saturating_sub(space.f_bfree);
     let inodes_used = space.f_files.saturating_sub(space.f_ffree);

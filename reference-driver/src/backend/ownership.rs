@@ -1,4 +1,4 @@
-//! Handing a mounted volume to a group (VOLUME_MOUNT_GROUP).
+//! Gives the files of a mounted volume to a group, for the capability VOLUME_MOUNT_GROUP.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -8,11 +8,11 @@ use rustix::io::Errno;
 use crate::error::{DriverError, IoContext, Result};
 use crate::paths::PathEntry;
 
-/// How deep directories may nest.
+/// The deepest nesting of directories, so that neither the stack nor file descriptors run out.
 const DEPTH_MAX: usize = 256;
 
-/// Makes everything belong to the group and writable for it, and new files inherit it. Where the root already is as it
-/// should be, the rest is too and is not walked again.
+/// Makes all files belong to the group and writable for it, and new files inherit it. If the root directory already
+/// has the right owner and mode, all files below it do too, so they are skipped.
 pub(super) fn give_to_group(at: &PathEntry, group: u32) -> Result<()> {
     let root = at.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
     let stat = rustix::fs::fstat(&root).on("look at", at.path())?;
@@ -24,11 +24,11 @@ pub(super) fn give_to_group(at: &PathEntry, group: u32) -> Result<()> {
         path: at.path().to_owned(),
         source: error.into(),
     })?;
-    // The root comes last: it says that the rest is done.
+    // The root directory is changed last, because it marks that everything below is done.
     give_open(root.as_fd(), &stat, Gid::from_raw(group)).on("change the group of", at.path())
 }
 
-/// What the mode has to contain.
+/// The mode bits that a file needs to be usable by its owner and the group.
 fn wanted_mode(stat: &Stat) -> Mode {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => Mode::SGID | Mode::RWXG | Mode::RUSR | Mode::WUSR | Mode::XUSR,

@@ -12,7 +12,8 @@ use crate::error::Result;
 pub(crate) fn get_capacity(driver: &Driver, request: &GetCapacityRequest) -> Result<GetCapacityResponse> {
     let capabilities =
         request.volume_capabilities.iter().map(Capability::parse).collect::<Result<Vec<Capability>>>()?;
-    // Here the parameters arrive unfiltered, with keys that CreateVolume never sees; only ours are looked at.
+    // COs send the parameters of a storage class unfiltered, with keys that CreateVolume never gets, so only our own
+    // keys are read.
     let parameters = Parameters::read(|key| request.parameters.get(key), &driver.config);
     let elsewhere = request.accessible_topology.as_ref().is_some_and(|at| !topology::covers(driver, at));
     let available = match parameters {

@@ -16,22 +16,22 @@ use crate::fs::FsType;
 use crate::ids::{ObjectId, ObjectKind, Shown};
 use crate::locks::{Guard, Key};
 use crate::storage;
-use crate::store::{Change, FsState, Source, Volume, may_be_there};
+use crate::store::{Change, FsState, Source, Volume, may_be_committed};
 
 pub(crate) fn create_volume(driver: &Driver, request: &CreateVolumeRequest) -> Result<CreateVolumeResponse> {
-    let wish = Wish::read(driver, request)?;
-    let _name = driver.locks.exclusive(Key::VolumeName(wish.name.to_owned()))?;
-    if let Some(existing) = driver.store.view()?.volume_by_name(wish.name)? {
-        wish.check_same(driver, &existing)?;
+    let wanted = CheckedRequest::read(driver, request)?;
+    let _name = driver.locks.exclusive(Key::VolumeName(wanted.name.to_owned()))?;
+    if let Some(existing) = driver.store.view()?.volume_by_name(wanted.name)? {
+        wanted.check_same(driver, &existing)?;
         return Ok(CreateVolumeResponse { volume: Some(volume_message(driver, &existing)) });
     }
-    if !wish.reachable {
+    if !wanted.reachable {
         let reason = "this node does not lie in the requisite topology".to_owned();
         return Err(DriverError::Exhausted { resource: "storage", reason });
     }
-    let origin = wish.source.as_ref().map(|source| Origin::open(driver, source)).transpose()?;
-    let mut volume = wish.plan(driver, origin.as_ref())?;
-    let room = driver.ledger.reserve_volume(wish.parameters.pool(), volume.capacity_bytes)?;
+    let origin = wanted.source.as_ref().map(|source| Origin::open(driver, source)).transpose()?;
+    let mut volume = wanted.plan(driver, origin.as_ref())?;
+    let room = driver.ledger.reserve_volume(wanted.parameters.pool(), volume.capacity_bytes)?;
     volume.pool = room.pool();
     let data = match &origin {
         None => volume.backend().make(driver, &volume)?,
@@ -44,7 +44,7 @@ pub(crate) fn create_volume(driver: &Driver, request: &CreateVolumeRequest) -> R
     } else {
         driver.store.commit_after_flush(driver.layout.volumes_directory(), record)
     };
-    if may_be_there(&committed) {
+    if may_be_committed(&committed) {
         data.keep();
         room.keep();
     }
@@ -52,7 +52,7 @@ pub(crate) fn create_volume(driver: &Driver, request: &CreateVolumeRequest) -> R
     Ok(CreateVolumeResponse { volume: Some(volume_message(driver, &volume)) })
 }
 
-/// The parameters that mean something to us. Others are accepted, kept and compared, but have no effect.
+/// The parameters that have an effect. Others are stored and compared.
 #[derive(Debug)]
 pub(crate) struct Parameters<'a> {
     backend: Option<BackendRef>,
@@ -60,7 +60,6 @@ pub(crate) struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    /// Reads the values of `backend` and `kind`.
     pub(crate) fn read(get: impl Fn(&str) -> Option<&'a String>, config: &Config) -> Result<Parameters<'a>> {
         let invalid = |reason: String| Err(DriverError::invalid("parameters", reason));
         let backend = match get("backend") {
@@ -83,19 +82,17 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// The pool asked for.
     pub(crate) fn pool(&self) -> Option<&'a str> {
         self.pool
     }
 
-    /// Where a volume without a source goes.
     pub(crate) fn backend(&self) -> Option<BackendRef> {
         self.backend
     }
 }
 
-/// A request of good form.
-struct Wish<'a> {
+/// A request whose form has been checked.
+struct CheckedRequest<'a> {
     request: &'a CreateVolumeRequest,
     name: &'a str,
     range: Range,
@@ -105,15 +102,15 @@ struct Wish<'a> {
     reachable: bool,
 }
 
-impl<'a> Wish<'a> {
-    fn read(driver: &Driver, request: &'a CreateVolumeRequest) -> Result<Wish<'a>> {
+impl<'a> CheckedRequest<'a> {
+    fn read(driver: &Driver, request: &'a CreateVolumeRequest) -> Result<CheckedRequest<'a>> {
         let name = checked_name(&request.name)?;
         let capabilities = Capability::required_list(&request.volume_capabilities)?;
         checked_map("parameters", &request.parameters)?;
         modify::check_parameters(driver, &request.mutable_parameters)?;
         let effective =
             |key: &str| request.mutable_parameters.get(key).or_else(|| request.parameters.get(key));
-        Ok(Wish {
+        Ok(CheckedRequest {
             request,
             name,
             range: Range::parse(request.capacity_range.as_ref())?,
@@ -124,7 +121,7 @@ impl<'a> Wish<'a> {
         })
     }
 
-    /// Fails unless the volume made under this name before is what is asked for now (CTRL-CREATEVOL-041 to -045).
+    /// Fails unless an existing volume of this name is what the request asks for (CTRL-CREATEVOL-041 to -045).
     fn check_same(&self, driver: &Driver, existing: &Volume) -> Result<()> {
         let differs = |reason: String| {
             Err(DriverError::Exists { what: format!("the volume named {}", Shown(self.name)), reason })
@@ -154,7 +151,7 @@ impl<'a> Wish<'a> {
         Ok(())
     }
 
-    /// What is to be made.
+    /// The record of the volume to create.
     fn plan(&self, driver: &Driver, origin: Option<&Origin>) -> Result<Volume> {
         let asked = self.parameters.backend();
         let backend = match origin {
@@ -181,7 +178,7 @@ impl<'a> Wish<'a> {
             fs_types: fs_types.collect(),
             source: self.source.clone(),
             attachments: BTreeMap::new(),
-            untouched: backend.get().makes_empty_again() && origin.is_none(),
+            untouched: backend.get().recreates_empty() && origin.is_none(),
         };
         if volume.fs_types.len() > 1 {
             return Err(DriverError::invalid("volume_capabilities", "they name different file systems"));
@@ -210,7 +207,6 @@ impl<'a> Wish<'a> {
     }
 }
 
-/// The sizes that volumes of a kind can have.
 fn sizes_of(driver: &Driver, backend: &dyn Backend, fs_type: Option<&str>) -> Sizes {
     let fs_type = fs_type.and_then(FsType::parse).unwrap_or(driver.config.fs_type);
     Sizes {
@@ -221,7 +217,7 @@ fn sizes_of(driver: &Driver, backend: &dyn Backend, fs_type: Option<&str>) -> Si
     }
 }
 
-/// The sizes to which a volume can grow.
+/// The sizes to which an existing volume can grow.
 pub(crate) fn largest_allowed(driver: &Driver, volume: &Volume, max_bytes: u64) -> Sizes {
     let sizes = sizes_of(driver, volume.backend(), None);
     Sizes { default_bytes: volume.capacity_bytes, min_bytes: volume.capacity_bytes, max_bytes, ..sizes }
@@ -241,7 +237,7 @@ fn read_source(source: &VolumeContentSource) -> Result<Source> {
     }
 }
 
-/// The snapshot or volume that a new volume is copied from, kept as it is meanwhile.
+/// The snapshot or volume to copy from, locked so that it does not change during the copy.
 struct Origin {
     backend: BackendRef,
     size_bytes: u64,
@@ -266,7 +262,7 @@ impl Origin {
                 })
             }
             Source::Volume(id) => {
-                let (volume, guard) = driver.volume_in_turn(id)?;
+                let (volume, guard) = driver.volume_exclusive_waiting(id)?;
                 storage::check_present(driver, &volume)?;
                 Ok(Origin {
                     backend: volume.backend,

@@ -11,7 +11,7 @@ use crate::store::{Change, Volume};
 
 pub(crate) fn delete_volume(driver: &Driver, request: &DeleteVolumeRequest) -> Result<DeleteVolumeResponse> {
     required("volume_id", &request.volume_id)?;
-    let (volume, _guard) = match driver.volume_alone(&request.volume_id) {
+    let (volume, _guard) = match driver.volume_exclusive(&request.volume_id) {
         Err(DriverError::NotFound { .. }) => return Ok(DeleteVolumeResponse {}),
         result => result?,
     };

@@ -1,4 +1,4 @@
-//! ControllerExpandVolume, and the part of expansion that the node shares.
+//! ControllerExpandVolume, and the steps that it shares with NodeExpandVolume.
 
 use csi_proto::v1::{ControllerExpandVolumeRequest, ControllerExpandVolumeResponse};
 
@@ -9,7 +9,7 @@ use crate::capacity_range::Range;
 use crate::driver::{Driver, required};
 use crate::error::{DriverError, Result};
 use crate::storage;
-use crate::store::{Change, Volume, may_be_there};
+use crate::store::{Change, Volume, may_be_committed};
 
 pub(crate) fn controller_expand_volume(
     driver: &Driver,
@@ -19,16 +19,17 @@ pub(crate) fn controller_expand_volume(
     required("volume_id", &request.volume_id)?;
     let range = Range::required(request.capacity_range.as_ref())?;
     let capability = request.volume_capability.as_ref().map(Capability::parse).transpose()?;
-    let (mut volume, _guard) = driver.volume_alone(&request.volume_id)?;
+    let (mut volume, _guard) = driver.volume_exclusive(&request.volume_id)?;
     if let Some(reason) =
         capability.and_then(|capability| capability.unfit_for(&volume, &driver.host_fs_type))
     {
         return Err(DriverError::invalid("volume_capability", reason));
     }
     expand(driver, &mut volume, range, driver.config.max_volume_bytes)?;
-    let mut behind = volume.backend().is_file_system_behind(&volume);
+    let mut behind = volume.backend().needs_fs_growth(&volume);
     if behind && !driver.config.node_expansion {
-        // Nobody will ask the node, so what is mounted is grown here, and what is not at its next staging.
+        // NodeExpandVolume is not offered, so a mounted file system grows here. One that is not mounted grows when it
+        // is staged next.
         volume.backend().grow_mounted(driver, &mut volume)?;
         behind = false;
     }
@@ -38,8 +39,8 @@ pub(crate) fn controller_expand_volume(
     })
 }
 
-/// Makes a volume as large as asked; the file system on it is left to the node. The new size is shown in any
-/// case, as an earlier call may have ended before it was.
+/// Grows a volume to the requested size, but not its file system, which the node grows. The new size is made visible
+/// even if nothing grew, because an earlier call may have been interrupted before it did so.
 pub(crate) fn expand(driver: &Driver, volume: &mut Volume, range: Range, max_bytes: u64) -> Result<()> {
     let present = volume.capacity_bytes;
     if range.is_below(present) {
@@ -59,7 +60,7 @@ fn grow(driver: &Driver, volume: &mut Volume, range: Range, max_bytes: u64) -> R
     let larger = Volume { capacity_bytes: wanted, ..volume.clone() };
     let growth = storage::grow(driver, volume, wanted)?;
     let committed = driver.store.commit(vec![Change::PutVolume(larger.clone())]);
-    if may_be_there(&committed) {
+    if may_be_committed(&committed) {
         growth.keep();
         room.keep();
     }

@@ -13,7 +13,7 @@ use crate::ids::ObjectKind;
 pub(crate) fn list_volumes(driver: &Driver, request: &ListVolumesRequest) -> Result<ListVolumesResponse> {
     let page = Page::read(ObjectKind::Volume, request.max_entries, &request.starting_token)?;
     let mut volumes = driver.store.view()?.volumes_after(page.after, page.fetch_count())?;
-    let next_token = page.cut(&mut volumes, |volume| &volume.key);
+    let next_token = page.truncate(&mut volumes, |volume| &volume.key);
     let entries = volumes.iter().map(|volume| Entry {
         volume: Some(volume_message(driver, volume)),
         status: Some(VolumeStatus {

@@ -9,9 +9,9 @@ use crate::error::{DriverError, Result};
 use crate::ids::Shown;
 use crate::store::Change;
 
-/// Stands for every key among the accepted names.
+/// The accepted name that stands for every key.
 const ANY: &str = "*";
-/// What a parameter decides once and for all when a volume is made.
+/// The parameters that cannot change after the volume is created.
 const FIXED: [&str; 2] = ["backend", "kind"];
 
 pub(crate) fn controller_modify_volume(
@@ -24,7 +24,7 @@ pub(crate) fn controller_modify_volume(
         return Err(DriverError::Missing { field: "mutable_parameters" });
     }
     check_parameters(driver, &request.mutable_parameters)?;
-    let (mut volume, _guard) = driver.volume_alone(&request.volume_id)?;
+    let (mut volume, _guard) = driver.volume_exclusive(&request.volume_id)?;
     if let Some(key) = FIXED.into_iter().find(|key| request.mutable_parameters.contains_key(*key)) {
         return Err(DriverError::invalid("mutable_parameters", format!("{key} cannot be changed any more")));
     }
@@ -37,7 +37,7 @@ pub(crate) fn controller_modify_volume(
     Ok(ControllerModifyVolumeResponse {})
 }
 
-/// Checks mutable parameters against the accepted names (CTRL-MODIFYVOL-009).
+/// Checks that mutable parameters have accepted names (CTRL-MODIFYVOL-009).
 pub(super) fn check_parameters(driver: &Driver, parameters: &BTreeMap<String, String>) -> Result<()> {
     const FIELD: &str = "mutable_parameters";
     if parameters.is_empty() {

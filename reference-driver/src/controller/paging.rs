@@ -1,23 +1,21 @@
-//! Listing in pages: a token names the last object of the page before, so that objects that come and go meanwhile
-//! neither repeat nor hide others.
+//! Lists in pages. A token names the last object of the previous page, so that objects that are created or deleted
+//! between calls neither repeat others nor hide them.
 
 use crate::error::{DriverError, Result};
 use crate::ids::{ObjectId, ObjectKind};
 
-/// How many entries a page has at most, so that a reply stays far below the message limit of gRPC.
+/// The largest number of entries in a page, which keeps replies far below the message limit of gRPC.
 const ENTRIES_MAX: usize = 4000;
 
-/// Which page is asked for.
 #[derive(Debug)]
 pub(super) struct Page<'a> {
-    /// The identifier behind which the page begins; empty for the first.
+    /// The identifier after which the page starts; empty for the first page.
     pub(super) after: &'a str,
-    /// How many entries it has at most.
     pub(super) entries_max: usize,
 }
 
 impl<'a> Page<'a> {
-    /// Reads which page is asked for (CTRL-LISTVOL-009, -022).
+    /// Checks the paging fields of a request (CTRL-LISTVOL-009, -022).
     pub(super) fn read(kind: ObjectKind, max_entries: i32, starting_token: &'a str) -> Result<Page<'a>> {
         let asked = usize::try_from(max_entries);
         let asked = asked.map_err(|_| DriverError::invalid("max_entries", "it is negative"))?;
@@ -28,13 +26,13 @@ impl<'a> Page<'a> {
         Ok(Page { after: starting_token, entries_max })
     }
 
-    /// How many records to fetch: one more than fits, to know whether there is another page.
+    /// One record more than fits into the page, which shows whether there is another page.
     pub(super) fn fetch_count(&self) -> usize {
         self.entries_max + 1
     }
 
-    /// Cuts what was fetched to the page and names the token of the next.
-    pub(super) fn cut<T>(&self, found: &mut Vec<T>, key: impl Fn(&T) -> &ObjectId) -> String {
+    /// Removes the surplus record, and returns the token of the next page.
+    pub(super) fn truncate<T>(&self, found: &mut Vec<T>, key: impl Fn(&T) -> &ObjectId) -> String {
         if found.len() <= self.entries_max {
             return String::new();
         }

@@ -1,4 +1,4 @@
-//! ControllerPublishVolume and ControllerUnpublishVolume: who may use a volume where, as bookkeeping.
+//! ControllerPublishVolume and ControllerUnpublishVolume. They only record which node may use a volume.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
 use crate::ids::Shown;
-use crate::store::{Attachment, Change, Volume, may_be_there};
+use crate::store::{Attachment, Change, Volume, may_be_committed};
 
 pub(crate) fn controller_publish_volume(
     driver: &Driver,
@@ -22,7 +22,7 @@ pub(crate) fn controller_publish_volume(
     required("node_id", &request.node_id)?;
     checked_map("volume_context", &request.volume_context)?;
     let capability = Capability::required(request.volume_capability.as_ref())?;
-    let (mut volume, _guard) = driver.volume_alone(&request.volume_id)?;
+    let (mut volume, _guard) = driver.volume_exclusive(&request.volume_id)?;
     if !driver.config.has_node(&request.node_id) {
         return Err(DriverError::not_found("node", &request.node_id));
     }
@@ -35,7 +35,7 @@ pub(crate) fn controller_publish_volume(
         let slot = driver.ledger.reserve_attachment(&request.node_id)?;
         volume.attachments.insert(request.node_id.clone(), wanted);
         let committed = driver.store.commit(vec![Change::PutVolume(volume)]);
-        if may_be_there(&committed) {
+        if may_be_committed(&committed) {
             slot.keep();
         }
         committed?;
@@ -43,7 +43,7 @@ pub(crate) fn controller_publish_volume(
     Ok(ControllerPublishVolumeResponse { publish_context: publish_context(request.readonly) })
 }
 
-/// Fails if the volume is attached in another way (CTRL-PUBLISH-026).
+/// Fails if the volume is already attached in a different way (CTRL-PUBLISH-026).
 fn check_same(volume_id: &str, present: &Attachment, wanted: &Attachment) -> Result<()> {
     let what = format!("the attachment of volume {}", Shown(volume_id));
     if present.readonly != wanted.readonly {
@@ -58,7 +58,8 @@ fn check_same(volume_id: &str, present: &Attachment, wanted: &Attachment) -> Res
     Ok(())
 }
 
-/// Fails if the volume is attached to another node, unless both may have it (CTRL-PUBLISH-006, -027).
+/// Fails if the volume is attached to another node, unless both attachments allow several nodes (CTRL-PUBLISH-006,
+/// -027).
 fn check_elsewhere(volume: &Volume, wanted: &Attachment) -> Result<()> {
     let shared = |attachment: &Attachment| attachment.capability.mode.is_multi_node();
     let Some((other, _)) =
@@ -80,8 +81,8 @@ pub(crate) fn controller_unpublish_volume(
 ) -> Result<ControllerUnpublishVolumeResponse> {
     driver.require(driver.config.attach, "attaching")?;
     required("volume_id", &request.volume_id)?;
-    let (mut volume, _guard) = match driver.volume_alone(&request.volume_id) {
-        // What does not exist is attached nowhere (CTRL-UNPUBLISH-006).
+    let (mut volume, _guard) = match driver.volume_exclusive(&request.volume_id) {
+        // A volume that does not exist is attached nowhere (CTRL-UNPUBLISH-006).
         Err(DriverError::NotFound { .. }) => return Ok(ControllerUnpublishVolumeResponse {}),
         result => result?,
     };
@@ -93,7 +94,8 @@ pub(crate) fn controller_unpublish_volume(
         return Ok(ControllerUnpublishVolumeResponse {});
     }
     volume.attachments.retain(|node, _| !is_asked_for(node));
-    // Records do not tell on which node a path is: while another one has the volume, it may be in use there.
+    // Records of staging and publishing do not name the node, so while another node has the volume attached they may
+    // belong to it.
     if volume.attachments.is_empty() && driver.is_in_use(&driver.store.view()?, &volume)? {
         if driver.config.check_lifecycle {
             let what = format!("volume {}", Shown(&request.volume_id));

@@ -17,7 +17,7 @@ use crate::error::{DriverError, Result};
 use crate::ids::{ObjectId, ObjectKind, Shown};
 use crate::locks::Key;
 use crate::storage::{self, NewData};
-use crate::store::{Change, Snapshot, Volume, may_be_there};
+use crate::store::{Change, Snapshot, Volume, may_be_committed};
 
 pub(crate) fn create_snapshot(
     driver: &Driver,
@@ -41,7 +41,7 @@ pub(crate) fn create_snapshot(
         }
         return Ok(CreateSnapshotResponse { snapshot: Some(snapshot_message(driver, &existing)) });
     }
-    let (volume, _guard) = driver.volume_in_turn(&request.source_volume_id)?;
+    let (volume, _guard) = driver.volume_exclusive_waiting(&request.source_volume_id)?;
     if !reachable {
         return Err(DriverError::Exhausted {
             resource: "storage",
@@ -49,20 +49,20 @@ pub(crate) fn create_snapshot(
         });
     }
     let frozen = volume.backend().quiesce(driver, &volume)?;
-    let cut = cut(driver, &volume, name, None);
+    let taken = take_snapshot(driver, &volume, name, None);
     drop(frozen);
-    let (snapshot, data) = cut?;
+    let (snapshot, data) = taken?;
     let record = Change::PutSnapshot(snapshot.clone());
     let committed = driver.store.commit_after_flush(driver.layout.snapshots_directory(), vec![record]);
-    if may_be_there(&committed) {
+    if may_be_committed(&committed) {
         data.keep();
     }
     committed?;
     Ok(CreateSnapshotResponse { snapshot: Some(snapshot_message(driver, &snapshot)) })
 }
 
-/// Copies the data of a volume that is at rest.
-pub(crate) fn cut(
+/// Creates the snapshot of a volume that nothing writes to.
+pub(crate) fn take_snapshot(
     driver: &Driver,
     volume: &Volume,
     name: &str,
@@ -88,7 +88,6 @@ fn now_ns() -> u64 {
     u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A snapshot as the protocol shows it.
 pub(crate) fn snapshot_message(driver: &Driver, snapshot: &Snapshot) -> v1::Snapshot {
     v1::Snapshot {
         size_bytes: signed(snapshot.size_bytes),
@@ -101,7 +100,6 @@ pub(crate) fn snapshot_message(driver: &Driver, snapshot: &Snapshot) -> v1::Snap
     }
 }
 
-/// A moment on the wire.
 pub(crate) fn timestamp(ns: u64) -> prost_types::Timestamp {
     let second = 1_000_000_000;
     prost_types::Timestamp {
@@ -151,7 +149,7 @@ pub(crate) fn list_snapshots(
     } else {
         view.snapshots_after(page.after, page.fetch_count())?
     };
-    let next_token = page.cut(&mut found, |snapshot| &snapshot.key);
+    let next_token = page.truncate(&mut found, |snapshot| &snapshot.key);
     let entries = found.iter().map(|snapshot| Entry { snapshot: Some(snapshot_message(driver, snapshot)) });
     Ok(ListSnapshotsResponse { entries: entries.collect(), next_token })
 }

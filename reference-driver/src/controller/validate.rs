@@ -29,7 +29,8 @@ pub(crate) fn validate_volume_capabilities(
     }
 }
 
-/// Why the volume is not what the request describes. Maps that are left out are not compared.
+/// The difference between the volume and the description in the request. Empty maps are not compared, since the
+/// caller has left them out.
 fn mismatch(
     driver: &Driver,
     volume: &Volume,

@@ -13,7 +13,8 @@ use crate::health;
 use crate::ids::ObjectKind;
 use crate::store::Volume;
 
-/// How many records are fetched at a time: most volumes are well, and no page has them.
+/// The number of records that are read at a time. Most volumes are healthy and appear on no page, so this does not
+/// depend on the page size.
 const FETCHED: usize = 1000;
 
 pub(crate) fn controller_list_volume_health(
@@ -22,21 +23,21 @@ pub(crate) fn controller_list_volume_health(
 ) -> Result<ControllerListVolumeHealthResponse> {
     let page = Page::read(ObjectKind::Volume, request.max_entries, &request.starting_token)?;
     let view = driver.store.view()?;
-    let mut ill = Vec::new();
+    let mut unhealthy = Vec::new();
     let mut after = page.after.to_owned();
-    while ill.len() < page.fetch_count() {
+    while unhealthy.len() < page.fetch_count() {
         let volumes = view.volumes_after(&after, FETCHED)?;
         let Some(last) = volumes.last() else { break };
         after = last.key.to_string();
         for volume in volumes {
             let health = of_volume(driver, &volume)?;
             if !health.health_statuses.is_empty() {
-                ill.push((volume, health));
+                unhealthy.push((volume, health));
             }
         }
     }
-    let next_token = page.cut(&mut ill, |(volume, _)| &volume.key);
-    let entries = ill.into_iter().map(|(_, health)| health).collect();
+    let next_token = page.truncate(&mut unhealthy, |(volume, _)| &volume.key);
+    let entries = unhealthy.into_iter().map(|(_, health)| health).collect();
     Ok(ControllerListVolumeHealthResponse { entries, next_token })
 }
 

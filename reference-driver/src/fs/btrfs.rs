@@ -6,12 +6,13 @@ use super::TOOL_LIMIT;
 use crate::error::Result;
 use crate::tool::{ToolError, run};
 
-/// What mkfs.btrfs asks for with one copy of data and metadata, rounded up, in bytes.
+/// The smallest device for mkfs.btrfs with one copy of data and metadata, rounded up.
 pub(super) const SIZE_BYTES_MIN: u64 = 128 << 20;
 pub(super) const MAGIC_OFFSET: u64 = 65_600;
 pub(super) const MAGIC: &[u8] = b"_BHRfS_M";
 
-/// mkfs.btrfs looks at every loop device that is mounted anywhere, and fails if one of others is detached meanwhile.
+/// mkfs.btrfs reads every loop device that is mounted anywhere, and fails if one of another program is detached while
+/// it does.
 const FORMAT_TRIES_MAX: usize = 5;
 const OTHERS_DETACHED: &str = "cannot check mount status";
 
@@ -27,7 +28,7 @@ pub(super) fn format(device: &Path) -> Result<()> {
     Ok(format()?)
 }
 
-/// The kernel refuses two mounted file systems of one identity.
+/// Changes the UUID, because the kernel does not mount two file systems with the same one.
 pub(super) fn make_unique(device: &Path) -> Result<()> {
     Ok(run("btrfstune", ["-f".as_ref(), "-m".as_ref(), device.as_os_str()], &[0], TOOL_LIMIT)?)
 }

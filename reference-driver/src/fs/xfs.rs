@@ -6,7 +6,7 @@ use super::TOOL_LIMIT;
 use crate::error::Result;
 use crate::tool::run;
 
-/// What mkfs.xfs asks for, in bytes.
+/// The smallest size that mkfs.xfs accepts.
 pub(super) const SIZE_BYTES_MIN: u64 = 300 << 20;
 pub(super) const MAGIC: &[u8] = b"XFSB";
 
@@ -14,7 +14,7 @@ pub(super) fn format(device: &Path) -> Result<()> {
     Ok(run("mkfs.xfs", ["-q".as_ref(), "-f".as_ref(), "-K".as_ref(), device.as_os_str()], &[0], TOOL_LIMIT)?)
 }
 
-/// Repairs without discarding the log: what was written stays.
+/// Repairs without discarding the log, so that no written data are lost.
 pub(super) fn repair(device: &Path) -> Result<()> {
     Ok(run("xfs_repair", [device], &[0], TOOL_LIMIT)?)
 }

@@ -5,16 +5,15 @@ use std::collections::BTreeSet;
 use csi_proto::v1::{CreateVolumeGroupSnapshotRequest, CreateVolumeGroupSnapshotResponse};
 
 use super::{group_message, members};
-use crate::controller::cut;
+use crate::controller::take_snapshot;
 use crate::driver::{Driver, checked_map, checked_name};
 use crate::error::{DriverError, Result};
 use crate::freeze::Frozen;
 use crate::ids::{ObjectId, ObjectKind, Shown};
 use crate::locks::{Guard, Key};
 use crate::storage::NewData;
-use crate::store::{Change, Group, Snapshot, Volume, may_be_there};
+use crate::store::{Change, Group, Snapshot, Volume, may_be_committed};
 
-/// How many volumes one group may have.
 const VOLUMES_MAX: usize = 1024;
 
 pub(crate) fn create_volume_group_snapshot(
@@ -35,9 +34,9 @@ pub(crate) fn create_volume_group_snapshot(
     }
     let volumes = hold(driver, &volume_ids)?;
     let key = ObjectId::generate(ObjectKind::Group)?;
-    let cuts = cut_together(driver, &volumes, &key)?;
-    let (mut members, data): (Vec<Snapshot>, Vec<NewData>) = cuts.into_iter().unzip();
-    members.sort_by(|one, other| one.key.cmp(&other.key)); // The order in which they are read back.
+    let snapshots = take_snapshots(driver, &volumes, &key)?;
+    let (mut members, data): (Vec<Snapshot>, Vec<NewData>) = snapshots.into_iter().unzip();
+    members.sort_by(|one, other| one.key.cmp(&other.key)); // A later call reads them back in this order.
     let group = Group {
         key,
         name: name.to_owned(),
@@ -49,7 +48,7 @@ pub(crate) fn create_volume_group_snapshot(
     let records = members.iter().cloned().map(Change::PutSnapshot);
     let records = records.chain([Change::PutGroup(group.clone())]).collect();
     let committed = driver.store.commit_after_flush(driver.layout.snapshots_directory(), records);
-    if may_be_there(&committed) {
+    if may_be_committed(&committed) {
         data.into_iter().for_each(NewData::keep);
     }
     committed?;
@@ -71,7 +70,7 @@ fn read_volume_ids(volume_ids: &[String]) -> Result<BTreeSet<String>> {
     Ok(distinct)
 }
 
-/// Fails unless the group made under this name before is what is asked for now (GROUP-CREATE-029).
+/// Fails unless an existing group snapshot of this name is what the request asks for (GROUP-CREATE-029).
 fn check_same(
     existing: &Group,
     volume_ids: &BTreeSet<String>,
@@ -88,17 +87,17 @@ fn check_same(
     Err(DriverError::Exists { what, reason: reason.to_owned() })
 }
 
-/// Holds all volumes alone and makes sure that they can be brought to rest together.
+/// Locks all volumes, and makes sure that all of them can be frozen at the same time.
 fn hold(driver: &Driver, volume_ids: &BTreeSet<String>) -> Result<Vec<(Volume, Guard)>> {
     let mut held = Vec::with_capacity(volume_ids.len());
     for id in volume_ids {
-        let (volume, guard) = driver.volume_in_turn(id)?;
+        let (volume, guard) = driver.volume_exclusive_waiting(id)?;
         held.push((volume, guard));
     }
     if held.len() > 1 {
         let view = driver.store.view()?;
         for (volume, _) in &held {
-            // One point in time cannot be had otherwise.
+            // Without freezing, the snapshots would not be of one point in time.
             if !volume.backend().can_freeze() && !view.published_of(&volume.key)?.is_empty() {
                 let reason =
                     format!("a {} volume cannot be frozen while it is published", volume.backend().name());
@@ -109,8 +108,8 @@ fn hold(driver: &Driver, volume_ids: &BTreeSet<String>) -> Result<Vec<(Volume, G
     Ok(held)
 }
 
-/// Freezes everything, copies everything, and thaws everything, also if a copy fails.
-fn cut_together(
+/// Freezes all volumes, copies them, and thaws them, even if a copy fails.
+fn take_snapshots(
     driver: &Driver,
     volumes: &[(Volume, Guard)],
     group: &ObjectId,
@@ -119,5 +118,5 @@ fn cut_together(
     for (volume, _) in volumes {
         frozen.push(volume.backend().quiesce(driver, volume)?);
     }
-    volumes.iter().map(|(volume, _)| cut(driver, volume, "", Some(group))).collect()
+    volumes.iter().map(|(volume, _)| take_snapshot(driver, volume, "", Some(group))).collect()
 }

@@ -13,7 +13,6 @@ use crate::driver::{Driver, required};
 use crate::error::DriverError;
 use crate::extents::next_data;
 
-/// A checked request.
 #[derive(Debug)]
 pub(crate) struct Allocated {
     layout: Layout,
@@ -32,7 +31,7 @@ impl Allocated {
         Ok(Allocated { layout, image })
     }
 
-    /// Sends every range that holds data; stops early when the peer has gone away.
+    /// Sends every range that contains data; stops early when the peer goes away.
     pub(crate) fn run(
         self,
         to: mpsc::Sender<Result<GetMetadataAllocatedResponse, Status>>,

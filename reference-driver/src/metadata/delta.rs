@@ -13,7 +13,6 @@ use crate::driver::{Driver, required};
 use crate::error::DriverError;
 use crate::extents::{CHUNK_BYTES, Extent, next_data_of_either, read_padded, shared_until};
 
-/// A checked request.
 #[derive(Debug)]
 pub(crate) struct Delta {
     layout: Layout,
@@ -35,7 +34,7 @@ impl Delta {
         Ok(Delta { layout, base, target })
     }
 
-    /// Sends every range that differs; stops early when the peer has gone away.
+    /// Sends every range that differs; stops early when the peer goes away.
     pub(crate) fn run(self, to: mpsc::Sender<Result<GetMetadataDeltaResponse, Status>>) -> io::Result<()> {
         let mut sender = Sender::new(self.layout, to);
         let mut compare = Compare::new(self.layout.block_bytes);
@@ -67,7 +66,7 @@ impl Delta {
     }
 }
 
-/// Compares two files block by block.
+/// Compares two files block by block, with reused buffers.
 struct Compare {
     block_bytes: usize,
     base: Vec<u8>,
@@ -80,7 +79,7 @@ impl Compare {
         Compare { block_bytes, base: vec![0; CHUNK_BYTES], target: vec![0; CHUNK_BYTES] }
     }
 
-    /// Sends the blocks of a chunk that differ; says whether the peer has gone away.
+    /// Sends the blocks of a chunk that differ; returns whether the peer has gone away.
     fn send_differences(
         &mut self,
         base: &File,

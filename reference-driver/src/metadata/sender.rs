@@ -1,4 +1,4 @@
-//! Cuts ranges into blocks and blocks into messages.
+//! Splits ranges into blocks, and blocks into messages.
 
 use csi_proto::v1::{
     BlockMetadata, BlockMetadataType, GetMetadataAllocatedResponse, GetMetadataDeltaResponse,
@@ -9,27 +9,22 @@ use tonic::Status;
 use crate::controller::signed;
 use crate::extents::Extent;
 
-/// How many blocks one message describes at most.
+/// The largest number of blocks in one message.
 pub(super) const TUPLES_MAX: usize = 4096;
 
-/// How blocks are described.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
-    /// The size of the volume.
     pub(super) capacity_bytes: u64,
-    /// The size of a block.
     pub(super) block_bytes: u64,
-    /// Whether all blocks have that size.
+    /// True if each described block has this size.
     pub(super) fixed: bool,
-    /// Where the description begins; a multiple of the block size.
+    /// The offset of the first described block; a multiple of the block size.
     pub(super) start: u64,
-    /// How many blocks a message describes at most.
     pub(super) tuples_max: usize,
 }
 
-/// A message of either stream.
+/// The message type of one of the two streams.
 pub(super) trait Reply: Send + 'static {
-    /// Makes a message.
     fn new(kind: BlockMetadataType, capacity_bytes: i64, blocks: Vec<BlockMetadata>) -> Self;
 }
 
@@ -45,11 +40,10 @@ impl Reply for GetMetadataDeltaResponse {
     }
 }
 
-/// The peer has gone away.
 #[derive(Debug)]
 pub(super) struct PeerGone;
 
-/// Gathers ranges in rising order and sends them in messages.
+/// Collects ranges in ascending order and sends them as messages.
 #[derive(Debug)]
 pub(super) struct Sender<R> {
     layout: Layout,
@@ -59,12 +53,11 @@ pub(super) struct Sender<R> {
 }
 
 impl<R: Reply> Sender<R> {
-    /// Nothing gathered yet.
     pub(super) fn new(layout: Layout, to: mpsc::Sender<Result<R, Status>>) -> Sender<R> {
         Sender { layout, to, open: None, blocks: Vec::new() }
     }
 
-    /// Adds a range, widened to whole blocks and joined with the one before if they meet.
+    /// Adds a range, extended to whole blocks, and joined with the previous one if they touch.
     pub(super) fn add(&mut self, extent: Extent) -> Result<(), PeerGone> {
         let unit = self.layout.block_bytes;
         let start = (extent.start - extent.start % unit).max(self.layout.start);
@@ -84,7 +77,7 @@ impl<R: Reply> Sender<R> {
         }
     }
 
-    /// Sends what is left. A stream always has a message, so that the peer learns the capacity.
+    /// Sends the rest. A stream has at least one message, so that the peer learns the capacity.
     pub(super) fn finish(mut self) -> Result<(), PeerGone> {
         if let Some(last) = self.open.take() {
             self.describe(last)?;

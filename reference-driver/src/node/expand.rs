@@ -19,7 +19,7 @@ pub(crate) fn node_expand_volume(
     required("volume_path", &request.volume_path)?;
     let range = Range::parse(request.capacity_range.as_ref())?;
     let capability = request.volume_capability.as_ref().map(Capability::parse).transpose()?;
-    let (mut volume, _guard) = driver.volume_alone(&request.volume_id)?;
+    let (mut volume, _guard) = driver.volume_exclusive(&request.volume_id)?;
     if stats::find_use(driver, &volume, &request.volume_path)?.is_none() {
         let path = Shown(&request.volume_path).to_string();
         return Err(DriverError::NotAtPath { id: Shown(volume.id()).to_string(), path });

@@ -9,7 +9,7 @@ use csi_proto::v1::{
 use super::stats::{is_mounted_readonly, usage};
 use crate::driver::Driver;
 use crate::error::Result;
-use crate::health::{self, Trouble};
+use crate::health::{self, Problem};
 use crate::paths::CheckedPath;
 use crate::store::{Phase, Volume};
 
@@ -33,8 +33,9 @@ pub(crate) fn node_get_volume_health(
     Ok(NodeGetVolumeHealthResponse { volume_health: Some(volume_health) })
 }
 
-/// What is wrong with a volume at those of its places that are asked for. Where it was only tried to be, nothing is known.
-fn seen_at(driver: &Driver, volume: &Volume, is_asked_for: impl Fn(&str) -> bool) -> Result<Vec<Trouble>> {
+/// The problems of a volume at the requested ones of its paths. Paths with an unfinished operation are skipped, since
+/// their state is unknown.
+fn seen_at(driver: &Driver, volume: &Volume, is_asked_for: impl Fn(&str) -> bool) -> Result<Vec<Problem>> {
     let view = driver.store.view()?;
     let published = view.published_of(&volume.key)?.into_iter().filter(|one| one.phase == Phase::Done);
     let staged = view.staged_of(&volume.key)?.into_iter().filter(|one| one.phase == Phase::Done);
@@ -47,7 +48,7 @@ fn seen_at(driver: &Driver, volume: &Volume, is_asked_for: impl Fn(&str) -> bool
     let mut seen = Vec::new();
     for (path, readonly) in places.filter(|(path, _)| is_asked_for(path)) {
         seen.extend(match CheckedPath::parse("path", &path)?.place()? {
-            None => Some(Trouble::inaccessible("PathGone", format!("{path} is gone"))),
+            None => Some(Problem::inaccessible("PathGone", format!("{path} is gone"))),
             Some(place) => usage(driver, volume, &place, readonly)?.1,
         });
     }

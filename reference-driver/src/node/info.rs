@@ -12,7 +12,7 @@ use crate::driver::Driver;
 use crate::error::Result;
 use crate::ids::{ObjectId, ObjectKind};
 
-/// The largest number told when the attach limit is to vary.
+/// The largest reported number if the attach limit is to vary.
 const VARYING_LIMIT_MAX: usize = 10;
 
 pub(crate) fn node_get_capabilities(
@@ -50,7 +50,7 @@ pub(crate) fn node_get_info(driver: &Driver, _: &NodeGetInfoRequest) -> Result<N
     })
 }
 
-/// A limit that differs from call to call, for tests of COs that have to notice.
+/// Returns a limit that differs from call to call, to test COs that have to notice changes.
 fn varying_limit() -> Result<i64> {
     let random = ObjectId::generate(ObjectKind::Volume)?;
     let sum: usize = random.as_str().bytes().map(usize::from).sum();

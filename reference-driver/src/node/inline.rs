@@ -1,4 +1,4 @@
-//! Ephemeral inline volumes: made by NodePublishVolume, gone with NodeUnpublishVolume.
+//! Ephemeral inline volumes, which NodePublishVolume creates and NodeUnpublishVolume deletes.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,13 @@ use crate::ids::{ObjectId, ObjectKind, STRING_BYTES_MAX, Shown};
 use crate::locks::Key;
 use crate::paths::{CheckedPath, PathEntry};
 use crate::storage;
-use crate::store::{Change, FsState, Phase, Published, Volume, may_be_there};
+use crate::store::{Change, FsState, Phase, Published, Volume, may_be_committed};
 
-/// The key by which a CO says that a volume is inline.
+/// The key with which a CO marks a volume as inline.
 const EPHEMERAL_KEY: &str = "csi.storage.k8s.io/ephemeral";
-/// What keys of the CO itself begin with; the rest are attributes of the volume.
+/// The prefix of the CO's own keys; all other keys are attributes of the volume.
 const CO_PREFIX: &str = "csi.storage.k8s.io/";
 
-/// Whether a call is about an inline volume.
 pub(super) fn is_inline(driver: &Driver, request: &NodePublishVolumeRequest) -> bool {
     match request.volume_context.get(EPHEMERAL_KEY).map(String::as_str) {
         Some(value) => value == "true",
@@ -31,7 +30,7 @@ pub(super) fn is_inline(driver: &Driver, request: &NodePublishVolumeRequest) -> 
     }
 }
 
-/// Makes and publishes an inline volume, or finds it published. A failure leaves nothing.
+/// Creates and publishes an inline volume, unless it is already published. If this fails, nothing is left.
 pub(super) fn publish(
     driver: &Driver,
     request: &NodePublishVolumeRequest,
@@ -56,7 +55,7 @@ pub(super) fn publish(
         None => (make(driver, id, &request.volume_context, &capability)?, true),
     };
     let _guard = driver.locks.exclusive(Key::Object(found.key.clone()))?;
-    // Its removal may have ended just before it could be held.
+    // Another call may have removed the volume just before the lock was taken.
     let gone = || DriverError::Busy { what: format!("the inline volume {}", Shown(id)) };
     let mut volume = driver.store.view()?.volume_by_key(&found.key)?.ok_or_else(gone)?;
     let published = publish_made(driver, request, &mut volume, target, capability, &place);
@@ -95,7 +94,7 @@ fn publish_made(
     })
 }
 
-/// Makes the volume that the attributes describe.
+/// Creates the volume that the attributes describe.
 fn make(
     driver: &Driver,
     id: &str,
@@ -132,7 +131,7 @@ fn make(
     let volume = Volume { pool: room.pool(), project: data.project(), ..volume };
     let record = Change::PutVolume(volume.clone());
     let committed = driver.store.commit_after_flush(driver.layout.volumes_directory(), vec![record]);
-    if may_be_there(&committed) {
+    if may_be_committed(&committed) {
         data.keep();
         room.keep();
     }
@@ -140,7 +139,7 @@ fn make(
     Ok(volume)
 }
 
-/// The size in the attribute `size`, at least what the back end needs.
+/// The size from the attribute `size`, raised to the minimum of the back end.
 fn size_of(
     driver: &Driver,
     attributes: &BTreeMap<String, String>,
@@ -160,14 +159,14 @@ fn size_of(
     })
 }
 
-/// Takes back the last publication of an inline volume, and the volume with it.
+/// Removes the last publication of an inline volume, and then the volume.
 pub(super) fn unpublish(driver: &Driver, volume: &Volume, published: &Published) -> Result<()> {
     undo::clear_published(driver, volume, published)?;
     forget(driver, volume, vec![Change::DeletePublished(published.clone())])
 }
 
-/// Deletes an inline volume that is published nowhere. While a publication could not be undone the volume stays, since
-/// its data may be mounted; NodeUnpublishVolume or the next start tries again.
+/// Deletes an inline volume unless it is published. If a publication could not be undone, the volume stays because
+/// its data may still be mounted; NodeUnpublishVolume or the next start tries again.
 pub(crate) fn forget_unused(driver: &Driver, volume: &Volume) -> Result<()> {
     if !driver.store.view()?.published_of(&volume.key)?.is_empty() {
         return Ok(());

@@ -29,7 +29,7 @@ pub(crate) fn node_publish_volume(
     }
     checked_map("volume_context", &request.volume_context)?;
     let staging = staging_path(&request.staging_target_path)?;
-    let (volume, _guard) = driver.volume_alone(&request.volume_id)?;
+    let (volume, _guard) = driver.volume_exclusive(&request.volume_id)?;
     driver.check_fit(&volume, &capability)?;
     let attached_readonly = driver.attachment(&volume)?.is_some_and(|attachment| attachment.readonly);
     let wanted = Published {
@@ -53,7 +53,8 @@ pub(crate) fn node_publish_volume(
     Ok(NodePublishVolumeResponse {})
 }
 
-/// Reads the staging path, whose absence is a state and not a form (NODE-PUBLISH-042).
+/// Checks the staging path. If it is missing, the specification wants FAILED_PRECONDITION instead of INVALID_ARGUMENT
+/// (NODE-PUBLISH-042).
 fn staging_path(text: &str) -> Result<CheckedPath> {
     if text.is_empty() {
         return Err(DriverError::precondition(
@@ -64,14 +65,14 @@ fn staging_path(text: &str) -> Result<CheckedPath> {
     CheckedPath::parse("staging_target_path", text)
 }
 
-/// Whether a capability allows no writing, so that the readonly flag makes no difference.
+/// Returns whether a capability forbids writing, so that the `readonly` field makes no difference.
 pub(super) fn asks_for_readonly(capability: &Capability) -> bool {
     capability.mode.is_reader_only()
         || MountOptions::parse(capability.flags()).flags.contains(MountFlags::RDONLY)
 }
 
-/// Compares with what is published already: `true` for the same thing at the same path, an error for what does not go
-/// together (NODE-PUBLISH-009 to -016, -040).
+/// Compares the request with existing publications. Returns true if the volume is already published in the same way
+/// at the same path, and fails if the two cannot coexist (NODE-PUBLISH-009 to -016, -040).
 pub(super) fn match_present(driver: &Driver, volume: &Volume, wanted: &Published) -> Result<bool> {
     let present = driver.store.view()?.published_of(&volume.key)?;
     if let Some(same_path) = present.iter().find(|published| published.path == wanted.path) {
@@ -104,7 +105,7 @@ fn check_same(present: &Published, wanted: &Published) -> Result<()> {
     Err(DriverError::Exists { what, reason: reason.to_owned() })
 }
 
-/// Where the volume is staged; fails if it is not (NODE-PUBLISH-042).
+/// The path where the volume is staged; fails if it is not (NODE-PUBLISH-042).
 fn staged_place(driver: &Driver, volume: &Volume, wanted: &Published) -> Result<PathEntry> {
     let what = || format!("volume {}", Shown(volume.id()));
     let not_staged = || DriverError::precondition(what(), "it is not staged at staging_target_path");
@@ -120,7 +121,8 @@ fn staged_place(driver: &Driver, volume: &Volume, wanted: &Published) -> Result<
     if volume.backend().is_staged(driver, volume, &place)? { Ok(place) } else { Err(not_staged()) }
 }
 
-/// Publishes a volume by `bring`. The record goes first, so that what follows can be undone after a crash.
+/// Publishes a volume by calling `bring`. The record is written first, so that the next start can undo the rest after
+/// a crash.
 pub(super) fn publish(
     driver: &Driver,
     volume: &Volume,
@@ -130,7 +132,7 @@ pub(super) fn publish(
 ) -> Result<()> {
     require_free(driver, volume, place)?;
     wanted.made_path = match recorded(driver, &wanted)? {
-        Some(before) => before.made_path, // A reboot took the mount away, but not what we had made for it.
+        Some(before) => before.made_path, // A reboot removed the mount, but not the directory or file for it.
         None => place.occupant()?.is_none(),
     };
     driver.store.commit(vec![Change::PutPublished(wanted.clone())])?;
@@ -155,8 +157,8 @@ pub(crate) fn node_unpublish_volume(
 ) -> Result<NodeUnpublishVolumeResponse> {
     required("volume_id", &request.volume_id)?;
     let target = CheckedPath::parse("target_path", &request.target_path)?;
-    let (volume, _guard) = match driver.volume_alone(&request.volume_id) {
-        // What does not exist is published nowhere, and an error would keep a pod from ending.
+    let (volume, _guard) = match driver.volume_exclusive(&request.volume_id) {
+        // A volume that does not exist is published nowhere. An error would keep the pod from terminating.
         Err(DriverError::NotFound { .. }) => return Ok(NodeUnpublishVolumeResponse {}),
         result => result?,
     };
@@ -168,7 +170,7 @@ pub(crate) fn node_unpublish_volume(
             inline::unpublish(driver, &volume, &published)?;
         }
         Some(published) => undo::undo_published(driver, &volume, &published)?,
-        // Its publication was undone when repeating it failed; what is left is the volume.
+        // A repeated call has failed and undone the publication; only the volume is left.
         None if volume.inline_id.is_some() && !others => inline::forget_unused(driver, &volume)?,
         None => {}
     }

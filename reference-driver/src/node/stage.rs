@@ -22,7 +22,7 @@ pub(crate) fn node_stage_volume(
     let capability = Capability::required(request.volume_capability.as_ref())?;
     checked_map("volume_context", &request.volume_context)?;
     checked_map("publish_context", &request.publish_context)?;
-    let (mut volume, _guard) = driver.volume_alone(&request.volume_id)?;
+    let (mut volume, _guard) = driver.volume_exclusive(&request.volume_id)?;
     driver.check_fit(&volume, &capability)?;
     driver.attachment(&volume)?;
     let place = path.existing_place(driver.layout.root())?;
@@ -34,7 +34,7 @@ pub(crate) fn node_stage_volume(
             if volume.backend().is_staged(driver, &volume, &place)? {
                 return Ok(NodeStageVolumeResponse {});
             }
-            stage(driver, &mut volume, staged, &place)?; // A reboot took the mount away.
+            stage(driver, &mut volume, staged, &place)?; // A reboot removed the mount.
         }
         Some(begun) => {
             undo::undo_staged(driver, &volume, &begun)?;
@@ -45,7 +45,7 @@ pub(crate) fn node_stage_volume(
     Ok(NodeStageVolumeResponse {})
 }
 
-/// Fails if the volume is staged there in another way (NODE-STAGE-022).
+/// Fails if the volume is staged there in a different way (NODE-STAGE-022).
 fn check_same(staged: &Staged, capability: &Capability) -> Result<()> {
     if staged.capability == *capability {
         return Ok(());
@@ -72,7 +72,7 @@ fn stage_anew(
     stage(driver, volume, staged, place)
 }
 
-/// Stages a volume. The record goes first, so that whatever follows can be undone after a crash.
+/// Stages a volume. The record is written first, so that the next start can undo the rest after a crash.
 fn stage(driver: &Driver, volume: &mut Volume, mut staged: Staged, place: &PathEntry) -> Result<()> {
     storage::check_present(driver, volume)?;
     require_free(driver, volume, place)?;
@@ -91,7 +91,8 @@ fn stage(driver: &Driver, volume: &mut Volume, mut staged: Staged, place: &PathE
     done
 }
 
-/// Writes that a staging has begun. From then on there may be data in the volume, so a directory has to be durable.
+/// Records that a staging has begun. From then on the volume may contain data, so a directory that was not durable so
+/// far is flushed.
 fn commit_begun(driver: &Driver, volume: &mut Volume, staged: &Staged) -> Result<()> {
     let begun = Change::PutStaged(staged.clone());
     if !volume.untouched {
@@ -110,8 +111,8 @@ pub(crate) fn node_unstage_volume(
 ) -> Result<NodeUnstageVolumeResponse> {
     required("volume_id", &request.volume_id)?;
     let path = CheckedPath::parse("staging_target_path", &request.staging_target_path)?;
-    let (volume, _guard) = match driver.volume_alone(&request.volume_id) {
-        // What does not exist is staged nowhere, and an error would keep a pod from ending.
+    let (volume, _guard) = match driver.volume_exclusive(&request.volume_id) {
+        // A volume that does not exist is staged nowhere. An error would keep the pod from terminating.
         Err(DriverError::NotFound { .. }) => return Ok(NodeUnstageVolumeResponse {}),
         result => result?,
     };

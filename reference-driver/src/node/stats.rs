@@ -7,7 +7,7 @@ use crate::capability::Capability;
 use crate::driver::{Driver, required};
 use crate::error::{DriverError, Result};
 use crate::health;
-use crate::health::Trouble;
+use crate::health::Problem;
 use crate::ids::Shown;
 use crate::mount::MountOptions;
 use crate::paths::{CheckedPath, PathEntry};
@@ -29,26 +29,25 @@ pub(crate) fn node_get_volume_stats(
         path: Shown(&request.volume_path).to_string(),
     };
     let (place, readonly) = use_there.ok_or_else(not_there)?;
-    let (usage, trouble) = usage(driver, &volume, &place, readonly)?;
-    let volume_condition = Some(health::condition(trouble.as_ref()));
+    let (usage, problem) = usage(driver, &volume, &place, readonly)?;
+    let volume_condition = Some(health::condition(problem.as_ref()));
     Ok(NodeGetVolumeStatsResponse { usage, volume_condition })
 }
 
-/// How much of a volume is used, and what is wrong with it, as seen from a place where it is staged or published.
 pub(super) fn usage(
     driver: &Driver,
     volume: &Volume,
     place: &PathEntry,
     readonly: bool,
-) -> Result<(Vec<VolumeUsage>, Option<Trouble>)> {
+) -> Result<(Vec<VolumeUsage>, Option<Problem>)> {
     match health::of_data(driver, volume) {
         Some(absent) => Ok((Vec::new(), Some(absent))),
         None => volume.backend().usage(driver, volume, place, readonly),
     }
 }
 
-/// The place at which the volume is staged or published, or to which the CO has brought it from there, and whether it is
-/// read-only there. At a path of bad form there is no volume.
+/// The path if the volume is staged or published there, or if the CO has bound it there, and whether it is read-only
+/// there. There is no volume at a malformed path.
 pub(super) fn find_use(
     driver: &Driver,
     volume: &Volume,
@@ -68,10 +67,11 @@ pub(super) fn find_use(
     if let Some(readonly) = readonly {
         return Ok(Some((place, readonly)));
     }
-    Ok(volume.backend().is_brought_to(driver, volume, &place)?.then_some((place, false)))
+    Ok(volume.backend().is_bound_by_co(driver, volume, &place)?.then_some((place, false)))
 }
 
-/// Whether staging with the capability mounts read-only; access modes count only for targets.
+/// Returns whether staging with this capability mounts read-only. Access modes do not matter here, as they only
+/// restrict targets.
 pub(super) fn is_mounted_readonly(capability: &Capability) -> bool {
     MountOptions::parse(capability.flags()).flags.contains(MountFlags::RDONLY)
 }

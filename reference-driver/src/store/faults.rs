@@ -1,4 +1,4 @@
-//! A state file that fails on demand.
+//! A state file whose operations fail on demand, for tests.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -10,38 +10,38 @@ use redb::{Database, StorageBackend};
 
 use super::{Store, StoreError};
 
-/// Which operation that changes the file fails.
+/// The operation on the file that fails, not counting reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FailedOperation {
-    /// One, after that many others.
+    /// The operation after this many others.
     After(u64),
     /// The next flush.
     Flush,
 }
 
-/// What is to fail, shared with the file.
+/// The requested faults, shared with the open file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults(Arc<Mutex<Plan>>);
 
 #[derive(Debug, Default)]
 struct Plan {
     next: Option<FailedOperation>,
-    /// Whether everything fails from the next one on.
+    /// True if all later operations fail too.
     lasting: bool,
 }
 
 impl Faults {
-    /// One operation fails, or none.
+    /// Lets one operation fail, or none.
     pub(crate) fn set(&self, next: impl Into<Option<FailedOperation>>) {
         *self.plan() = Plan { next: next.into(), lasting: false };
     }
 
-    /// One operation fails, and everything after it.
+    /// Lets one operation fail, and all later ones.
     pub(crate) fn set_lasting(&self, next: FailedOperation) {
         *self.plan() = Plan { next: Some(next), lasting: true };
     }
 
-    /// Whether there is still something to come.
+    /// Returns whether the requested fault has not occurred yet.
     pub(crate) fn is_set(&self) -> bool {
         self.plan().next.is_some()
     }
@@ -50,7 +50,7 @@ impl Faults {
         self.0.lock().unwrap()
     }
 
-    /// As [`Store::open`].
+    /// Like [`Store::open`], with these faults.
     pub(crate) fn open_store(&self, path: &Path, data: &[&Path]) -> Result<Store, StoreError> {
         let faults = self.clone();
         let open = move |path: &Path| {
@@ -60,7 +60,7 @@ impl Faults {
         Store::open_by(path, data, Box::new(open))
     }
 
-    fn meet(&self, is_flush: bool) -> io::Result<()> {
+    fn fail_if_due(&self, is_flush: bool) -> io::Result<()> {
         let mut plan = self.plan();
         match plan.next {
             None => return Ok(()),
@@ -91,17 +91,17 @@ impl StorageBackend for Faulty {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.faults.meet(false)?;
+        self.faults.fail_if_due(false)?;
         self.file.set_len(len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.faults.meet(true)?;
+        self.faults.fail_if_due(true)?;
         self.file.sync_data()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.faults.meet(false)?;
+        self.faults.fail_if_due(false)?;
         self.file.write(offset, data)
     }
 }
@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
     use crate::ids::{ObjectId, ObjectKind};
-    use crate::store::{Change, Group, may_be_there};
+    use crate::store::{Change, Group, may_be_committed};
 
     fn group(name: &str) -> Group {
         Group {
@@ -138,9 +138,9 @@ mod tests {
         store.view().unwrap().group_by_name(name).unwrap().is_some()
     }
 
-    /// What everything here is for: this is how the database behaves by itself.
+    /// Shows the behaviour of redb for which the store settles failed commits.
     #[test]
-    fn a_commit_that_reports_an_error_may_be_there() {
+    fn redb_reports_errors_for_commits_that_happened() {
         const TABLE: TableDefinition<'_, &str, u64> = TableDefinition::new("table");
         let (_directory, path) = state();
         let faults = Faults::default();
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_a_commit_says_that_it_is_not_there() {
+    fn a_commit_that_returns_an_error_has_not_happened() {
         let mut outcomes = [0, 0];
         for others in 0.. {
             let (_directory, path) = state();
@@ -195,19 +195,19 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_of_which_nothing_is_known_may_be_there_and_the_next_call_finds_out() {
+    fn an_unsettled_commit_is_settled_by_the_next_call() {
         let (_directory, path) = state();
         let faults = Faults::default();
         let store = faults.open_store(&path, &[]).unwrap();
         faults.set_lasting(FailedOperation::After(0));
         let committed = store.commit(vec![Change::PutGroup(group("after"))]);
         assert!(
-            matches!(committed, Err(StoreError::Unsettled(_))) && may_be_there(&committed),
+            matches!(committed, Err(StoreError::Unsettled(_))) && may_be_committed(&committed),
             "{committed:?}"
         );
         assert!(store.view().is_err());
         let refused = store.commit(vec![Change::PutGroup(group("later"))]);
-        assert!(!may_be_there(&refused), "it never came to a commit: {refused:?}");
+        assert!(!may_be_committed(&refused), "it never came to a commit: {refused:?}");
         faults.set(None);
         let found = holds(&store, "after");
         store.commit(vec![Change::PutGroup(group("later"))]).unwrap();

@@ -1,6 +1,6 @@
-//! Which caller writes. Calls that commit at the same time share one transaction and one flush: the first writes for
-//! all that have gathered, then makes the first of those that came meanwhile the next writer. A caller that is alone
-//! writes at once, on its own thread.
+//! Groups concurrent commits into one transaction with one flush. The first caller writes the changes of all that
+//! wait. Then it makes the first of those that arrived in the meantime the next writer. A caller without company
+//! writes immediately, on its own thread.
 
 use std::fs::File;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -10,48 +10,47 @@ use csi_proto::lock::Mutex;
 
 use super::{Change, StoreError};
 
-/// Changes that become durable together, or not at all.
+/// The changes of one caller, which become durable together or not at all.
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) changes: Vec<Change>,
-    /// A directory to be flushed before.
+    /// A directory to flush before the commit.
     pub(super) flush: Option<Arc<File>>,
-    word: SyncSender<Word>,
+    sender: SyncSender<Message>,
 }
 
-/// What a caller that waits gets to hear.
+/// The message that a waiting caller receives.
 #[derive(Debug)]
-enum Word {
+enum Message {
     Write,
     Written(Result<(), StoreError>),
 }
 
-/// The jobs that wait; as many as there are callers.
+/// The waiting jobs, at most one for each caller.
 #[derive(Debug, Default)]
 struct Queue {
     jobs: Vec<Job>,
     has_writer: bool,
 }
 
-/// The callers that commit.
 #[derive(Debug, Default)]
 pub(super) struct Group {
     queue: Mutex<Queue>,
 }
 
 impl Group {
-    /// Waits until the job is written, by this caller or by another.
+    /// Waits until the changes are written, by this caller or by another.
     pub(super) fn submit(
         &self,
         changes: Vec<Change>,
         flush: Option<Arc<File>>,
         write: impl FnOnce(&[Job]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        let (word, words) = sync_channel(1);
-        if !self.join(Job { changes, flush, word }) {
-            match words.recv() {
-                Ok(Word::Write) => {}
-                Ok(Word::Written(result)) => return result,
+        let (sender, messages) = sync_channel(1);
+        if !self.join(Job { changes, flush, sender }) {
+            match messages.recv() {
+                Ok(Message::Write) => {}
+                Ok(Message::Written(result)) => return result,
                 Err(_) => return Err(StoreError::Unsettled(Box::new(StoreError::Closed))),
             }
         }
@@ -60,12 +59,12 @@ impl Group {
         let result = write(&jobs);
         drop(turn);
         for job in jobs {
-            let _ = job.word.try_send(Word::Written(result.clone())); // Nobody listens to our own.
+            let _ = job.sender.try_send(Message::Written(result.clone())); // For the writer's own job, no one receives it.
         }
         result
     }
 
-    /// Adds a job, and tells whether its caller has to write.
+    /// Adds a job. Returns whether its caller has to write.
     fn join(&self, job: Job) -> bool {
         let mut queue = self.queue();
         queue.jobs.push(job);
@@ -77,7 +76,7 @@ impl Group {
     }
 }
 
-/// The right to write, which goes to the next caller when it is dropped: also if writing panics.
+/// The permission to write. Dropping it passes it to the next caller, even after a panic.
 struct Turn<'a>(&'a Group);
 
 impl Drop for Turn<'_> {
@@ -85,7 +84,7 @@ impl Drop for Turn<'_> {
         let mut queue = self.0.queue();
         match queue.jobs.first() {
             Some(next) => {
-                let _ = next.word.try_send(Word::Write); // It waits, and there is room for one word.
+                let _ = next.sender.try_send(Message::Write); // The caller waits for its first message, so the channel has room.
             }
             None => queue.has_writer = false,
         }
@@ -100,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// Lets callers gather while the first writes, and hands out what each of them got.
+    /// Lets callers arrive while the first one writes. Returns the result of each, and the number of writes.
     fn gather(first: impl FnOnce() + Send) -> (Vec<Result<(), StoreError>>, usize) {
         const CALLERS: usize = 8;
         let (group, writes) = (Group::default(), AtomicUsize::new(0));
@@ -133,21 +132,21 @@ mod tests {
     }
 
     #[test]
-    fn those_that_gather_share_one_write() {
+    fn waiting_callers_share_one_write() {
         let (results, writes) = gather(|| {});
         assert!(results.iter().all(Result::is_ok));
         assert_eq!(writes, 1);
     }
 
     #[test]
-    fn a_writer_that_panics_makes_way_for_the_next() {
+    fn a_writer_that_panics_is_replaced() {
         let (results, writes) = gather(|| panic!("on purpose"));
         assert!(results.iter().all(Result::is_ok));
         assert_eq!(writes, 1);
     }
 
     #[test]
-    fn all_in_a_group_hear_of_its_failure() {
+    fn the_writer_gets_the_error_of_its_group() {
         let group = Group::default();
         let result = group.submit(Vec::new(), None, |_| Err(StoreError::Closed));
         assert!(matches!(result, Err(StoreError::Closed)));

@@ -1,5 +1,5 @@
-//! The open database, which has to be closed and opened again after an error of the file system: redb then refuses
-//! everything else, since it cannot know what has reached the disk.
+//! The open database. After an error of the file system it has to be closed and opened again, because redb then
+//! rejects every other operation: it cannot know what has reached the disk.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,9 @@ use redb::{Database, DatabaseError, ReadTransaction, ReadableDatabase, WriteTran
 use super::StoreError;
 use super::rewrite::rewrite;
 
-/// How the file is opened.
+/// Opens the state file.
 pub(super) type Open = Box<dyn Fn(&Path) -> Result<Database, DatabaseError> + Send + Sync>;
 
-/// The open database.
 pub(super) struct Handle {
     path: PathBuf,
     open: Open,
@@ -40,7 +39,7 @@ impl Handle {
         Ok(self.opened()?.as_ref().ok_or(StoreError::Closed)?.begin_write()?)
     }
 
-    /// The database; one that could not be opened again is tried anew.
+    /// The open database. If opening it again has failed, this tries once more.
     fn opened(&self) -> Result<RwLockReadGuard<'_, Option<Database>>, StoreError> {
         let db = self.db.read();
         if db.is_some() {
@@ -51,7 +50,7 @@ impl Handle {
         Ok(self.db.read())
     }
 
-    /// Closes the database and opens it again, with what is on disk then.
+    /// Closes the database, and opens it again with the content of the disk.
     pub(super) fn reopen(&self) -> Result<(), StoreError> {
         self.open_again(true)
     }
@@ -59,7 +58,7 @@ impl Handle {
     fn open_again(&self, close: bool) -> Result<(), StoreError> {
         let mut db = self.db.write();
         if db.is_some() && !close {
-            return Ok(()); // Somebody else was faster.
+            return Ok(()); // Another thread has already opened it.
         }
         *db = None;
         rewrite(&self.path).map_err(|error| StoreError::io(&self.path, error))?;

@@ -1,4 +1,4 @@
-//! Opening the state file without harming one that cannot be used.
+//! Opens the state file without changing a file that cannot be used.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -16,15 +16,14 @@ use super::{StoreError, quiet};
 /// The version of the tables and records that this driver writes.
 const SCHEMA_VERSION: u64 = 1;
 const SCHEMA_KEY: &str = "schema_version";
-/// How much of the state is cached, in bytes.
+/// The size of the database cache.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
-/// How a state file is opened.
-pub(super) fn plainly() -> Open {
+/// Opens a state file without fault injection.
+pub(super) fn default_opener() -> Open {
     Box::new(|path| Database::builder().set_cache_size(CACHE_BYTES).open(path))
 }
 
-/// Opens or creates the database at the path.
 pub(super) fn open(path: &Path, data: &[&Path], open: &Open) -> Result<Database, StoreError> {
     match File::open(path) {
         Ok(file) => check(path, file)?,
@@ -35,7 +34,7 @@ pub(super) fn open(path: &Path, data: &[&Path], open: &Open) -> Result<Database,
     opened.map_err(|reason| corrupt(path, reason))?.map_err(|error| refuse(path, error))
 }
 
-/// Makes a new state file. It gets its name only once it is complete, so that a crash leaves none or a whole one.
+/// Creates a new state file. It gets its name only when it is complete, so a crash leaves a complete file or none.
 fn create(path: &Path, data: &[&Path]) -> Result<(), StoreError> {
     if let Some(data) = data.iter().find(|data| holds_entries(data)) {
         return Err(StoreError::Missing { path: path.to_owned(), data: (*data).to_owned() });
@@ -63,8 +62,8 @@ fn holds_entries(directory: &Path) -> bool {
     fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// Reads everything that is in use once, without changing the file: repairs after a crash are kept in memory here. What
-/// an earlier process could not flush is written anew before it is relied on.
+/// Checks all used parts of the file without changing it: a repair after a crash is made in memory. Then writes the
+/// file again if the previous process did not close it, because its pages may not have reached the disk.
 fn check(path: &Path, file: File) -> Result<(), StoreError> {
     match quiet::catch(|| check_file(path, file)) {
         Ok(Ok(Closed::Cleanly)) => Ok(()),
@@ -76,7 +75,7 @@ fn check(path: &Path, file: File) -> Result<(), StoreError> {
     }
 }
 
-/// How the process before has left the file.
+/// The way in which the previous process left the file.
 enum Closed {
     Cleanly,
     NotAtAll,
@@ -93,7 +92,7 @@ fn check_file(path: &Path, file: File) -> Result<Closed, StoreError> {
         .set_cache_size(CACHE_BYTES)
         .set_repair_callback(move |_| notice.store(true, Ordering::Relaxed))
         .create_with_backend(overlay)?;
-    // Opening has repaired what a crash leaves. Whatever is found wrong after that is no work of a crash.
+    // Opening has repaired the effects of a crash. Any other damage has a different cause.
     if !db.check_integrity()? {
         return Err(corrupt(path, "its pages do not agree with each other".to_owned()));
     }
@@ -124,11 +123,11 @@ fn refuse(path: &Path, error: DatabaseError) -> StoreError {
 mod tests {
     use super::*;
 
-    /// A small state file as the driver closes it, or as a killed one leaves it.
+    /// A small state file as the driver leaves it, either closed or killed.
     fn state(directory: &Path, killed: bool) -> Vec<u8> {
         let path = directory.join("state.redb");
         create(&path, &[]).unwrap();
-        let db = plainly()(&path).unwrap();
+        let db = default_opener()(&path).unwrap();
         for number in 0..3 {
             let transaction = db.begin_write().unwrap();
             transaction.open_table(META).unwrap().insert(format!("key {number}").as_str(), number).unwrap();
@@ -141,10 +140,10 @@ mod tests {
         if killed { bytes } else { closed }
     }
 
-    /// Opens a state file with the given bytes. It has to be refused untouched, or to open.
+    /// Opens a state file with the given bytes, and returns whether it opened. A rejected file has to be unchanged.
     fn try_open(path: &Path, bytes: &[u8], what: &str) -> bool {
         fs::write(path, bytes).unwrap();
-        match open(path, &[], &plainly()) {
+        match open(path, &[], &default_opener()) {
             Err(StoreError::Corrupt { .. } | StoreError::Newer { .. }) => {
                 assert_eq!(fs::read(path).unwrap(), bytes, "{what}: the file was touched");
                 false
@@ -167,7 +166,7 @@ mod tests {
         }
     }
 
-    /// The first bytes tell the layout of everything else.
+    /// The header decides how everything else is read.
     #[test]
     fn each_bit_of_the_header_may_flip() {
         let directory = tempfile::tempdir().unwrap();
@@ -183,7 +182,7 @@ mod tests {
         assert!(refused * 8 > bits.len(), "only {refused} are rejected");
     }
 
-    /// The file is the same in each run, and so are the bits that flip.
+    /// The file and the flipped bits are the same in each run.
     #[test]
     fn bits_may_flip_anywhere() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The state file with changes that never reach it.
+//! A copy-on-write view of the state file, whose changes never reach the disk.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,25 +9,25 @@ use std::os::unix::fs::FileExt;
 use csi_proto::lock::RwLock;
 use redb::StorageBackend;
 
-/// In what parts changes are kept, in bytes.
+/// The size of the parts in which changes are stored.
 const PART_BYTES: usize = 4096;
-/// How much may be changed, in bytes. A repair changes little; a file of nonsense asks for anything.
+/// The largest amount of changes. A repair changes little, but a damaged file may demand anything.
 const CHANGED_BYTES_MAX: usize = 64 << 20;
 
-/// A file that is only read. What is written is kept in memory, a part at a time.
+/// A file that is only read. Written parts are kept in memory.
 #[derive(Debug)]
 pub(super) struct Overlay {
     file: File,
     len_max: u64,
-    above: RwLock<Above>,
+    changes: RwLock<Changes>,
 }
 
-/// What hides the file.
+/// The changes that hide parts of the file.
 #[derive(Debug)]
-struct Above {
+struct Changes {
     len: u64,
-    /// Up to where the file is seen; what was once cut off reads as zeros.
-    seen: u64,
+    /// The length up to which the file is visible. Bytes that were once truncated read as zeros.
+    visible_len: u64,
     parts: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -35,30 +35,34 @@ impl Overlay {
     pub(super) fn new(file: File) -> io::Result<Overlay> {
         let len = file.metadata()?.len();
         let len_max = len.saturating_mul(2).saturating_add(CHANGED_BYTES_MAX as u64);
-        Ok(Overlay { file, len_max, above: RwLock::new(Above { len, seen: len, parts: BTreeMap::new() }) })
+        Ok(Overlay {
+            file,
+            len_max,
+            changes: RwLock::new(Changes { len, visible_len: len, parts: BTreeMap::new() }),
+        })
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.above.read().len == 0
+        self.changes.read().len == 0
     }
 }
 
-impl Above {
-    /// Fails unless there are that many bytes at the offset.
+impl Changes {
+    /// Fails unless the range lies within the length.
     fn check(&self, offset: u64, length: usize) -> io::Result<()> {
         let end = offset.checked_add(length as u64).filter(|end| *end <= self.len);
         end.map(|_| ()).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// Reads the file, and zeros behind what is seen of it.
+    /// Reads the file, and zeros beyond its visible length.
     fn read_file(&self, file: &File, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let seen = self.seen.saturating_sub(offset).min(out.len() as u64);
-        let (seen, hidden) = out.split_at_mut(seen as usize);
+        let length = self.visible_len.saturating_sub(offset).min(out.len() as u64);
+        let (visible, hidden) = out.split_at_mut(length as usize);
         hidden.fill(0);
-        file.read_exact_at(seen, offset)
+        file.read_exact_at(visible, offset)
     }
 
-    /// The part with that number, which from now on hides the file.
+    /// The changed part with this number; copies it from the file if it was not changed before.
     fn part(&mut self, file: &File, number: u64) -> io::Result<&mut Vec<u8>> {
         if !self.parts.contains_key(&number) {
             if self.parts.len() * PART_BYTES >= CHANGED_BYTES_MAX {
@@ -72,12 +76,12 @@ impl Above {
     }
 }
 
-/// The numbers of the parts that a range touches.
+/// The numbers of the parts that overlap with a range.
 fn parts_of(range: &Range<u64>) -> Range<u64> {
     range.start / PART_BYTES as u64..range.end.div_ceil(PART_BYTES as u64)
 }
 
-/// The bytes that a part and a range share, counted from the start of each.
+/// The overlap of a part and a range, relative to the start of each.
 fn shared(number: u64, range: &Range<u64>) -> (Range<usize>, Range<usize>) {
     let begin = number * PART_BYTES as u64;
     let (from, to) = (range.start.max(begin), range.end.min(begin + PART_BYTES as u64));
@@ -87,15 +91,15 @@ fn shared(number: u64, range: &Range<u64>) -> (Range<usize>, Range<usize>) {
 
 impl StorageBackend for Overlay {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.above.read().len)
+        Ok(self.changes.read().len)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        let above = self.above.read();
-        above.check(offset, out.len())?;
-        above.read_file(&self.file, offset, out)?;
+        let changes = self.changes.read();
+        changes.check(offset, out.len())?;
+        changes.read_file(&self.file, offset, out)?;
         let range = offset..offset + out.len() as u64;
-        for (number, part) in above.parts.range(parts_of(&range)) {
+        for (number, part) in changes.parts.range(parts_of(&range)) {
             let (of_part, of_range) = shared(*number, &range);
             out[of_range].copy_from_slice(&part[of_part]);
         }
@@ -106,16 +110,16 @@ impl StorageBackend for Overlay {
         if len > self.len_max {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        let mut above = self.above.write();
-        let gone = len..above.len.max(len);
-        above.parts.retain(|number, part| {
+        let mut changes = self.changes.write();
+        let gone = len..changes.len.max(len);
+        changes.parts.retain(|number, part| {
             if parts_of(&gone).contains(number) {
                 part[shared(*number, &gone).0].fill(0);
             }
             *number * (PART_BYTES as u64) < len
         });
-        above.seen = above.seen.min(len);
-        above.len = len;
+        changes.visible_len = changes.visible_len.min(len);
+        changes.len = len;
         Ok(())
     }
 
@@ -124,12 +128,12 @@ impl StorageBackend for Overlay {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        let mut above = self.above.write();
-        above.check(offset, data.len())?;
+        let mut changes = self.changes.write();
+        changes.check(offset, data.len())?;
         let range = offset..offset + data.len() as u64;
         for number in parts_of(&range) {
             let (of_part, of_range) = shared(number, &range);
-            above.part(&self.file, number)?[of_part].copy_from_slice(&data[of_range]);
+            changes.part(&self.file, number)?[of_part].copy_from_slice(&data[of_range]);
         }
         Ok(())
     }
@@ -139,7 +143,7 @@ impl StorageBackend for Overlay {
 mod tests {
     use super::*;
 
-    /// Does the same to an overlay and to a list of bytes.
+    /// Applies each change to an overlay and to a plain list of bytes.
     struct Twins {
         overlay: Overlay,
         bytes: Vec<u8>,
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_like_a_file_and_the_file_stays() {
+    fn an_overlay_reads_like_a_file_and_never_changes_it() {
         let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         let original: Vec<u8> = (0..20_000u32).map(|number| (number % 251) as u8).collect();
         std::fs::write(&path, &original).unwrap();
@@ -192,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_take_any_amount_of_memory() {
+    fn the_memory_of_an_overlay_is_limited() {
         let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         File::create(&path).unwrap().set_len(2 * CHANGED_BYTES_MAX as u64).unwrap();
         let overlay = Overlay::new(File::open(&path).unwrap()).unwrap();

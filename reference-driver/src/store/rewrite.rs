@@ -1,8 +1,8 @@
-//! Making sure that a file is on disk as it can be read.
+//! Makes sure that the readable content of a file is on disk.
 //!
-//! When a flush fails, the kernel takes the pages that it could not write for written. They can be read until they are
-//! dropped from the cache, no later flush writes them, and none fails: seen on XFS with a device that had no room for a
-//! moment. Whatever is then built on such pages is gone with them.
+//! When a flush fails, the kernel marks the pages that it could not write as written. They can be read until they are
+//! dropped from the cache, and no later flush writes them or fails. This was observed on XFS when a device had no
+//! room for a moment. Changes that are based on such pages are lost with them.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 const BLOCK_BYTES: usize = 4096;
 
-/// Writes everything in the file once more in its place, and flushes it. Holes stay holes.
+/// Writes the whole content again in place, and flushes the file. Holes stay holes.
 pub(super) fn rewrite(path: &Path) -> io::Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(path)?;
     let length = file.metadata()?.len();
@@ -30,7 +30,7 @@ pub(super) fn rewrite(path: &Path) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Whether nothing is stored at an offset.
+/// Returns whether the block at an offset is a hole.
 fn is_hole(file: &File, offset: u64) -> io::Result<bool> {
     match rustix::fs::seek(file, SeekFrom::Data(offset)) {
         Ok(data) => Ok(data >= offset + BLOCK_BYTES as u64),

@@ -1,4 +1,4 @@
-//! The tables, the changes that can be made to them, and a consistent view of them.
+//! The tables, their changes, and a consistent view.
 
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction};
 use serde::Serialize;
@@ -7,13 +7,13 @@ use serde::de::DeserializeOwned;
 use super::{Group, Published, Snapshot, Staged, StoreError, Volume};
 use crate::ids::{ObjectId, ObjectKind};
 
-/// Keys that are single strings, values that are JSON or keys of another table.
+/// Tables with a string as key, and JSON or a key of another table as value.
 type Table = TableDefinition<'static, &'static str, &'static str>;
-/// Keys that are a volume and a path, or a volume and a snapshot.
+/// Tables whose key is a volume and a path, or a volume and a snapshot.
 type PairTable = TableDefinition<'static, (&'static str, &'static str), &'static str>;
 
 pub(super) const META: TableDefinition<'static, &'static str, u64> = TableDefinition::new("meta");
-/// How many commits there have been, among the entries of [`META`].
+/// The entry of [`META`] that counts the commits.
 const COMMITS_KEY: &str = "commits";
 const VOLUMES: Table = Table::new("volumes");
 const VOLUME_NAMES: Table = Table::new("volume_names");
@@ -26,28 +26,17 @@ const GROUP_NAMES: Table = Table::new("group_names");
 const STAGED: PairTable = PairTable::new("staged");
 const PUBLISHED: PairTable = PairTable::new("published");
 
-/// One change of the state.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Writes a volume.
     PutVolume(Volume),
-    /// Forgets a volume.
     DeleteVolume(Volume),
-    /// Writes a snapshot.
     PutSnapshot(Snapshot),
-    /// Forgets a snapshot.
     DeleteSnapshot(Snapshot),
-    /// Writes a group snapshot.
     PutGroup(Group),
-    /// Forgets a group snapshot.
     DeleteGroup(Group),
-    /// Writes a staging.
     PutStaged(Staged),
-    /// Forgets a staging.
     DeleteStaged(Staged),
-    /// Writes a publication.
     PutPublished(Published),
-    /// Forgets a publication.
     DeletePublished(Published),
 }
 
@@ -158,7 +147,7 @@ fn parse<T: DeserializeOwned>(key: &str, text: &str) -> Result<T, StoreError> {
         .map_err(|error| StoreError::Record { key: key.to_owned(), reason: error.to_string() })
 }
 
-/// Gives the commit to come its number. State of older versions has none yet.
+/// Numbers the present commit. The state of an older version has no number yet.
 pub(super) fn number_commit(to: &WriteTransaction) -> Result<u64, StoreError> {
     let mut meta = to.open_table(META)?;
     let number = meta.get(COMMITS_KEY)?.map_or(0, |last| last.value()).wrapping_add(1);
@@ -166,7 +155,7 @@ pub(super) fn number_commit(to: &WriteTransaction) -> Result<u64, StoreError> {
     Ok(number)
 }
 
-/// Makes all tables, so that views can open them.
+/// Creates all tables, so that views can open them.
 pub(super) fn create_tables(to: &WriteTransaction) -> Result<(), StoreError> {
     for table in [VOLUMES, VOLUME_NAMES, INLINE_IDS, SNAPSHOTS, SNAPSHOT_NAMES, GROUPS, GROUP_NAMES] {
         to.open_table(table)?;
@@ -180,7 +169,7 @@ pub(super) fn create_tables(to: &WriteTransaction) -> Result<(), StoreError> {
 type ReadTable = redb::ReadOnlyTable<&'static str, &'static str>;
 type ReadPairTable = redb::ReadOnlyTable<(&'static str, &'static str), &'static str>;
 
-/// A consistent view of the state at one moment.
+/// A view of the state at one moment.
 pub struct View {
     from: ReadTransaction,
 }
@@ -204,7 +193,7 @@ impl View {
         Ok(self.from.open_table(table)?)
     }
 
-    /// The volume that a CO calls by that identifier.
+    /// The volume with the identifier that the CO uses.
     pub fn volume(&self, id: &str) -> Result<Option<Volume>, StoreError> {
         if ObjectId::parse(ObjectKind::Volume, id).is_ok()
             && let Some(volume) = get::<Volume>(&self.open(VOLUMES)?, id)?
@@ -214,47 +203,41 @@ impl View {
         follow(&self.open(INLINE_IDS)?, id, &self.open(VOLUMES)?)
     }
 
-    /// The volume with that key.
     pub fn volume_by_key(&self, key: &ObjectId) -> Result<Option<Volume>, StoreError> {
         get(&self.open(VOLUMES)?, key.as_str())
     }
 
-    /// The volume made under that name.
     pub fn volume_by_name(&self, name: &str) -> Result<Option<Volume>, StoreError> {
         follow(&self.open(VOLUME_NAMES)?, name, &self.open(VOLUMES)?)
     }
 
-    /// Up to `count` volumes behind the given key, in the order of their keys.
+    /// Up to `count` volumes after the given key, ordered by key.
     pub fn volumes_after(&self, after: &str, count: usize) -> Result<Vec<Volume>, StoreError> {
         after_key(&self.open(VOLUMES)?, after, count)
     }
 
-    /// How many volumes there are.
     pub fn volume_count(&self) -> Result<u64, StoreError> {
         Ok(self.open(VOLUMES)?.len()?)
     }
 
-    /// How many snapshots there are.
     pub fn snapshot_count(&self) -> Result<u64, StoreError> {
         Ok(self.open(SNAPSHOTS)?.len()?)
     }
 
-    /// The snapshot with that identifier.
     pub fn snapshot(&self, id: &str) -> Result<Option<Snapshot>, StoreError> {
         get(&self.open(SNAPSHOTS)?, id)
     }
 
-    /// The snapshot made under that name.
     pub fn snapshot_by_name(&self, name: &str) -> Result<Option<Snapshot>, StoreError> {
         follow(&self.open(SNAPSHOT_NAMES)?, name, &self.open(SNAPSHOTS)?)
     }
 
-    /// Up to `count` snapshots behind the given identifier, in the order of their identifiers.
+    /// Up to `count` snapshots after the given identifier, ordered by identifier.
     pub fn snapshots_after(&self, after: &str, count: usize) -> Result<Vec<Snapshot>, StoreError> {
         after_key(&self.open(SNAPSHOTS)?, after, count)
     }
 
-    /// Up to `count` snapshots of one volume behind the given identifier.
+    /// Up to `count` snapshots of one volume after the given identifier, ordered by identifier.
     pub fn snapshots_of_after(
         &self,
         volume: &str,
@@ -275,42 +258,35 @@ impl View {
         Ok(found)
     }
 
-    /// The group snapshot with that identifier.
     pub fn group(&self, id: &str) -> Result<Option<Group>, StoreError> {
         get(&self.open(GROUPS)?, id)
     }
 
-    /// The group snapshot made under that name.
     pub fn group_by_name(&self, name: &str) -> Result<Option<Group>, StoreError> {
         follow(&self.open(GROUP_NAMES)?, name, &self.open(GROUPS)?)
     }
 
-    /// All stagings of one volume.
     pub fn staged_of(&self, volume: &ObjectId) -> Result<Vec<Staged>, StoreError> {
         pairs_of(&self.open_pairs(STAGED)?, volume)
     }
 
-    /// All publications of one volume.
     pub fn published_of(&self, volume: &ObjectId) -> Result<Vec<Published>, StoreError> {
         pairs_of(&self.open_pairs(PUBLISHED)?, volume)
     }
 
-    /// All stagings.
     pub fn all_staged(&self) -> Result<Vec<Staged>, StoreError> {
         all(&self.open_pairs(STAGED)?)
     }
 
-    /// All publications.
     pub fn all_published(&self) -> Result<Vec<Published>, StoreError> {
         all(&self.open_pairs(PUBLISHED)?)
     }
 
-    /// The number of the last commit.
     pub(super) fn last_commit(&self) -> Result<u64, StoreError> {
         Ok(self.from.open_table(META)?.get(COMMITS_KEY)?.map_or(0, |last| last.value()))
     }
 
-    /// Opens every table and reads every record once, to find what is missing or does not parse.
+    /// Opens every table and parses every record, to find missing tables and damaged records.
     pub(super) fn verify(&self) -> Result<(), StoreError> {
         parse_all::<Volume>(&self.open(VOLUMES)?)?;
         parse_all::<Snapshot>(&self.open(SNAPSHOTS)?)?;
@@ -340,7 +316,7 @@ fn follow<T: DeserializeOwned>(
     }
 }
 
-/// Parses each record and keeps none.
+/// Parses each record without keeping any.
 fn parse_all<T: DeserializeOwned>(table: &ReadTable) -> Result<(), StoreError> {
     for entry in table.iter()? {
         let (key, value) = entry?;

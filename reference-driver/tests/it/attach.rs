@@ -1,4 +1,4 @@
-//! Attaching, as bookkeeping.
+//! Attaching, which only keeps records.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use tonic::{Code, Request, Status};
 use crate::support::*;
 
 #[tokio::test]
-async fn attachments_are_counted_compared_and_survive_a_restart() {
+async fn attachments_are_limited_and_survive_a_restart() {
     let flags = ["--enable-attach", "--attach-limit=2"];
     let rig = Rig::new(&flags).await;
     let mut ids = Vec::new();
@@ -44,7 +44,7 @@ async fn attachments_are_counted_compared_and_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn what_is_not_attached_is_not_staged_and_a_readonly_attachment_is_kept() {
+async fn staging_needs_an_attachment_and_keeps_readonly() {
     needs_root!();
     let rig = Rig::new(&["--enable-attach"]).await;
     let volume = rig.create("v", MIB, mount("")).await;
@@ -60,7 +60,7 @@ async fn what_is_not_attached_is_not_staged_and_a_readonly_attachment_is_kept() 
 }
 
 #[tokio::test]
-async fn nodes_of_one_process_share_volumes_that_may_be_shared() {
+async fn nodes_of_one_process_share_volumes() {
     needs_root!();
     let flags =
         ["--enable-attach", "--check-volume-lifecycle", "--attach-limit=1", "--enable-topology=false"];
@@ -97,7 +97,7 @@ async fn nodes_of_one_process_share_volumes_that_may_be_shared() {
     }
 }
 
-/// Read and written on several nodes.
+/// A capability for reading and writing on several nodes.
 fn shared() -> VolumeCapability {
     mount_mode("", Mode::MultiNodeMultiWriter)
 }
@@ -141,7 +141,7 @@ async fn attachments_do_not_outlive_attaching() {
     let rig = Rig::new(&["--enable-attach"]).await;
     let volume = rig.create("v", MIB, mount("")).await.volume_id;
     rig.try_attach(&volume, "node1", false).await.unwrap();
-    // Without attaching nobody can detach it any more.
+    // With attaching switched off, no call can detach it any more.
     let rig = rig.restart(&[]).await;
     rig.delete(&volume).await;
 }

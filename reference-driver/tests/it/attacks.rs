@@ -1,4 +1,4 @@
-//! Requests that try to lead the driver out of where it may go.
+//! Requests that try to make the driver leave the paths it is allowed to use.
 
 use std::fs;
 use std::os::unix::fs::{lchown, symlink};
@@ -16,13 +16,13 @@ const ODD_IDS: [&str; 7] =
 #[tokio::test]
 async fn odd_identifiers_are_unknown_and_touch_nothing() {
     let rig = Rig::new(&[]).await;
-    let bystander = rig.ground.root.join("x");
+    let bystander = rig.fixture.root.join("x");
     fs::write(&bystander, b"precious").unwrap();
     for id in ODD_IDS {
         rig.delete(id).await;
         rig.delete_snapshot(id).await;
         rig.try_unpublish(id, &rig.target("t")).await.unwrap();
-        let path = rig.ground.root.to_str().unwrap();
+        let path = rig.fixture.root.to_str().unwrap();
         assert_eq!(rig.try_stage(id, path, mount("")).await.unwrap_err().code(), Code::NotFound, "{id:?}");
         assert_eq!(rig.stats(id, path).await.unwrap_err().code(), Code::NotFound, "{id:?}");
     }
@@ -51,7 +51,7 @@ async fn paths_that_lead_elsewhere_are_refused() {
     let volume = rig.create("v", MIB, mount("")).await;
     let id = volume.volume_id.as_str();
     rig.stage(id, mount("")).await;
-    let root = rig.ground.root.to_str().unwrap().to_owned();
+    let root = rig.fixture.root.to_str().unwrap().to_owned();
     let victim = format!("{root}/victim");
     fs::create_dir(&victim).unwrap();
     symlink(&victim, format!("{root}/link")).unwrap();
@@ -70,7 +70,7 @@ async fn paths_that_lead_elsewhere_are_refused() {
         let refused = rig.try_unpublish(id, target).await.unwrap_err();
         assert_eq!(refused.code(), Code::InvalidArgument, "{target}");
     }
-    // The target itself a link: neither followed nor removed.
+    // A target that is itself a link is neither followed nor removed.
     let onto = format!("{root}/link");
     assert!(rig.try_publish(id, &onto, mount(""), false).await.is_err());
     assert!(fs::symlink_metadata(&onto).unwrap().is_symlink());
@@ -89,7 +89,7 @@ async fn a_target_swapped_for_a_link_is_not_followed() {
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, mount("")).await;
     let target = rig.bring(&volume.volume_id, mount("")).await;
-    let victim = rig.ground.root.join("victim");
+    let victim = rig.fixture.root.join("victim");
     fs::create_dir(&victim).unwrap();
     fs::write(victim.join("file"), b"precious").unwrap();
     unmount(&target);
@@ -106,7 +106,7 @@ async fn foreign_mounts_are_left_alone() {
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, mount("")).await;
     let target = rig.bring(&volume.volume_id, mount("")).await;
-    let other = rig.ground.root.join("other");
+    let other = rig.fixture.root.join("other");
     fs::create_dir(&other).unwrap();
     rustix::mount::mount_bind(&other, &target).unwrap();
     let refused = rig.try_unpublish(&volume.volume_id, target.to_str().unwrap()).await.unwrap_err();
@@ -132,14 +132,14 @@ async fn secrets_and_odd_fields_are_neither_shown_nor_fatal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_target_swapped_for_a_link_while_it_is_mounted_is_not_followed() {
+async fn target_replaced_while_mounting_is_not_followed() {
     needs_root!();
     use std::sync::atomic::{AtomicBool, Ordering};
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, mount("")).await.volume_id;
     rig.stage(&volume, mount("")).await;
     let (victim, target, link) =
-        (rig.ground.root.join("victim"), rig.target(&volume), rig.ground.root.join("targets/link"));
+        (rig.fixture.root.join("victim"), rig.target(&volume), rig.fixture.root.join("targets/link"));
     fs::create_dir(&victim).unwrap();
     fs::create_dir(&target).unwrap();
     symlink(&victim, &link).unwrap();
@@ -158,9 +158,10 @@ async fn a_target_swapped_for_a_link_while_it_is_mounted_is_not_followed() {
         tokio::task::block_in_place(|| {
             for _ in 0..600 {
                 let _ = runtime.block_on(rig.try_publish(&volume, &target, mount(""), false));
-                let astray = rig.ground.mount_points().contains(&victim);
+                let astray = rig.fixture.mount_points().contains(&victim);
                 let _ = runtime.block_on(rig.try_unpublish(&volume, &target));
-                // A mount may go along with the directory that is renamed, which is no place it was led to.
+                // The mount may move along with the renamed directory. That is allowed, because the driver was not
+                // redirected.
                 let _ = rustix::mount::unmount(&link, rustix::mount::UnmountFlags::NOFOLLOW);
                 if astray {
                     stop.store(true, Ordering::Relaxed);
@@ -184,7 +185,7 @@ async fn the_state_directory_is_no_place_for_volumes() {
     let volume = rig.create("v", MIB, mount("")).await.volume_id;
     let other = rig.create("w", MIB, mount("")).await.volume_id;
     let raw = rig.create("raw", MIB, block()).await.volume_id;
-    let state = rig.ground.root.join("state");
+    let state = rig.fixture.root.join("state");
     let data = state.join("volumes").join(&other);
     rig.stage(&volume, mount("")).await;
     rig.stage(&raw, block()).await;

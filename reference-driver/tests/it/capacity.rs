@@ -61,7 +61,7 @@ async fn growing_counts_against_the_pool() {
 }
 
 #[tokio::test]
-async fn without_overcommit_volumes_fit_the_free_space_together() {
+async fn volumes_fit_the_free_space_without_overcommit() {
     let rig = Rig::new(&["--overcommit=false"]).await;
     let free = available_anywhere(&rig).await;
     let volume = rig.create("v", free / 2, mount("")).await;
@@ -176,16 +176,16 @@ async fn a_volume_outside_the_pools_grows_outside_them() {
     assert_eq!(available(&rig, "fast").await, 10 * MIB);
 }
 
-/// A CO may publish the number, and writes anew whenever it is another.
+/// A CO that publishes the capacity would update its object with every change.
 #[tokio::test]
-async fn free_space_is_told_in_steps() {
+async fn free_space_is_reported_in_steps() {
     needs_root!();
     use rustix::mount::MountFlags;
-    let ground = Ground::new();
-    let state = ground.root.join("state");
+    let fixture = Fixture::new();
+    let state = fixture.root.join("state");
     std::fs::create_dir(&state).unwrap();
     rustix::mount::mount("tmpfs", &state, "tmpfs", MountFlags::empty(), c"size=1g").unwrap();
-    let rig = Rig::on(ground, &[]).await;
+    let rig = Rig::on(fixture, &[]).await;
     let before = available_anywhere(&rig).await;
     assert!(before > 1000 * MIB && before < 1024 * MIB, "{before}");
     for number in 0..30 {
@@ -199,7 +199,7 @@ async fn free_space_is_told_in_steps() {
     let refused = rig.try_create(create_request("too large", less + 1, mount(""))).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "what is told is what can be had");
     rig.create("all", less, mount("")).await;
-    let Rig { driver, ground: _ground } = rig;
+    let Rig { driver, fixture: _ground } = rig;
     drop(driver);
     unmount(&state);
 }

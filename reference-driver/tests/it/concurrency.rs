@@ -1,4 +1,4 @@
-//! Calls that arrive together.
+//! Concurrent calls.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ async fn one_name_makes_one_volume() {
         results.iter().flatten().map(|reply| reply.get_ref().volume.clone().unwrap().volume_id).collect();
     assert_eq!(ids.len(), 1);
     assert!(codes(&results).iter().all(|code| matches!(code, Code::Ok | Code::Aborted)));
-    assert_eq!(std::fs::read_dir(rig.ground.root.join("state/volumes")).unwrap().count(), 1);
+    assert_eq!(std::fs::read_dir(rig.fixture.root.join("state/volumes")).unwrap().count(), 1);
     rig.delete(ids.first().unwrap()).await;
 }
 
@@ -69,5 +69,5 @@ async fn calls_given_up_run_to_their_end() {
     let list =
         rig.driver.list_volumes(Request::new(ListVolumesRequest::default())).await.unwrap().into_inner();
     assert!(list.entries.is_empty());
-    assert_eq!(std::fs::read_dir(rig.ground.root.join("state/volumes")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(rig.fixture.root.join("state/volumes")).unwrap().count(), 0);
 }

@@ -1,10 +1,10 @@
-//! Killing the driver at random moments under load, and looking at what is left.
+//! Kills the driver at random moments under load, and checks what is left.
 //!
-//! Workers walk volumes through their life and remember what has been acknowledged. After each kill the next driver
-//! has to know all of that and nothing half-made; the call that was cut off is repeated and has to succeed; then
-//! mounts, loop devices, files and the data in them are compared with what the workers remember.
+//! Workers take volumes through their lifecycle and remember what was acknowledged. After each kill, the next driver
+//! has to know all of that, and nothing half done. The interrupted call is repeated and has to succeed. Then mounts,
+//! loop devices, files and their data are compared with what the workers remember.
 //!
-//! `HOSTPATH_CRASH_SEED` repeats a run, `HOSTPATH_CRASH_KILLS` says how often to kill.
+//! `HOSTPATH_CRASH_SEED` repeats a run, and `HOSTPATH_CRASH_KILLS` sets the number of kills.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -28,9 +28,9 @@ const WORKERS: usize = 4;
 const SIZE: i64 = 4 * MIB;
 /// The longest time from the beginning of the load to the kill.
 const LOAD_MS_MAX: u64 = 60;
-/// How long a worker may take to notice the kill.
+/// The longest time until a worker notices the kill.
 const WORKER_LIMIT: Duration = Duration::from_secs(60);
-/// How often a call is repeated that is answered with ABORTED.
+/// The largest number of repetitions of a call that fails with ABORTED.
 const REPEATS_MAX: usize = 20_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Kind {
         if self == Kind::Block { block() } else { mount("") }
     }
 
-    /// The file that holds the token, in a directory or on its own.
+    /// The file that contains the token: one in a directory, or the device itself.
     fn token_file(self, at: &Path) -> PathBuf {
         if self == Kind::Block { at.to_owned() } else { at.join("token") }
     }
@@ -96,7 +96,7 @@ struct Worker {
     names: u64,
     volume: Option<KnownVolume>,
     snapshot: Option<KnownSnapshot>,
-    /// The step that has been begun and not acknowledged.
+    /// The step that has begun and was not acknowledged.
     pending: Option<Step>,
 }
 
@@ -152,7 +152,7 @@ impl Worker {
         }
     }
 
-    /// Goes on until told to stop or until a call breaks off; what it was stays in `pending`.
+    /// Works until `stop` is set or a call is interrupted, whose step is then in `pending`.
     async fn work(mut self, channel: Channel, stop: Arc<AtomicBool>) -> Worker {
         while !stop.load(Ordering::Relaxed) {
             let step = self.choose();
@@ -165,7 +165,7 @@ impl Worker {
         self
     }
 
-    /// Repeats the step that was cut off, which has to succeed now.
+    /// Repeats the interrupted step, which has to succeed now.
     async fn catch_up(&mut self, channel: &Channel) {
         if let Some(step) = self.pending.clone() {
             let shown = format!("worker {} ({:?}): {step:?}", self.number, self.kind);
@@ -288,8 +288,8 @@ impl Worker {
         self.volume.as_mut().unwrap()
     }
 
-    /// Writes a new token into the volume. The driver may die meanwhile with the file system frozen, so this waits
-    /// on a thread of its own.
+    /// Writes a new token into the volume, on its own thread: the driver may die with the file system frozen, which
+    /// blocks the write.
     async fn write_token(&mut self) {
         let token = self.random.below(u64::MAX);
         let file = self.kind.token_file(&self.target());
@@ -315,7 +315,7 @@ impl Worker {
         }
     }
 
-    /// Takes everything down.
+    /// Tears everything down.
     async fn finish(&mut self, channel: &Channel) {
         while let Some(life) = self.volume.as_ref().map(|volume| volume.life) {
             let step = match life {
@@ -331,7 +331,7 @@ impl Worker {
     }
 }
 
-/// The token in a file or at the beginning of a device; none if nothing has been written yet.
+/// The token in a file or at the beginning of a device; none if nothing has been written.
 fn read_token(file: &Path) -> Option<u64> {
     use std::io::Read;
     let mut found = Vec::new();
@@ -355,8 +355,8 @@ fn names_in(directory: PathBuf) -> BTreeSet<String> {
     entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
-/// Waits until there are exactly the data of what is listed: the last deletion may have come to this process already,
-/// and data go after the reply.
+/// Waits until the data on disk are exactly those of the listed objects. The last deletion may have reached this
+/// process, and data are removed after the reply.
 async fn until_on_disk(directory: &Path, listed: &BTreeSet<String>) {
     let polled = async {
         while names_in(directory.to_owned()) != *listed {
@@ -368,7 +368,7 @@ async fn until_on_disk(directory: &Path, listed: &BTreeSet<String>) {
     }
 }
 
-/// Nothing acknowledged may be lost, and nothing may be on disk that is not listed.
+/// Checks that everything acknowledged is listed, and that nothing on disk is unlisted.
 async fn check_after_restart(channel: &Channel, root: &Path, workers: &[Worker]) {
     let (volumes, snapshots) = listed(channel).await;
     until_on_disk(&root.join("state/volumes"), &volumes).await;
@@ -385,8 +385,8 @@ async fn check_after_restart(channel: &Channel, root: &Path, workers: &[Worker])
     }
 }
 
-/// Once all cut off calls have been repeated, everything has to be exactly as the workers know it.
-async fn check_exactly(channel: &Channel, ground: &Ground, workers: &mut [Worker]) {
+/// Checks, after all interrupted calls were repeated, that everything is exactly as the workers remember it.
+async fn check_exactly(channel: &Channel, fixture: &Fixture, workers: &mut [Worker]) {
     let (volumes, snapshots) = listed(channel).await;
     let known = |ids: Vec<Option<&String>>| ids.into_iter().flatten().cloned().collect::<BTreeSet<_>>();
     assert_eq!(volumes, known(workers.iter().map(|w| w.volume.as_ref().map(|v| &v.id)).collect()));
@@ -405,10 +405,10 @@ async fn check_exactly(channel: &Channel, ground: &Ground, workers: &mut [Worker
             }
         }
     }
-    let found = ground.mount_points();
+    let found = fixture.mount_points();
     assert_eq!(found.len(), mounts.len(), "no mount is stacked: {found:?}");
     assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), mounts);
-    assert_eq!(ground.settled_loop_devices(devices).len(), devices);
+    assert_eq!(fixture.settled_loop_devices(devices).len(), devices);
 }
 
 async fn wait_until_ready(channel: &Channel) {
@@ -423,17 +423,17 @@ fn number_from(variable: &str) -> Option<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_acknowledged_is_lost_when_the_driver_is_killed() {
+async fn a_killed_driver_loses_nothing_acknowledged() {
     needs_root!();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let seed = number_from("HOSTPATH_CRASH_SEED").unwrap_or(now);
     let kills = number_from("HOSTPATH_CRASH_KILLS").unwrap_or(KILLS);
     println!("HOSTPATH_CRASH_SEED={seed} HOSTPATH_CRASH_KILLS={kills}");
     let mut random = Random::new(seed);
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let mut workers: Vec<Worker> =
-        (0..WORKERS).map(|number| Worker::new(number, &ground.root, seed)).collect();
-    let mut process = Process::start(&ground.root, &[]);
+        (0..WORKERS).map(|number| Worker::new(number, &fixture.root, seed)).collect();
+    let mut process = Process::start(&fixture.root, &[]);
     for _ in 0..kills {
         let channel = process.channel().await;
         let stop = Arc::new(AtomicBool::new(false));
@@ -441,27 +441,27 @@ async fn nothing_acknowledged_is_lost_when_the_driver_is_killed() {
         let load: Vec<_> = workers.drain(..).map(begin).collect();
         tokio::time::sleep(Duration::from_micros(random.below(LOAD_MS_MAX * 1000))).await;
         process.kill();
-        stop.store(true, Ordering::Relaxed); // Channels connect again by themselves.
-        process = Process::start(&ground.root, &[]);
+        stop.store(true, Ordering::Relaxed); // Channels reconnect on their own.
+        process = Process::start(&fixture.root, &[]);
         let channel = process.channel().await;
         wait_until_ready(&channel).await;
         for worker in load {
             workers.push(tokio::time::timeout(WORKER_LIMIT, worker).await.unwrap().unwrap());
         }
-        check_after_restart(&channel, &ground.root, &workers).await;
+        check_after_restart(&channel, &fixture.root, &workers).await;
         for worker in &mut workers {
             worker.catch_up(&channel).await;
         }
-        check_exactly(&channel, &ground, &mut workers).await;
+        check_exactly(&channel, &fixture, &mut workers).await;
     }
     let channel = process.channel().await;
     for worker in &mut workers {
         worker.finish(&channel).await;
     }
-    until_removed(&ground.root).await;
+    until_removed(&fixture.root).await;
     drop(process);
     assert_eq!(
-        names_in(ground.root.join("state")),
+        names_in(fixture.root.join("state")),
         ["snapshots", "state.redb", "volumes"].map(String::from).into()
     );
 }

@@ -25,12 +25,13 @@ fn deploy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy")
 }
 
-/// The least and the most that can be deployed, each as a cluster would get it.
+/// The smallest and the largest deployment, as a cluster would receive them.
 fn rendered() -> [(&'static str, Vec<Value>); 2] {
     ["base", "full"].map(|name| (name, kustomize::build(&deploy().join("kubernetes").join(name))))
 }
 
-/// Everything that can be deployed, and all examples. `expand.yaml` is a later version of another example.
+/// All objects that can be deployed, and all examples. `expand.yaml` is left out, because it is a later version of
+/// another example.
 fn everything() -> Vec<Value> {
     let mut objects = kustomize::build(&deploy().join("kubernetes/full"));
     for file in files_under(&deploy().join("examples"), "yaml") {
@@ -42,7 +43,7 @@ fn everything() -> Vec<Value> {
 }
 
 #[test]
-fn every_document_is_of_a_known_kind_and_has_no_unknown_field() {
+fn documents_have_known_kinds_and_fields() {
     for file in files_under(&deploy(), "yaml") {
         let found = documents(&file);
         assert!(!found.is_empty(), "{} holds nothing", file.display());
@@ -55,7 +56,7 @@ fn every_document_is_of_a_known_kind_and_has_no_unknown_field() {
 }
 
 #[test]
-fn what_is_rendered_is_of_a_known_kind_and_has_no_unknown_field() {
+fn rendered_objects_have_known_kinds_and_fields() {
     for (name, objects) in rendered() {
         for object in objects {
             if let Err(reason) = kinds::check(&object) {
@@ -85,7 +86,7 @@ fn unknown_kinds_and_fields_are_found() {
 }
 
 #[test]
-fn every_file_is_deployed_or_an_example_that_the_readme_names() {
+fn every_file_is_deployed_or_named_in_the_readme() {
     let used = kustomize::files(&deploy().join("kubernetes/full"));
     let readme = std::fs::read_to_string(deploy().join("README.md")).unwrap();
     for file in files_under(&deploy(), "yaml") {

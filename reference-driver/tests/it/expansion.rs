@@ -19,7 +19,7 @@ async fn node_expand(rig: &Rig, id: &str, path: &str, bytes: i64) -> Result<i64,
     Ok(rig.driver.node_expand_volume(Request::new(request)).await?.into_inner().capacity_bytes)
 }
 
-/// The kernel grows a mounted ext4 only for CAP_SYS_RESOURCE, which some containers lack even for root.
+/// The kernel grows a mounted ext4 only with CAP_SYS_RESOURCE, which root lacks in some containers.
 fn may_grow_mounted_ext4() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
@@ -58,7 +58,7 @@ async fn file_systems_grow_while_mounted() {
 }
 
 #[tokio::test]
-async fn a_file_system_mounted_read_only_grows_at_its_next_staging() {
+async fn a_read_only_file_system_grows_when_staged_next() {
     needs_root!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 320 * MIB, mount("xfs")).await;
@@ -77,7 +77,7 @@ async fn a_file_system_mounted_read_only_grows_at_its_next_staging() {
 }
 
 #[tokio::test]
-async fn a_volume_expanded_offline_is_grown_when_it_is_staged() {
+async fn a_volume_expanded_offline_grows_when_staged() {
     needs_root!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 32 * MIB, mount("ext4")).await;
@@ -134,19 +134,19 @@ async fn block_devices_grow_in_use_and_nothing_shrinks() {
 }
 
 #[tokio::test]
-async fn a_device_left_too_small_grows_at_a_start_and_with_a_repetition() {
+async fn too_small_device_grows_at_start_or_repeat() {
     needs_root!();
     let mut rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, block()).await.volume_id;
     let target = rig.bring(&volume, block()).await;
     rig.expand(&volume, 2 * MIB).await;
     for restart in [true, false] {
-        // What is left when the driver is killed after the commit and before the device takes over the size.
-        let image = rig.ground.root.join("state/volumes").join(&volume);
+        // A driver that is killed after the commit, and before the device shows the new size, leaves this state.
+        let image = rig.fixture.root.join("state/volumes").join(&volume);
         let file = std::fs::OpenOptions::new().write(true).open(&image).unwrap();
         file.set_len(MIB as u64).unwrap();
         let taken =
-            std::process::Command::new("losetup").arg("-c").arg(&rig.ground.loop_devices()[0]).status();
+            std::process::Command::new("losetup").arg("-c").arg(&rig.fixture.loop_devices()[0]).status();
         assert!(taken.unwrap().success());
         file.set_len(2 * MIB as u64).unwrap();
         assert_eq!(std::fs::read(&target).unwrap().len(), MIB as usize);

@@ -9,7 +9,7 @@ use tonic::Code;
 use crate::support::*;
 
 #[tokio::test]
-async fn every_file_system_keeps_data_over_restaging_and_restart() {
+async fn data_survive_restaging_and_restart() {
     needs_root!();
     for fs_type in ["ext3", "ext4", "xfs", "btrfs"] {
         let rig = Rig::new(&["--backend=image"]).await;
@@ -58,16 +58,16 @@ async fn a_volume_is_full_at_its_size() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_system_is_repaired_before_it_is_mounted() {
+async fn a_damaged_file_system_is_repaired() {
     needs_root!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 32 * MIB, mount("ext4")).await;
     let target = rig.bring(&volume.volume_id, mount("ext4")).await;
     write_synced(&target.join("file"), b"kept");
     rig.take(&volume.volume_id).await;
-    let image = rig.ground.root.join("state/volumes").join(&volume.volume_id);
-    let script = rig.ground.root.join("damage");
-    fs::write(&script, "set_super_value state 2\nclri <11>\n").unwrap(); // Marks errors, and makes one.
+    let image = rig.fixture.root.join("state/volumes").join(&volume.volume_id);
+    let script = rig.fixture.root.join("damage");
+    fs::write(&script, "set_super_value state 2\nclri <11>\n").unwrap(); // Marks the file system as damaged, and damages it.
     Command::new("debugfs").arg("-w").arg("-f").arg(&script).arg(&image).output().unwrap();
     let before = Command::new("e2fsck").arg("-fn").arg(&image).output().unwrap();
     assert!(!before.status.success(), "the file system has been damaged");
@@ -84,7 +84,7 @@ async fn data_that_are_no_file_system_are_never_formatted() {
     needs_root!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 16 * MIB, mount("ext4")).await;
-    let image = rig.ground.root.join("state/volumes").join(&volume.volume_id);
+    let image = rig.fixture.root.join("state/volumes").join(&volume.volume_id);
     let precious = vec![42; 4096];
     let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&file, &precious, 5 << 20).unwrap();
@@ -96,7 +96,7 @@ async fn data_that_are_no_file_system_are_never_formatted() {
 }
 
 #[tokio::test]
-async fn another_file_system_than_the_one_present_is_refused() {
+async fn another_file_system_type_is_rejected() {
     needs_root!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 320 * MIB, mount("ext4")).await;
@@ -127,21 +127,21 @@ async fn a_broken_off_formatting_is_begun_anew() {
     needs_root!();
     let rig = Rig::new(&["--backend=image", "--fs-type=ext4"]).await;
     let volume = rig.create("v", 16 * MIB, mount("")).await;
-    // Flags that ext4 does not know make the mount fail after the formatting.
+    // ext4 does not know this flag, so the mount fails after formatting.
     let odd = mount_with_flag("", "no-such-option");
     let path = rig.staging("v");
     assert_eq!(
         rig.try_stage(&volume.volume_id, &path, odd).await.unwrap_err().code(),
         Code::FailedPrecondition
     );
-    assert!(rig.ground.mount_points().is_empty() && rig.ground.has_no_loop_devices());
+    assert!(rig.fixture.mount_points().is_empty() && rig.fixture.has_no_loop_devices());
     rig.bring(&volume.volume_id, mount("")).await;
     rig.take(&volume.volume_id).await;
     rig.delete(&volume.volume_id).await;
 }
 
 #[tokio::test]
-async fn a_file_system_that_directories_do_not_have_asks_for_an_image() {
+async fn a_foreign_file_system_type_selects_an_image() {
     needs_root!();
     let rig = Rig::new(&["--backend=directory"]).await;
     let volume = rig.create("v", 320 * MIB, mount("btrfs")).await;

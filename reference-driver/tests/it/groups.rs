@@ -45,7 +45,7 @@ fn counter(directory: &Path) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
 
-/// Writes rising numbers, each to the first volume before the second.
+/// Writes increasing numbers, each to the first volume before the second.
 fn write_in_turn(targets: [PathBuf; 2], stop: Arc<AtomicBool>) -> std::thread::JoinHandle<u64> {
     std::thread::spawn(move || {
         let mut number = 0;
@@ -97,11 +97,11 @@ async fn members_show_one_moment_under_a_writer() {
         rig.take(id).await;
         rig.delete(id).await;
     }
-    assert_eq!(fs::read_dir(rig.ground.root.join("state/snapshots")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(rig.fixture.root.join("state/snapshots")).unwrap().count(), 0);
 }
 
 #[tokio::test]
-async fn groups_are_compared_checked_and_leave_nothing_when_they_fail() {
+async fn failed_groups_leave_nothing_behind() {
     let rig = Rig::new(&[]).await;
     let a = rig.create("a", MIB, mount("")).await.volume_id;
     let b = rig.create("b", MIB, mount("")).await.volume_id;
@@ -110,10 +110,10 @@ async fn groups_are_compared_checked_and_leave_nothing_when_they_fail() {
     assert_eq!(create(&rig, "g", &[&a]).await.unwrap_err().code(), Code::AlreadyExists);
     assert_eq!(create(&rig, "h", &[]).await.unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(create(&rig, "h", &[&a, "unknown"]).await.unwrap_err().code(), Code::NotFound);
-    fs::remove_dir(rig.ground.root.join("state/volumes").join(&b)).unwrap();
+    fs::remove_dir(rig.fixture.root.join("state/volumes").join(&b)).unwrap();
     assert!(create(&rig, "h", &[&a, &b]).await.is_err(), "a member whose data are missing");
     assert_eq!(
-        fs::read_dir(rig.ground.root.join("state/snapshots")).unwrap().count(),
+        fs::read_dir(rig.fixture.root.join("state/snapshots")).unwrap().count(),
         2,
         "nothing is leaked"
     );

@@ -23,7 +23,7 @@ async fn publish(rig: &Rig, id: &str, target: &str, attributes: &[(&str, &str)])
 }
 
 fn volumes_on_disk(rig: &Rig) -> usize {
-    fs::read_dir(rig.ground.root.join("state/volumes")).unwrap().count()
+    fs::read_dir(rig.fixture.root.join("state/volumes")).unwrap().count()
 }
 
 #[tokio::test]
@@ -35,7 +35,7 @@ async fn inline_volumes_come_and_go_with_their_publication() {
         for _ in 0..2 {
             publish(&rig, "csi-0123", &target, &[("size", size), ("backend", backend)]).await.unwrap();
         }
-        assert_eq!(rig.ground.mount_points().len(), 1, "{backend}");
+        assert_eq!(rig.fixture.mount_points().len(), 1, "{backend}");
         fs::write(format!("{target}/file"), b"x").unwrap();
         assert!(!rig.stats("csi-0123", &target).await.unwrap().usage.is_empty());
         let rig = rig.restart(&[]).await;
@@ -76,12 +76,12 @@ async fn a_failed_publication_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_failed_repetition_leaves_nothing_behind_the_removal() {
+async fn a_failed_repeated_call_leaves_nothing_behind() {
     needs_root!();
     let rig = Rig::new(&[]).await;
     let target = rig.target("inline");
     publish(&rig, "csi-2", &target, &[("size", "1Mi")]).await.unwrap();
-    // The mount is lost, and something is in the way of another.
+    // The mount is lost, and another file blocks mounting again.
     unmount(&target);
     fs::remove_dir(&target).unwrap();
     fs::write(&target, b"in the way").unwrap();
@@ -92,7 +92,7 @@ async fn a_failed_repetition_leaves_nothing_behind_the_removal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn publications_and_removals_that_meet_leave_a_whole_volume_or_none() {
+async fn concurrent_publish_and_unpublish_leave_no_half() {
     needs_root!();
     let rig = std::sync::Arc::new(Rig::new(&[]).await);
     let target = rig.target("inline");
@@ -136,7 +136,7 @@ async fn an_inline_volume_is_no_larger_than_allowed() {
 }
 
 #[tokio::test]
-async fn an_inline_volume_that_was_attached_gives_its_slot_back() {
+async fn an_inline_volume_gives_its_slot_back() {
     needs_root!();
     let rig = Rig::new(&["--enable-attach", "--attach-limit=1"]).await;
     let target = rig.target("inline");

@@ -16,7 +16,7 @@ async fn page(rig: &Rig, max_entries: i32, starting_token: &str) -> Result<(Vec<
 }
 
 #[tokio::test]
-async fn pages_neither_repeat_nor_skip_while_volumes_come_and_go() {
+async fn pages_are_stable_while_volumes_come_and_go() {
     let rig = Rig::new(&[]).await;
     let mut lasting = BTreeSet::new();
     for number in 0..20 {
@@ -29,7 +29,7 @@ async fn pages_neither_repeat_nor_skip_while_volumes_come_and_go() {
         assert!(ids.len() <= 3);
         rig.delete(&doomed).await;
         if let Some(last) = ids.last().filter(|last| !lasting.contains(*last)) {
-            rig.delete(last).await; // The object that the token names goes away.
+            rig.delete(last).await; // The token names this object.
         }
         seen.extend(ids);
         token = next;

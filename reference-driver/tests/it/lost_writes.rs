@@ -1,4 +1,4 @@
-//! A disk that has no room for a moment, and tells so only when it is flushed.
+//! A disk that is full for a moment, and reports it only when it is flushed.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -14,15 +14,15 @@ use crate::support::*;
 
 const DISK_BYTES: u64 = 320 << 20;
 
-/// An XFS at `state`, whose free blocks have no storage behind them: that is a tmpfs, which can be filled.
+/// An XFS at `state` that has no storage for its free blocks: its storage is a tmpfs that can be filled.
 struct ThinDisk {
     lower: PathBuf,
     mount_point: PathBuf,
 }
 
 impl ThinDisk {
-    fn new(ground: &Ground) -> ThinDisk {
-        let (lower, mount_point) = (ground.root.join("lower"), ground.root.join("state"));
+    fn new(fixture: &Fixture) -> ThinDisk {
+        let (lower, mount_point) = (fixture.root.join("lower"), fixture.root.join("state"));
         fs::create_dir(&lower).unwrap();
         fs::create_dir(&mount_point).unwrap();
         rustix::mount::mount("tmpfs", &lower, "tmpfs", MountFlags::empty(), c"size=328m").unwrap();
@@ -43,7 +43,7 @@ impl ThinDisk {
         run(Command::new("mount").args(["-o", "loop"]).args([self.image(), self.mount_point.clone()]));
     }
 
-    /// Takes the file system away with everything that is cached of it.
+    /// Unmounts the file system, which drops everything that is cached.
     fn unmount(&self) {
         unmount(&self.mount_point);
     }
@@ -56,7 +56,7 @@ impl ThinDisk {
         make_room(&self.lower.join("filler"));
     }
 
-    /// Makes each write to a file go to a new block.
+    /// Shares the blocks of a file with a copy, so that each write needs a new block.
     fn share_blocks_of(&self, name: &str) {
         let file = self.mount_point.join(name);
         run(Command::new("cp").arg("--reflink=always").args([&file, &file.with_extension("shared")]));
@@ -75,7 +75,7 @@ async fn sizes(rig: &Rig) -> Vec<(String, i64)> {
     volumes.map(|volume| (volume.volume_id, volume.capacity_bytes)).collect()
 }
 
-/// What the kernel wrote by itself while the disk was full may be told of once more.
+/// The kernel may report once more that it could not write something while the disk was full.
 async fn unpublish_in_the_end(rig: &Rig, volume: &str) {
     for _ in 0..10 {
         match rig.try_unpublish(volume, &rig.target(volume)).await {
@@ -89,9 +89,9 @@ async fn unpublish_in_the_end(rig: &Rig, volume: &str) {
 #[tokio::test]
 async fn what_could_not_be_flushed_is_not_built_upon() {
     needs_root!();
-    let ground = Ground::new();
-    let disk = ThinDisk::new(&ground);
-    let rig = Rig::on(ground, &[]).await;
+    let fixture = Fixture::new();
+    let disk = ThinDisk::new(&fixture);
+    let rig = Rig::on(fixture, &[]).await;
     let volume = rig.create("v", MIB, block()).await.volume_id;
     let other = rig.create("other", MIB, mount("")).await.volume_id;
     rig.bring(&other, mount("")).await;
@@ -105,18 +105,18 @@ async fn what_could_not_be_flushed_is_not_built_upon() {
     let refused = rig.driver.controller_expand_volume(Request::new(request)).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused:?}");
     disk.make_room();
-    unpublish_in_the_end(&rig, &other).await; // What this commits is elsewhere in the file.
+    unpublish_in_the_end(&rig, &other).await; // Its commit is in another part of the file.
     rig.try_unstage(&other).await.unwrap();
-    let Rig { driver, ground } = rig;
+    let Rig { driver, fixture } = rig;
     drop(driver);
     disk.unmount();
     disk.mount();
-    let rig = Rig::on(ground, &[]).await;
+    let rig = Rig::on(fixture, &[]).await;
     let image = fs::metadata(disk.mount_point.join("volumes").join(&volume)).unwrap().len();
     let mut expected = [(volume, i64::try_from(image).unwrap()), (other, MIB)];
     expected.sort();
     assert_eq!(sizes(&rig).await, expected);
-    let Rig { driver, ground: _ground } = rig;
+    let Rig { driver, fixture: _ground } = rig;
     drop(driver);
     disk.unmount();
     unmount(&disk.lower);

@@ -1,4 +1,4 @@
-//! The driver as a whole, over real mounts and loop devices. Tests that need root say so and pass elsewhere.
+//! Tests of the whole driver with real mounts and loop devices. Tests that need root print so and pass without it.
 #![expect(clippy::unwrap_used, reason = "a panic in a test is the failure itself")]
 
 mod attach;

@@ -1,4 +1,4 @@
-//! Which blocks hold data, and which have changed.
+//! Tests which blocks are reported as allocated or changed.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -46,7 +46,7 @@ async fn delta(rig: &Rig, base: &str, target: &str, offset: i64) -> Result<Vec<B
     Ok(blocks)
 }
 
-/// Which blocks of 4 KiB the ranges cover, checked to rise without overlap.
+/// The blocks of 4 KiB that the ranges cover; asserts that the ranges ascend without overlap.
 fn covered(blocks: &[BlockMetadata]) -> Vec<bool> {
     let mut covered = vec![false; (BYTES / 4096) as usize];
     let mut end = 0;
@@ -79,7 +79,7 @@ async fn check_against_bytes(rig: &Rig) {
     let first = rig.snapshot("s1", &volume).await.snapshot_id;
     write_at_random(&mut random, &target);
     let second = rig.snapshot("s2", &volume).await.snapshot_id;
-    let read = |id: &str| fs::read(rig.ground.root.join("state/snapshots").join(id)).unwrap();
+    let read = |id: &str| fs::read(rig.fixture.root.join("state/snapshots").join(id)).unwrap();
     let (one, two) = (read(&first), read(&second));
 
     let changed = delta(rig, &first, &second, 0).await.unwrap();
@@ -122,19 +122,19 @@ async fn metadata_equal_a_comparison_of_bytes() {
 async fn shared_extents_are_told_from_changed_ones() {
     needs_root!();
     for fs_type in ["xfs", "btrfs"] {
-        let ground = Ground::new();
-        let state = ground.root.join("state");
-        let image = ground.root.join("image");
+        let fixture = Fixture::new();
+        let state = fixture.root.join("state");
+        let image = fixture.root.join("image");
         fs::create_dir(&state).unwrap();
         fs::File::create(&image).unwrap().set_len(400 << 20).unwrap();
         let made = Command::new(format!("mkfs.{fs_type}")).arg("-q").arg(&image).status().unwrap();
         let mounted = Command::new("mount").arg("-o").arg("loop").arg(&image).arg(&state).status().unwrap();
         assert!(made.success() && mounted.success());
-        let rig = Rig::on(ground, &["--enable-snapshot-metadata"]).await;
+        let rig = Rig::on(fixture, &["--enable-snapshot-metadata"]).await;
         check_against_bytes(&rig).await;
-        let Rig { driver, ground } = rig;
+        let Rig { driver, fixture } = rig;
         drop(driver);
-        unmount(ground.root.join("state"));
+        unmount(fixture.root.join("state"));
     }
 }
 
@@ -153,7 +153,7 @@ async fn streams_that_nobody_reads_hold_up_no_other_call() {
     needs_root!();
     let rig = Rig::new(&["--enable-snapshot-metadata"]).await;
     let volume = rig.create("v", BYTES, block()).await.volume_id;
-    fs::write(rig.ground.root.join("state/volumes").join(&volume), vec![1; BYTES as usize]).unwrap();
+    fs::write(rig.fixture.root.join("state/volumes").join(&volume), vec![1; BYTES as usize]).unwrap();
     let snapshot_id = rig.snapshot("s", &volume).await.snapshot_id;
     let mut unread = Vec::new();
     for _ in 0..600 {

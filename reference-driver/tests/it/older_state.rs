@@ -1,6 +1,6 @@
-//! State directories that earlier versions have written, kept as archives under `tests/data`. Each holds the same: a
-//! volume of every kind that was used and put away, with a snapshot of each and a group; a volume that nobody has used;
-//! and one that was mounted when the machine went down.
+//! State directories of earlier versions, stored as archives under `tests/data`. Each contains the same objects: a
+//! volume of every kind that was used and unstaged, with a snapshot of each and a group snapshot; a volume that was
+//! never used; and one that was mounted when the machine went down.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,19 +26,19 @@ const PUBLISHED_AT: &str = "/tmp/csi-hostpath-of-yore/pods/mount";
 async fn state_of_older_versions_opens_and_is_whole() {
     needs_root!();
     for archive in ARCHIVES {
-        let ground = Ground::new();
+        let fixture = Fixture::new();
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(archive);
         let unpacked =
-            Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(&ground.root).status().unwrap();
+            Command::new("tar").arg("-xzf").arg(&file).arg("-C").arg(&fixture.root).status().unwrap();
         assert!(unpacked.success(), "{archive}");
-        let rig = Rig::on(ground, &FLAGS).await;
+        let rig = Rig::on(fixture, &FLAGS).await;
         let volumes = volumes(&rig.driver).await;
         assert_eq!(volumes.len(), 5, "{archive}: {volumes:?}");
         end_of_the_mounted_one(&rig, &volumes["in-use"]).await;
         for name in ["directory", "image", "in-use"] {
             assert_eq!(file_in(&rig, &volumes[name]).await, b"kept", "{archive}: {name}");
         }
-        let block = rig.ground.root.join("state/volumes").join(&volumes["block"]);
+        let block = rig.fixture.root.join("state/volumes").join(&volumes["block"]);
         assert_eq!(&fs::read(block).unwrap()[4096..4100], b"kept", "{archive}");
         assert_eq!(file_in(&rig, &volumes["untouched"]).await, b"", "{archive}: nobody has written to it");
         restore_and_delete_snapshots(&rig).await;
@@ -49,7 +49,7 @@ async fn state_of_older_versions_opens_and_is_whole() {
     }
 }
 
-/// The identifiers of all volumes by what they were made for.
+/// The ids of all volumes, by the purpose for which they were created.
 async fn volumes(driver: &HostpathDriver) -> BTreeMap<String, String> {
     let listed = driver.list_volumes(Request::new(ListVolumesRequest::default())).await.unwrap().into_inner();
     let ids = listed.entries.into_iter().map(|entry| entry.volume.unwrap().volume_id);
@@ -60,7 +60,7 @@ async fn volumes(driver: &HostpathDriver) -> BTreeMap<String, String> {
     found
 }
 
-/// The name of a volume, which only a repeated creation tells.
+/// The name of a volume, which only a repeated CreateVolume reveals.
 async fn name_of(driver: &HostpathDriver, id: &str) -> String {
     let image = |name: &str| {
         let parameters = map(&[("backend", "image"), ("team", "a")]);
@@ -86,7 +86,7 @@ async fn name_of(driver: &HostpathDriver, id: &str) -> String {
     panic!("{id} is none of the volumes that were made")
 }
 
-/// What an orchestrator does after a reboot with the volume of a pod that is gone.
+/// Makes the calls of an orchestrator after a reboot, for a volume whose pod no longer exists.
 async fn end_of_the_mounted_one(rig: &Rig, id: &str) {
     let unpublish =
         NodeUnpublishVolumeRequest { volume_id: id.to_owned(), target_path: PUBLISHED_AT.to_owned() };
@@ -97,7 +97,7 @@ async fn end_of_the_mounted_one(rig: &Rig, id: &str) {
     rig.try_detach(id, "node1").await.unwrap();
 }
 
-/// The file in a volume; empty if there is none.
+/// The content of the file in a volume; empty if there is no file.
 async fn file_in(rig: &Rig, id: &str) -> Vec<u8> {
     rig.try_attach(id, "node1", false).await.unwrap();
     let content = fs::read(rig.bring(id, mount("")).await.join("file")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The program from outside: exit codes, logs, metrics, signals.
+//! Tests of the program: exit codes, logs, metrics, and signals.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::support::*;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A driver in a process of its own, killed when it is dropped.
+/// A driver in its own process, which is killed on drop.
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
@@ -46,7 +46,7 @@ impl Process {
         })
     }
 
-    /// Ends it without a chance to clean up.
+    /// Kills it without a chance to clean up.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -80,16 +80,16 @@ fn exit_codes_tell_what_went_wrong() {
     assert_eq!(run(&["--no-such-flag"]).0, Some(2));
     let (code, text) = run(&["--statedir=/nowhere"]);
     assert!(code == Some(2) && text.contains("--nodeid"), "{text}");
-    let ground = Ground::new();
-    std::fs::write(ground.root.join("state"), b"a file").unwrap();
-    let state = format!("--statedir={}/state", ground.root.display());
+    let fixture = Fixture::new();
+    std::fs::write(fixture.root.join("state"), b"a file").unwrap();
+    let state = format!("--statedir={}/state", fixture.root.display());
     assert_eq!(run(&["--nodeid=n", &state]).0, Some(1));
 }
 
 #[tokio::test]
 async fn it_serves_ends_on_sigterm_and_removes_its_socket() {
-    let ground = Ground::new();
-    let mut process = Process::start(&ground.root, &["-v=5", "--log-format=json"]);
+    let fixture = Fixture::new();
+    let mut process = Process::start(&fixture.root, &["-v=5", "--log-format=json"]);
     let mut identity = IdentityClient::new(process.channel().await);
     let secret = "correct-horse-battery-staple";
     let info = identity.get_plugin_info(GetPluginInfoRequest {}).await.unwrap().into_inner();
@@ -99,8 +99,8 @@ async fn it_serves_ends_on_sigterm_and_removes_its_socket() {
     request.secrets = map(&[("password", secret)]);
     controller.create_volume(request).await.unwrap();
     assert_eq!(process.terminate(), Some(0));
-    assert!(!ground.root.join("csi.sock").exists());
-    let log = std::fs::File::open(ground.root.join("log")).unwrap();
+    assert!(!fixture.root.join("csi.sock").exists());
+    let log = std::fs::File::open(fixture.root.join("log")).unwrap();
     let mut answered = 0;
     for line in BufReader::new(log).lines().map_while(Result::ok) {
         let entry: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -113,12 +113,12 @@ async fn it_serves_ends_on_sigterm_and_removes_its_socket() {
 
 #[tokio::test]
 async fn a_second_driver_gives_way_to_the_one_that_runs() {
-    let ground = Ground::new();
-    let mut first = Process::start(&ground.root, &[]);
+    let fixture = Fixture::new();
+    let mut first = Process::start(&fixture.root, &[]);
     let before = first.channel().await;
     create_at(&before, "before").await;
     let endpoint = format!("--endpoint={}", first.endpoint);
-    let state = |name: &str| format!("--statedir={}/{name}", ground.root.display());
+    let state = |name: &str| format!("--statedir={}/{name}", fixture.root.display());
     let (code, text) = run(&["--nodeid=node1", &endpoint, &state("state")]);
     assert!(code == Some(1) && text.contains("state is in use by another process"), "{text}");
     let (code, text) = run(&["--nodeid=node1", &endpoint, &state("another")]);
@@ -127,7 +127,7 @@ async fn a_second_driver_gives_way_to_the_one_that_runs() {
     create_at(&before, "on the old connection").await;
     create_at(&first.channel().await, "on a new one").await;
     first.kill();
-    let second = Process::start(&ground.root, &[]);
+    let second = Process::start(&fixture.root, &[]);
     let mut controller = controller_client::ControllerClient::new(second.channel().await);
     let listed = controller.list_volumes(ListVolumesRequest::default()).await.unwrap().into_inner();
     assert_eq!(listed.entries.len(), 3);
@@ -140,9 +140,9 @@ async fn create_at(channel: &tonic::transport::Channel, name: &str) {
 
 #[tokio::test]
 async fn metrics_count_calls() {
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let free = address::free();
-    let process = Process::start(&ground.root, &[&format!("--metrics-address={free}")]);
+    let process = Process::start(&fixture.root, &[&format!("--metrics-address={free}")]);
     let mut controller = controller_client::ControllerClient::new(process.channel().await);
     controller.create_volume(create_request("v", MIB, mount(""))).await.unwrap();
     assert!(controller.create_volume(CreateVolumeRequest::default()).await.is_err());
@@ -167,8 +167,8 @@ async fn metrics_count_calls() {
 
 #[tokio::test]
 async fn the_proxy_connects_both_sides() {
-    let ground = Ground::new();
-    let (one, other) = (ground.root.join("one.sock"), ground.root.join("other.sock"));
+    let fixture = Fixture::new();
+    let (one, other) = (fixture.root.join("one.sock"), fixture.root.join("other.sock"));
     let mut proxy = Command::new(env!("CARGO_BIN_EXE_csi-hostpath-driver"))
         .arg(format!("--endpoint=unix://{}", one.display()))
         .arg(format!("--proxy-endpoint=unix://{}", other.display()))
@@ -195,7 +195,7 @@ async fn the_proxy_connects_both_sides() {
     proxy.wait().unwrap();
 }
 
-/// Makes everything under a directory belong to somebody without privileges.
+/// Gives all files below a directory to a user without privileges.
 fn give_away(path: &Path, user: u32) {
     std::os::unix::fs::chown(path, Some(user), Some(user)).unwrap();
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
@@ -204,29 +204,29 @@ fn give_away(path: &Path, user: u32) {
 }
 
 #[tokio::test]
-async fn without_privileges_directories_are_linked_and_the_rest_is_refused() {
+async fn without_privileges_only_directories_work() {
     needs_root!();
     use std::os::unix::process::CommandExt;
     const NOBODY: u32 = 65_534;
-    let ground = Ground::new();
-    // The program may lie where nobody else can reach it.
-    let program = ground.root.join("csi-hostpath-driver");
+    let fixture = Fixture::new();
+    // The build folder may not be accessible to other users.
+    let program = fixture.root.join("csi-hostpath-driver");
     std::fs::copy(env!("CARGO_BIN_EXE_csi-hostpath-driver"), &program).unwrap();
     for part in ["state", "staging", "targets"] {
-        std::fs::create_dir(ground.root.join(part)).unwrap();
+        std::fs::create_dir(fixture.root.join(part)).unwrap();
     }
-    give_away(&ground.root, NOBODY);
-    let log = std::fs::File::options().create(true).append(true).open(ground.root.join("log")).unwrap();
-    let endpoint = format!("unix://{}/csi.sock", ground.root.display());
+    give_away(&fixture.root, NOBODY);
+    let log = std::fs::File::options().create(true).append(true).open(fixture.root.join("log")).unwrap();
+    let endpoint = format!("unix://{}/csi.sock", fixture.root.display());
     let child = Command::new(&program)
         .args(["--nodeid=node1", "--backend=directory", &format!("--endpoint={endpoint}")])
-        .arg(format!("--statedir={}/state", ground.root.display()))
+        .arg(format!("--statedir={}/state", fixture.root.display()))
         .uid(NOBODY)
         .gid(NOBODY)
         .stderr(log)
         .spawn()
         .unwrap();
-    let process = Process { child, log: ground.root.join("log"), endpoint: endpoint.parse().unwrap() };
+    let process = Process { child, log: fixture.root.join("log"), endpoint: endpoint.parse().unwrap() };
     let channel = process.channel().await;
     let mut controller = controller_client::ControllerClient::new(channel.clone());
     let mut node = node_client::NodeClient::new(channel);
@@ -234,7 +234,7 @@ async fn without_privileges_directories_are_linked_and_the_rest_is_refused() {
     let volume_id = volume.into_inner().volume.unwrap().volume_id;
     let refused = controller.create_volume(create_request("b", MIB, block())).await.unwrap_err();
     assert_eq!(refused.code(), tonic::Code::FailedPrecondition, "{refused:?}");
-    let text = |part: &str| ground.root.join(part).to_str().unwrap().to_owned();
+    let text = |part: &str| fixture.root.join(part).to_str().unwrap().to_owned();
     let stage = NodeStageVolumeRequest {
         volume_id: volume_id.clone(),
         staging_target_path: text("staging"),
@@ -253,7 +253,7 @@ async fn without_privileges_directories_are_linked_and_the_rest_is_refused() {
     let refused = node.node_publish_volume(publish.clone()).await.unwrap_err();
     assert!(refused.message().contains("CAP_SYS_ADMIN"), "{refused:?}");
     publish.readonly = false;
-    let occupied = ground.root.join("targets/occupied");
+    let occupied = fixture.root.join("targets/occupied");
     std::fs::write(&occupied, b"precious").unwrap();
     let in_the_way = NodePublishVolumeRequest { target_path: text("targets/occupied"), ..publish.clone() };
     node.node_publish_volume(in_the_way).await.unwrap_err();
@@ -273,19 +273,19 @@ async fn without_privileges_directories_are_linked_and_the_rest_is_refused() {
         .await
         .unwrap();
     node.node_publish_volume(publish).await.unwrap();
-    std::fs::write(ground.root.join("targets/t/file"), b"x").unwrap();
+    std::fs::write(fixture.root.join("targets/t/file"), b"x").unwrap();
     let target_path = text("targets/t");
     node.node_unpublish_volume(NodeUnpublishVolumeRequest { volume_id: volume_id.clone(), target_path })
         .await
         .unwrap();
-    assert!(std::fs::symlink_metadata(ground.root.join("targets/t")).is_err(), "the link is gone");
-    assert!(ground.root.join("state/volumes").join(&volume_id).join("file").exists(), "the data are not");
+    assert!(std::fs::symlink_metadata(fixture.root.join("targets/t")).is_err(), "the link is gone");
+    assert!(fixture.root.join("state/volumes").join(&volume_id).join("file").exists(), "the data are not");
     let staging_target_path = text("staging");
     let unstage = NodeUnstageVolumeRequest { volume_id: volume_id.clone(), staging_target_path };
     node.node_unstage_volume(unstage).await.unwrap();
     controller.delete_volume(DeleteVolumeRequest { volume_id, ..Default::default() }).await.unwrap();
     drop(process);
-    let log = std::fs::read_to_string(ground.root.join("log")).unwrap();
+    let log = std::fs::read_to_string(fixture.root.join("log")).unwrap();
     assert!(log.contains("without CAP_SYS_ADMIN"), "{log}");
 }
 
@@ -293,14 +293,14 @@ async fn without_privileges_directories_are_linked_and_the_rest_is_refused() {
 async fn directories_nested_without_end_are_removed() {
     use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
     const DEPTH: usize = 15_000;
-    let ground = Ground::new();
-    let process = Process::start(&ground.root, &["--backend=directory"]);
+    let fixture = Fixture::new();
+    let process = Process::start(&fixture.root, &["--backend=directory"]);
     let mut controller = controller_client::ControllerClient::new(process.channel().await);
     let volume = controller.create_volume(create_request("v", MIB, mount(""))).await.unwrap();
     let volume_id = volume.into_inner().volume.unwrap().volume_id;
     let open = OFlags::PATH | OFlags::DIRECTORY;
     let mut here =
-        openat(CWD, ground.root.join("state/volumes").join(&volume_id), open, Mode::empty()).unwrap();
+        openat(CWD, fixture.root.join("state/volumes").join(&volume_id), open, Mode::empty()).unwrap();
     for _ in 0..DEPTH {
         mkdirat(&here, "d", Mode::RWXU).unwrap();
         openat(&here, "file", OFlags::CREATE | OFlags::WRONLY, Mode::RUSR).unwrap();
@@ -308,16 +308,16 @@ async fn directories_nested_without_end_are_removed() {
     }
     drop(here);
     controller.delete_volume(DeleteVolumeRequest { volume_id, ..Default::default() }).await.unwrap();
-    until_removed(&ground.root).await;
+    until_removed(&fixture.root).await;
     controller.list_volumes(ListVolumesRequest::default()).await.expect("the driver is alive");
 }
 
 #[tokio::test]
-async fn metrics_are_served_on_after_file_descriptors_ran_out() {
+async fn metrics_without_descriptors_are_served_later() {
     use rustix::process::{Pid, Resource, Rlimit, prlimit};
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let free = address::free();
-    let process = Process::start(&ground.root, &[&format!("--metrics-address={free}")]);
+    let process = Process::start(&fixture.root, &[&format!("--metrics-address={free}")]);
     let _channel = process.channel().await;
     let id = Pid::from_child(&process.child);
     let none = Rlimit { current: Some(0), maximum: Some(1024) };
@@ -345,9 +345,9 @@ async fn metrics_are_served_on_after_file_descriptors_ran_out() {
 async fn a_large_state_is_not_held_in_memory() {
     const VALUES: u64 = 64;
     const VALUE_BYTES: usize = 1 << 20;
-    let ground = Ground::new();
-    let state = ground.root.join("state/state.redb");
-    let small_bytes = memory_of_a_start(&ground).await;
+    let fixture = Fixture::new();
+    let state = fixture.root.join("state/state.redb");
+    let small_bytes = memory_of_a_start(&fixture).await;
     {
         let ballast = redb::TableDefinition::<u64, &[u8]>::new("ballast");
         let db = redb::Database::open(&state).unwrap();
@@ -359,13 +359,13 @@ async fn a_large_state_is_not_held_in_memory() {
         write.commit().unwrap();
     }
     assert!(std::fs::metadata(&state).unwrap().len() > VALUES << 20);
-    let large_bytes = memory_of_a_start(&ground).await;
+    let large_bytes = memory_of_a_start(&fixture).await;
     assert!(large_bytes < small_bytes + 32 * VALUE_BYTES, "{small_bytes} bytes have become {large_bytes}");
 }
 
-/// The most memory that a driver has had until it was ready, in bytes.
-async fn memory_of_a_start(ground: &Ground) -> usize {
-    let mut process = Process::start(&ground.root, &[]);
+/// The peak memory of a driver until it is ready, in bytes.
+async fn memory_of_a_start(fixture: &Fixture) -> usize {
+    let mut process = Process::start(&fixture.root, &[]);
     process.channel().await;
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.child.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

@@ -1,4 +1,4 @@
-//! What may be published where, and how it can be used there.
+//! Tests where volumes may be published, and how they can be used there.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -12,7 +12,7 @@ use tonic::{Code, Request};
 use crate::support::*;
 
 #[tokio::test]
-async fn a_directory_volume_is_shared_between_staging_and_target() {
+async fn directory_volume_appears_at_staging_and_target() {
     needs_root!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, mount("")).await;
@@ -50,7 +50,7 @@ async fn readonly_targets_refuse_writes() {
 }
 
 #[tokio::test]
-async fn block_volumes_have_their_exact_size_and_readonly_ones_refuse_writes() {
+async fn block_volumes_have_exact_sizes_and_readonly_works() {
     needs_root!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB + 1, block()).await;
@@ -76,14 +76,14 @@ async fn block_volumes_have_their_exact_size_and_readonly_ones_refuse_writes() {
     std::os::unix::fs::FileExt::read_exact_at(&fs::File::open(&target).unwrap(), &mut found, MIB as u64)
         .unwrap();
     assert_eq!(&found, b"data");
-    assert_eq!(rig.ground.loop_devices().len(), 2);
+    assert_eq!(rig.fixture.loop_devices().len(), 2);
     rig.take(&volume.volume_id).await;
-    assert!(rig.ground.has_no_loop_devices());
+    assert!(rig.fixture.has_no_loop_devices());
     rig.delete(&volume.volume_id).await;
 }
 
 #[tokio::test]
-async fn repeated_calls_change_nothing_and_others_are_told_apart() {
+async fn repeated_calls_succeed_and_conflicts_fail() {
     needs_root!();
     let rig = Rig::new(&["--backend=image"]).await;
     let volume = rig.create("v", 16 * MIB, mount("")).await;
@@ -96,9 +96,9 @@ async fn repeated_calls_change_nothing_and_others_are_told_apart() {
     let other = mount_mode("", Mode::MultiNodeMultiWriter);
     assert_eq!(rig.try_stage(id, &staging, other).await.unwrap_err().code(), Code::AlreadyExists);
     rig.publish(id, mount(""), false).await;
-    let before = rig.ground.mount_points().len();
+    let before = rig.fixture.mount_points().len();
     rig.publish(id, mount(""), false).await;
-    assert_eq!(rig.ground.mount_points().len(), before, "a repeated publish stacks no mount");
+    assert_eq!(rig.fixture.mount_points().len(), before, "a repeated publish stacks no mount");
     let second = rig.try_publish(id, &rig.target("second"), mount(""), false).await.unwrap_err();
     assert_eq!(second.code(), Code::FailedPrecondition, "one writer has one target");
     assert_eq!(rig.try_unstage(id).await.unwrap_err().code(), Code::FailedPrecondition);
@@ -139,7 +139,7 @@ async fn lost_mounts_are_abnormal_and_come_back() {
     unmount(&target);
     let stats = rig.stats(&volume.volume_id, target.to_str().unwrap()).await.unwrap();
     assert!(stats.volume_condition.unwrap().abnormal);
-    // As after a reboot: records say that it is staged and published, and nothing is mounted.
+    // As after a reboot, the records say that it is staged and published, but nothing is mounted.
     unmount(rig.staging(&volume.volume_id));
     let rig = rig.restart(&["--backend=image"]).await;
     let target = rig.bring(&volume.volume_id, mount("")).await;
@@ -153,7 +153,7 @@ async fn missing_data_are_abnormal_and_not_made_up() {
     needs_root!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, mount("")).await;
-    fs::remove_dir(rig.ground.root.join("state/volumes").join(&volume.volume_id)).unwrap();
+    fs::remove_dir(rig.fixture.root.join("state/volumes").join(&volume.volume_id)).unwrap();
     let request = ControllerGetVolumeRequest { volume_id: volume.volume_id.clone() };
     let found =
         controller_server::Controller::controller_get_volume(&rig.driver, Request::new(request)).await;
@@ -191,24 +191,24 @@ async fn what_has_lost_its_data_can_be_taken_away() {
         let rig = Rig::new(&[&format!("--backend={backend}")]).await;
         let volume = rig.create("v", 16 * MIB, capability.clone()).await.volume_id;
         let target = rig.bring(&volume, capability).await;
-        let data = rig.ground.root.join("state/volumes").join(&volume);
+        let data = rig.fixture.root.join("state/volumes").join(&volume);
         if data.is_dir() { fs::remove_dir(&data) } else { fs::remove_file(&data) }.unwrap();
         let stats = rig.stats(&volume, target.to_str().unwrap()).await.unwrap();
         assert!(stats.volume_condition.unwrap().abnormal);
         rig.take(&volume).await;
-        assert!(rig.ground.mount_points().is_empty() && rig.ground.has_no_loop_devices());
+        assert!(rig.fixture.mount_points().is_empty() && rig.fixture.has_no_loop_devices());
         rig.delete(&volume).await;
     }
 }
 
 #[tokio::test]
-async fn a_device_that_goes_with_its_last_user_is_not_taken_for_ours() {
+async fn an_autoclear_device_of_others_is_not_reused() {
     needs_root!();
     let rig = Rig::new(&[]).await;
     let volume = rig.create("v", MIB, block()).await.volume_id;
     rig.stage(&volume, block()).await;
-    // Somebody, such as udev, looks into the device while the volume is unstaged and staged again.
-    let user = fs::File::open(&rig.ground.loop_devices()[0]).unwrap();
+    // Another program, such as udev, has the device open while the volume is unstaged and staged again.
+    let user = fs::File::open(&rig.fixture.loop_devices()[0]).unwrap();
     rig.try_unstage(&volume).await.unwrap();
     rig.stage(&volume, block()).await;
     let target = rig.publish(&volume, block(), false).await;
@@ -222,12 +222,12 @@ async fn a_device_that_goes_with_its_last_user_is_not_taken_for_ours() {
 #[tokio::test]
 async fn a_read_only_target_is_no_laxer_than_the_host() {
     needs_root!();
-    let ground = Ground::new();
-    let state = ground.root.join("state");
+    let fixture = Fixture::new();
+    let state = fixture.root.join("state");
     fs::create_dir(&state).unwrap();
     let flags = rustix::mount::MountFlags::NOSUID | rustix::mount::MountFlags::NODEV;
     rustix::mount::mount("tmpfs", &state, "tmpfs", flags, c"size=32m").unwrap();
-    let rig = Rig::on(ground, &["--backend=directory"]).await;
+    let rig = Rig::on(fixture, &["--backend=directory"]).await;
     let volume = rig.create("v", MIB, mount("")).await.volume_id;
     rig.stage(&volume, mount("")).await;
     let target = rig.publish(&volume, mount(""), true).await;
@@ -235,12 +235,12 @@ async fn a_read_only_target_is_no_laxer_than_the_host() {
         assert!(has_option(&target, option), "{option}");
     }
     rig.take(&volume).await;
-    let Rig { driver, ground: _ground } = rig;
+    let Rig { driver, fixture: _ground } = rig;
     drop(driver);
     unmount(&state);
 }
 
-/// Whether the mount at a path has the option.
+/// Returns whether the mount at a path has an option.
 fn has_option(path: &std::path::Path, option: &str) -> bool {
     let entry = csi_hostpath_driver::mount::mounts().unwrap().into_iter().find(|m| m.mount_point == path);
     entry.unwrap().options.split(',').any(|one| one == option)
@@ -270,7 +270,7 @@ async fn a_place_with_another_mount_is_refused() {
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
     let refused = rig.try_stage(&one, &staging, mount("")).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition, "{refused:?}");
-    assert_eq!(rig.ground.mount_points().len(), 3, "nothing was stacked");
+    assert_eq!(rig.fixture.mount_points().len(), 3, "nothing was stacked");
     rig.take(&one).await;
     rig.take(&other).await;
 }
@@ -292,18 +292,18 @@ async fn a_block_target_that_is_lost_is_abnormal() {
     rig.delete(&volume).await;
 }
 
-/// As on nodes whose kubelet directory is a link to a larger disk.
+/// Some nodes have a link to a larger disk in place of kubelet's directory.
 #[tokio::test]
-async fn links_of_root_on_the_way_are_followed_and_those_of_others_are_not() {
+async fn only_links_of_root_are_followed() {
     needs_root!();
     use std::os::unix::fs::{lchown, symlink};
-    let ground = Ground::new();
-    let link = ground.root.join("targets");
+    let fixture = Fixture::new();
+    let link = fixture.root.join("targets");
     for part in ["staging", "targets"] {
-        fs::create_dir_all(ground.root.join("disk").join(part)).unwrap();
-        symlink(ground.root.join("disk").join(part), ground.root.join(part)).unwrap();
+        fs::create_dir_all(fixture.root.join("disk").join(part)).unwrap();
+        symlink(fixture.root.join("disk").join(part), fixture.root.join(part)).unwrap();
     }
-    let mut rig = Rig::on(ground, &["--backend=image"]).await;
+    let mut rig = Rig::on(fixture, &["--backend=image"]).await;
     for (name, capability) in
         [("directory", mount("")), ("xfs", mount("xfs")), ("btrfs", mount("btrfs")), ("block", block())]
     {
@@ -332,7 +332,7 @@ async fn links_of_root_on_the_way_are_followed_and_those_of_others_are_not() {
         assert_eq!(codes(&refusals), [Code::InvalidArgument; 2], "{name}");
         lchown(&link, Some(0), None).unwrap();
         rig.take(&volume).await;
-        assert!(rig.ground.mount_points().is_empty() && rig.ground.has_no_loop_devices(), "{name}");
+        assert!(rig.fixture.mount_points().is_empty() && rig.fixture.has_no_loop_devices(), "{name}");
         rig.delete(&volume).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Directory volumes on file systems with project quotas, which keep them within their sizes.
+//! Directory volumes on file systems with project quotas, which limit their sizes.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use csi_proto::v1::volume_usage::Unit;
 
 use crate::support::*;
 
-/// Makes a file system with project quotas and mounts it; fails if the kernel was built without.
+/// Creates and mounts a file system with project quotas; fails if the kernel does not support them.
 fn mount_disk(fs_type: &str, image: &Path, mount_point: &Path) -> Result<(), String> {
     std::fs::File::create_new(image).unwrap().set_len(512 * MIB as u64).unwrap();
     std::fs::create_dir(mount_point).unwrap();
@@ -21,7 +21,7 @@ fn run(command: &mut Command) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
 }
 
-/// Writes so many MiB to a file as a process that is bound by quotas: CAP_SYS_RESOURCE would lift them.
+/// Writes to a file in a process without CAP_SYS_RESOURCE, which would exempt it from quotas.
 fn fill(file: &Path, mib: i64) -> Result<(), String> {
     let mut dd = Command::new("setpriv");
     dd.args(["--bounding-set", "-sys_resource", "dd", "if=/dev/zero", "bs=1M", "conv=fsync"]);
@@ -37,16 +37,16 @@ fn is_over_quota(result: &Result<(), String>) -> bool {
 async fn directories_are_limited_to_their_sizes() {
     needs_root!();
     for fs_type in ["ext4", "xfs"] {
-        let ground = Ground::new();
-        let state = ground.root.join("state");
-        if let Err(error) = mount_disk(fs_type, &ground.root.join("image"), &state) {
+        let fixture = Fixture::new();
+        let state = fixture.root.join("state");
+        if let Err(error) = mount_disk(fs_type, &fixture.root.join("image"), &state) {
             println!("skipped {fs_type}: this kernel does not mount it with project quotas: {error}");
             continue;
         }
-        let Rig { driver, ground } = limits_hold(Rig::on(ground, &[]).await, fs_type).await;
+        let Rig { driver, fixture } = limits_hold(Rig::on(fixture, &[]).await, fs_type).await;
         drop(driver);
         unmount(&state);
-        drop(ground);
+        drop(fixture);
     }
 }
 

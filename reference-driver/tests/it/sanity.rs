@@ -1,5 +1,5 @@
-//! The suite that other drivers are judged by, on this one: every backend and file system, mount and block access, with
-//! every switch on.
+//! Runs the sanity suite on this driver: with every back end and file system, with mount and block access, and with
+//! all features switched on.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::support::*;
 const FLAGS: [&str; 9] = [
     "--enable-attach",
     "--attach-limit=60",
-    // Far less than there is room for, as the room on a busy machine changes while the suite looks at it.
+    // Much less than the free space, because the free space changes on a busy machine while the suite looks at it.
     "--max-volume-size=4294967296",
     "--enable-topology",
     "--enable-snapshot-metadata",
@@ -28,29 +28,29 @@ const FLAGS: [&str; 9] = [
     "--enable-controller-modify-volume",
     "--accepted-mutable-parameter-names=iops,tier",
 ];
-/// Why a check may be left out. Nothing else that the driver claims is.
+/// The accepted reasons for skipping a check. Checks of anything else that the driver advertises have to run.
 const MAY_BE_SKIPPED: [&str; 10] = [
-    // Checks of what a driver does that lacks a capability.
+    // Checks for drivers that lack a capability.
     "for drivers ",
     // Pre-provisioned volumes.
     "needs volumes of --config to be configured",
-    // Nobody but the driver can read its state.
+    // Only the driver can read its state.
     "needs inspect-command of --config to be configured",
-    // One node is served here, in one place.
+    // The driver serves one node, in one topology.
     "needs a second node",
     "needs two topologies",
-    // It has none.
+    // This RPC has no secrets.
     "no other RPC has secrets",
-    // It can do more.
+    // The driver supports online expansion, which includes this.
     "the driver does not advertise OFFLINE",
-    // Any volume of at least one byte can be made, and unknown parameters mean nothing.
+    // The driver creates volumes from one byte on, and accepts unknown parameters without an effect.
     "the driver reports no minimum_volume_size above 1",
     "the driver ignores unknown parameters",
-    // A mounted ext4, where the process lacks CAP_SYS_RESOURCE, as in many a container.
+    // A mounted ext4 cannot grow if the process lacks CAP_SYS_RESOURCE, as in many containers.
     "the file system cannot grow while staged or published",
 ];
 
-/// What is said against the driver.
+/// The violations that a report contains.
 fn accusations(report: &CheckReport) -> Vec<String> {
     let warnings = report.warnings.iter().map(|warning| format!("{}: {warning:?}", report.label()));
     let outcome = match &report.outcome {
@@ -85,12 +85,12 @@ fn settings(root: &Path, backend: &str, fs_type: &str) -> Config {
     }
 }
 
-/// Commands that make the driver tell that something is ill, by a file in its state directory.
+/// Commands that make the driver report a bad health, through a file in its state directory.
 fn health_hooks(root: &Path) -> HealthHooks {
     let state = root.join("state");
     let file = format!("{}/$([ \"$1\" = backend ] && echo storage || echo \"$1\").health", state.display());
     let status = "$([ \"$1\" = backend ] && echo STORAGE_DEGRADED || echo DEGRADED)";
-    // Whoever reads meanwhile finds all of it, or nothing.
+    // Renames the complete file, so that a reader finds all of it or nothing.
     let told = format!(
         r#"printf '{{"status":"%s","reason":"Worn","message":"a test says so"}}' "{status}" > "{file}.$$" && mv "{file}.$$" "{file}""#
     );
@@ -101,17 +101,17 @@ fn health_hooks(root: &Path) -> HealthHooks {
     }
 }
 
-/// What the volumes of a suite take up at the same time, at the most.
+/// An upper bound for the storage that the volumes of a suite use at the same time.
 const ROOM_BYTES: u64 = 2 << 30;
 
 async fn run_suite(backend: &str, fs_type: &str) {
     needs_root!();
     let rig = Rig::new(&FLAGS).await;
-    let space = rustix::fs::statvfs(&rig.ground.root).unwrap();
+    let space = rustix::fs::statvfs(&rig.fixture.root).unwrap();
     let free_bytes = space.f_bavail * space.f_frsize;
-    let root = rig.ground.root.display();
+    let root = rig.fixture.root.display();
     assert!(free_bytes >= ROOM_BYTES, "{root} needs {ROOM_BYTES} free bytes, and has {free_bytes}");
-    let settings = settings(&rig.ground.root, backend, fs_type);
+    let settings = settings(&rig.fixture.root, backend, fs_type);
     let endpoint: Endpoint = settings.endpoint.as_deref().unwrap().parse().unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let listener = Listener::bind(&endpoint).await.unwrap();

@@ -8,7 +8,7 @@ use tonic::Code;
 use crate::support::*;
 
 #[tokio::test]
-async fn a_snapshot_keeps_what_was_there_and_outlives_its_volume() {
+async fn a_snapshot_keeps_its_data_and_outlives_its_volume() {
     needs_root!();
     for (backend, fs_type) in
         [("--backend=directory", ""), ("--backend=image", "ext4"), ("--backend=image", "btrfs")]
@@ -49,7 +49,7 @@ async fn a_snapshot_keeps_what_was_there_and_outlives_its_volume() {
 }
 
 #[tokio::test]
-async fn copies_larger_than_their_source_have_a_larger_file_system() {
+async fn larger_copies_have_a_larger_file_system() {
     needs_root!();
     for fs_type in ["ext4", "xfs", "btrfs"] {
         let rig = Rig::new(&["--backend=image"]).await;
@@ -102,7 +102,7 @@ async fn copies_of_directories_are_faithful() {
     needs_root!();
     let rig = Rig::new(&["--backend=directory"]).await;
     let volume = rig.create("v", MIB, mount("")).await;
-    let source = rig.ground.root.join("state/volumes").join(&volume.volume_id);
+    let source = rig.fixture.root.join("state/volumes").join(&volume.volume_id);
     fs::create_dir(source.join("sub")).unwrap();
     fs::write(source.join("sub/.hidden"), b"hidden").unwrap();
     fs::set_permissions(source.join("sub/.hidden"), fs::Permissions::from_mode(0o4751)).unwrap();
@@ -112,7 +112,7 @@ async fn copies_of_directories_are_faithful() {
     let sparse = fs::File::create(source.join("sparse")).unwrap();
     sparse.set_len(64 << 20).unwrap();
     let clone = rig.copy("c", MIB, mount(""), from_volume(&volume.volume_id)).await;
-    let copy = rig.ground.root.join("state/volumes").join(&clone.volume_id);
+    let copy = rig.fixture.root.join("state/volumes").join(&clone.volume_id);
     let hidden = fs::metadata(copy.join("sub/.hidden")).unwrap();
     assert_eq!(fs::read(copy.join("sub/.hidden")).unwrap(), b"hidden");
     assert_eq!(hidden.permissions().mode() & 0o7777, 0o4751);
@@ -135,12 +135,12 @@ async fn hard_links_are_kept_wherever_they_are() {
     use std::os::unix::fs::MetadataExt;
     let rig = Rig::new(&["--backend=directory"]).await;
     let volume = rig.create("v", MIB, mount("")).await.volume_id;
-    let data = rig.ground.root.join("state/volumes").join(&volume);
+    let data = rig.fixture.root.join("state/volumes").join(&volume);
     let odd = std::path::Path::new(std::ffi::OsStr::from_bytes(b"odd\xff"));
     fs::create_dir(data.join(odd)).unwrap();
     fs::write(data.join(odd).join("one"), b"linked").unwrap();
     fs::hard_link(data.join(odd).join("one"), data.join(odd).join("two")).unwrap();
-    // Farther down than one path can tell.
+    // Deeper than a single path can reach.
     use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
     let mut here = openat(CWD, &data, OFlags::PATH, Mode::empty()).unwrap();
     let long = "d".repeat(250);
@@ -152,7 +152,7 @@ async fn hard_links_are_kept_wherever_they_are() {
     rustix::fs::linkat(&here, "one", &here, "two", rustix::fs::AtFlags::empty()).unwrap();
     drop(here);
     let snapshot = rig.snapshot("s", &volume).await.snapshot_id;
-    let copy = rig.ground.root.join("state/snapshots").join(&snapshot).join(odd);
+    let copy = rig.fixture.root.join("state/snapshots").join(&snapshot).join(odd);
     for name in ["one", "two"] {
         assert_eq!(fs::read(copy.join(name)).unwrap(), b"linked", "{name}");
         assert_eq!(fs::metadata(copy.join(name)).unwrap().nlink(), 2);

@@ -1,4 +1,4 @@
-//! A driver in a directory of its own, calls to it, and a check at the end that nothing is left of it.
+//! A driver in its own directory, helpers for calls, and a final check that the driver left nothing behind.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use tonic::{Request, Status};
 
 pub(crate) const MIB: i64 = 1 << 20;
 
-/// Ends a test that needs root, with a line that says so.
+/// Ends a test that needs root, and prints that it was skipped.
 macro_rules! needs_root {
     () => {
         if !rustix::process::geteuid().is_root() {
@@ -30,27 +30,28 @@ macro_rules! needs_root {
 }
 pub(crate) use needs_root;
 
-/// The directory of a test, which cleans up mounts and loop devices when it is dropped, and fails the test if there
-/// were any.
+/// The directory of a test. On drop it removes remaining mounts and loop devices, and fails the test if there were
+/// any.
 #[derive(Debug)]
-pub(crate) struct Ground {
+pub(crate) struct Fixture {
     pub(crate) root: PathBuf,
     _directory: TempDir,
 }
 
-impl Ground {
-    pub(crate) fn new() -> Ground {
+impl Fixture {
+    pub(crate) fn new() -> Fixture {
         let directory = tempfile::Builder::new().prefix("hostpath-test-").tempdir().unwrap();
-        Ground { root: directory.path().canonicalize().unwrap(), _directory: directory }
+        Fixture { root: directory.path().canonicalize().unwrap(), _directory: directory }
     }
 
-    /// The mount points under the directory.
+    /// The mount points below the directory.
     pub(crate) fn mount_points(&self) -> Vec<PathBuf> {
         let all = mounts().unwrap().into_iter().map(|entry| entry.mount_point);
         all.filter(|point| point.starts_with(&self.root)).collect()
     }
 
-    /// The loop devices whose files have the names of volumes of this driver, wherever the kernel says that they are.
+    /// The loop devices whose files are named like volumes of this driver, regardless of the path that the kernel
+    /// reports.
     pub(crate) fn loop_devices_by_name(&self) -> Vec<PathBuf> {
         let volumes = fs::read_dir(self.root.join("state/volumes")).unwrap().flatten();
         let names: Vec<_> = volumes.map(|entry| entry.file_name()).collect();
@@ -66,18 +67,19 @@ impl Ground {
         blocks.filter(ours).map(|block| Path::new("/dev").join(block.file_name())).collect()
     }
 
-    /// Whether no loop device is left.
+    /// Returns whether no loop device is left.
     pub(crate) fn has_no_loop_devices(&self) -> bool {
         self.settled_loop_devices(0).is_empty()
     }
 
-    /// The loop devices, so many if all is well: those that should be gone get time until nobody holds them any more.
+    /// The loop devices. If there are more than `count`, waits until those that are being detached are no longer
+    /// open.
     pub(crate) fn settled_loop_devices(&self, count: usize) -> Vec<PathBuf> {
         let settled = || Some(self.loop_devices()).filter(|devices| devices.len() == count);
         unless_held(settled).unwrap_or_else(|| self.loop_devices())
     }
 
-    /// The loop devices whose files are under the directory.
+    /// The loop devices whose files are below the directory.
     pub(crate) fn loop_devices(&self) -> Vec<PathBuf> {
         let blocks = fs::read_dir("/sys/block").unwrap().flatten();
         blocks
@@ -90,10 +92,11 @@ impl Ground {
     }
 }
 
-/// A child that another test has forked holds every file of this process until its exec.
+/// The limit for waiting until the child of another test no longer holds the files of this process, which it does
+/// until it executes its program.
 const HELD_BY_OTHERS_S: u64 = 10;
 
-/// Tries until it gives something, for as long as a forked child may hold what is in its way.
+/// Repeats a function until it returns a value, for as long as the child of another test may hold a file.
 pub(crate) fn unless_held<T>(try_once: impl Fn() -> Option<T>) -> Option<T> {
     let deadline = Instant::now() + Duration::from_secs(HELD_BY_OTHERS_S);
     loop {
@@ -105,7 +108,7 @@ pub(crate) fn unless_held<T>(try_once: impl Fn() -> Option<T>) -> Option<T> {
     }
 }
 
-/// Unmounts what nobody uses.
+/// Unmounts a path that is not in use.
 pub(crate) fn unmount(path: impl AsRef<Path>) {
     let path = path.as_ref();
     let tried = || match rustix::mount::unmount(path, rustix::mount::UnmountFlags::empty()) {
@@ -115,20 +118,21 @@ pub(crate) fn unmount(path: impl AsRef<Path>) {
     unless_held(tried).unwrap_or_else(|| panic!("{} is in use", path.display())).unwrap();
 }
 
-/// Fills a file system through a new file on it.
+/// Fills a file system with a new file.
 pub(crate) fn fill(filler: &Path) {
     let mut file = fs::File::create(filler).unwrap();
     let full = std::io::copy(&mut std::io::repeat(1), &mut file).unwrap_err();
     assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
 }
 
-/// Takes the filling away. It is emptied first: while a forked child holds it, its removal frees nothing.
+/// Removes the file that fills a file system. The file is truncated first, because removing it frees nothing while
+/// the child of another test has it open.
 pub(crate) fn make_room(filler: &Path) {
     fs::File::options().write(true).truncate(true).open(filler).unwrap();
     fs::remove_file(filler).unwrap();
 }
 
-impl Drop for Ground {
+impl Drop for Fixture {
     fn drop(&mut self) {
         let mounts = self.mount_points();
         let devices = self.settled_loop_devices(0);
@@ -145,40 +149,40 @@ impl Drop for Ground {
     }
 }
 
-/// A driver in this process, with the directories that a kubelet would make.
+/// A driver in this process, with the directories that kubelet would create.
 #[derive(Debug)]
 pub(crate) struct Rig {
     pub(crate) driver: HostpathDriver,
-    pub(crate) ground: Ground,
+    pub(crate) fixture: Fixture,
 }
 
 impl Rig {
     pub(crate) async fn new(flags: &[&str]) -> Rig {
-        Rig::on(Ground::new(), flags).await
+        Rig::on(Fixture::new(), flags).await
     }
 
-    pub(crate) async fn on(ground: Ground, flags: &[&str]) -> Rig {
-        let driver = HostpathDriver::new(config(&ground.root, flags)).unwrap();
+    pub(crate) async fn on(fixture: Fixture, flags: &[&str]) -> Rig {
+        let driver = HostpathDriver::new(config(&fixture.root, flags)).unwrap();
         assert!(driver.ready().await);
-        fs::create_dir_all(ground.root.join("targets")).unwrap();
-        Rig { driver, ground }
+        fs::create_dir_all(fixture.root.join("targets")).unwrap();
+        Rig { driver, fixture }
     }
 
-    /// Ends the driver and starts it again on the same state.
+    /// Restarts the driver on the same state.
     pub(crate) async fn restart(self, flags: &[&str]) -> Rig {
-        let Rig { driver, ground } = self;
+        let Rig { driver, fixture } = self;
         drop(driver);
-        Rig::on(ground, flags).await
+        Rig::on(fixture, flags).await
     }
 
     pub(crate) fn staging(&self, name: &str) -> String {
-        let path = self.ground.root.join("staging").join(name);
+        let path = self.fixture.root.join("staging").join(name);
         fs::create_dir_all(&path).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
     pub(crate) fn target(&self, name: &str) -> String {
-        self.ground.root.join("targets").join(name).to_str().unwrap().to_owned()
+        self.fixture.root.join("targets").join(name).to_str().unwrap().to_owned()
     }
 
     pub(crate) async fn try_create(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
@@ -189,7 +193,7 @@ impl Rig {
         self.try_create(create_request(name, bytes, capability)).await.unwrap()
     }
 
-    /// Makes a volume from a snapshot or another volume.
+    /// Creates a volume from a snapshot or another volume.
     pub(crate) async fn copy(
         &self,
         name: &str,
@@ -211,9 +215,9 @@ impl Rig {
         self.try_delete(id).await.unwrap();
     }
 
-    /// Waits until the data of everything that was deleted are gone.
+    /// Waits until the data of all deleted objects are removed.
     pub(crate) async fn removed(&self) {
-        until_removed(&self.ground.root).await;
+        until_removed(&self.fixture.root).await;
     }
 
     pub(crate) async fn try_attach(&self, id: &str, node: &str, readonly: bool) -> Result<(), Status> {
@@ -286,7 +290,6 @@ impl Rig {
         PathBuf::from(target)
     }
 
-    /// Stages and publishes.
     pub(crate) async fn bring(&self, id: &str, capability: VolumeCapability) -> PathBuf {
         self.stage(id, capability.clone()).await;
         self.publish(id, capability, false).await
@@ -303,7 +306,6 @@ impl Rig {
         self.driver.node_unstage_volume(Request::new(request)).await.map(|_| ())
     }
 
-    /// Unpublishes and unstages.
     pub(crate) async fn take(&self, id: &str) {
         self.try_unpublish(id, &self.target(id)).await.unwrap();
         self.try_unstage(id).await.unwrap();
@@ -343,7 +345,8 @@ impl Rig {
     }
 }
 
-/// Waits until there are no data of volumes and snapshots, which go some time after the replies to the deletions.
+/// Waits until no data of volumes and snapshots exist. The driver removes them some time after the reply to a
+/// deletion.
 pub(crate) async fn until_removed(root: &Path) {
     let is_empty = |part: &str| fs::read_dir(root.join("state").join(part)).unwrap().next().is_none();
     let polled = async {
@@ -376,7 +379,7 @@ pub(crate) fn capability(mode: Mode, access: AccessType) -> VolumeCapability {
     VolumeCapability { access_mode: Some(AccessMode { mode: mode.into() }), access_type: Some(access) }
 }
 
-/// A mounted volume of one writer.
+/// A capability to mount a volume for one writer.
 pub(crate) fn mount(fs_type: &str) -> VolumeCapability {
     mount_mode(fs_type, Mode::SingleNodeWriter)
 }
@@ -385,14 +388,14 @@ pub(crate) fn mount_mode(fs_type: &str, mode: Mode) -> VolumeCapability {
     capability(mode, AccessType::Mount(MountVolume { fs_type: fs_type.to_owned(), ..MountVolume::default() }))
 }
 
-/// A mounted volume of one writer with a mount flag.
+/// A capability to mount a volume for one writer, with a mount flag.
 pub(crate) fn mount_with_flag(fs_type: &str, flag: &str) -> VolumeCapability {
     let mount =
         MountVolume { fs_type: fs_type.to_owned(), mount_flags: vec![flag.to_owned()], ..Default::default() };
     capability(Mode::SingleNodeWriter, AccessType::Mount(mount))
 }
 
-/// A raw block volume of one writer.
+/// A capability to use a raw block volume for one writer.
 pub(crate) fn block() -> VolumeCapability {
     capability(Mode::SingleNodeWriter, AccessType::Block(BlockVolume {}))
 }
@@ -409,7 +412,7 @@ pub(crate) fn map(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
     entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// Writes a file and makes sure that it is on the device.
+/// Writes a file and flushes it.
 pub(crate) fn write_synced(path: &Path, bytes: &[u8]) {
     use std::io::Write;
     let mut file = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path).unwrap();
@@ -427,7 +430,7 @@ pub(crate) fn codes<T>(results: &[Result<T, Status>]) -> Vec<tonic::Code> {
     results.iter().map(|result| result.as_ref().map_or_else(Status::code, |_| tonic::Code::Ok)).collect()
 }
 
-/// A random generator that a seed repeats (xorshift).
+/// A repeatable random generator (xorshift).
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 

@@ -1,5 +1,5 @@
-//! Faults that only a driver with real mounts can have, and the checks that find them: one that mounts nothing where it
-//! should, one that mounts twice, ones that leave mounts behind, and ones that go by what was mounted before a reboot.
+//! Faults that only a driver with real mounts can have, and the checks that find them. The drivers mount nothing,
+//! mount twice, leave mounts behind, or rely on mounts from before a reboot.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -26,7 +26,7 @@ use tonic::{Request, Response, Status};
 
 use crate::support::*;
 
-/// What the driver does wrong, with OK for an answer.
+/// The fault of the driver, which answers OK in all cases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     PublishesNothing,
@@ -37,7 +37,7 @@ enum Fault {
     UnpublishesOnlyMounts,
 }
 
-/// The driver with one fault, and the paths at which it has staged, whatever came after.
+/// A driver with one fault, and all paths at which it has ever staged a volume.
 #[derive(Clone)]
 struct Faulty(HostpathDriver, Fault, Arc<Mutex<BTreeSet<String>>>);
 
@@ -138,7 +138,7 @@ impl Node for Faulty {
     }
 }
 
-/// What a check says against the driver: the rule that it broke.
+/// The failure that a check reports, and the rule that it names.
 fn accusation(report: &CheckReport) -> (String, Option<&'static str>) {
     let rule = match &report.outcome {
         Outcome::Failed(violation) | Outcome::Warned(violation) => {
@@ -154,15 +154,15 @@ fn suites() -> Registry {
     Registry::new([csi_suite_sanity::SUITE, csi_suite_stateful::restart::SUITE])
 }
 
-/// Runs one check on the driver with a fault.
+/// Runs one check on a driver with a fault.
 async fn accuse(
     fault: Fault,
     access_types: &[AccessType],
     check: &str,
 ) -> Vec<(String, Option<&'static str>)> {
-    let ground = Ground::new();
-    let endpoint: Endpoint = format!("unix://{}/csi.sock", ground.root.display()).parse().unwrap();
-    let (served_at, root, staged) = (endpoint.clone(), ground.root.clone(), Arc::default());
+    let fixture = Fixture::new();
+    let endpoint: Endpoint = format!("unix://{}/csi.sock", fixture.root.display()).parse().unwrap();
+    let (served_at, root, staged) = (endpoint.clone(), fixture.root.clone(), Arc::default());
     let driver = Driver::in_process(move || {
         let driver = HostpathDriver::new(config(&root, &["--backend=image"]))?;
         let routes = Routes::new(IdentityServer::new(driver.clone()))
@@ -172,8 +172,8 @@ async fn accuse(
     });
     let settings = Config {
         endpoint: Some(endpoint.to_string()),
-        mount_dir: Some(ground.root.join("mounts")),
-        staging_dir: Some(ground.root.join("staging")),
+        mount_dir: Some(fixture.root.join("mounts")),
+        staging_dir: Some(fixture.root.join("staging")),
         access_types: access_types.to_vec(),
         volume_size_bytes: Some(64 << 20),
         ..Config::default()
@@ -186,7 +186,7 @@ async fn accuse(
     let plan = suites().select(&filter, &target.config().access_types);
     let run = Run::of(target, plan, options).await;
     driver.leave().await.unwrap();
-    for left in ground.mount_points().iter().rev() {
+    for left in fixture.mount_points().iter().rev() {
         rustix::mount::unmount(left, UnmountFlags::DETACH).unwrap();
     }
     run.reports.iter().map(accusation).collect()

@@ -1,4 +1,5 @@
-//! The straightforward search of Wing and Gong: every order is tried, of all objects together, and nothing remembered.
+//! The plain search of Wing and Gong, with which the tests compare the product's search: it tries every order of all
+//! calls on all objects together, and caches nothing.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,7 +12,8 @@ use csi_suite_stateful::model::expectation::Finding;
 use csi_suite_stateful::model::names::Name;
 use csi_suite_stateful::model::state::Volume;
 
-/// Whether there is an order of all calls; `None` if that is not known after so many steps.
+/// Returns whether some order of all calls explains the answers, or `None` if that is unknown after this number of
+/// steps.
 pub fn has_order(volumes: &BTreeMap<Name, Vec<Part<Volume>>>, steps_max: u64) -> Option<bool> {
     let calls: Vec<(Name, &Part<Volume>)> =
         volumes.iter().flat_map(|(name, parts)| parts.iter().map(|part| (*name, part))).collect();
@@ -33,7 +35,8 @@ impl Plain<'_> {
         self.calls[call].1.step.answer != Answer::Unknown
     }
 
-    /// Whether there is an order of what is not done yet. `between` are the states since the last call with an answer.
+    /// Returns whether some order of the remaining calls explains the answers. `between` are the states since the
+    /// last answered call.
     fn search(&self, states: &States, done: &mut Vec<usize>, between: &mut Vec<States>) -> bool {
         if self.is_out_of_steps() {
             return false;
@@ -91,7 +94,7 @@ impl Plain<'_> {
         false
     }
 
-    /// Counts a step.
+    /// Counts a step, and returns whether none is left.
     fn is_out_of_steps(&self) -> bool {
         self.steps.update(|steps| steps.saturating_sub(1));
         self.steps.get() == 0

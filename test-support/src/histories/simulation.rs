@@ -1,4 +1,4 @@
-//! Histories of a toy driver with many workers, made up and repeatable.
+//! Simulates concurrent workers on a toy driver, repeatably.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -15,29 +15,29 @@ use tonic::Code;
 use super::story::{self, *};
 use super::toy::{Toy, Trait};
 
-/// How a history is made up.
+/// The parameters of a simulated history.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What all dice follow from.
+    /// The seed of the random numbers.
     pub seed: u64,
-    /// Calls in all.
+    /// The number of calls.
     pub calls: usize,
-    /// Callers at the same time.
+    /// The number of concurrent workers.
     pub workers: u16,
-    /// Volumes at the most.
+    /// The limit on volumes.
     pub volumes: u16,
-    /// Of a hundred calls, those that are done and whose answer is lost, and as many that are not done.
+    /// The percentage of calls that take effect and lose their answer; as many lose their answer without effect.
     pub lost_percent: u64,
-    /// Of a hundred calls, those that are turned away with ABORTED.
+    /// The percentage of calls that are rejected with ABORTED.
     pub aborted_percent: u64,
-    /// What the driver is like.
+    /// The traits of the driver.
     pub traits: BTreeSet<Trait>,
-    /// What goes wrong between calls at the same time.
+    /// The race conditions of the driver.
     pub races: BTreeSet<Race>,
 }
 
 impl Plan {
-    /// A plan that follows from the seed alone.
+    /// Makes a plan in which only the seed varies.
     pub fn new(seed: u64) -> Plan {
         Plan {
             seed,
@@ -52,28 +52,28 @@ impl Plan {
     }
 }
 
-/// Mistakes that only calls at the same time show.
+/// Mistakes that only concurrent calls show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Race {
-    /// Whether a name is free is asked before, and not again.
+    /// The driver checks only before the call waits whether a name is free.
     OnNames,
-    /// Lists are what they were when the list before was asked for.
+    /// A list shows the state at the time of the previous list.
     StaleLists,
-    /// What is attached or published is looked up before, and written back after.
+    /// Attachments are read when the call begins, and written back when it ends.
     OnAttachments,
 }
 
-/// Throws that are the same for the same seed.
+/// A random generator whose numbers depend only on the seed.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// Dice that fall as the seed says.
+    /// Makes a generator.
     pub fn new(seed: u64) -> Dice {
         Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    /// A number below another.
+    /// Returns a number below the end.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -96,12 +96,12 @@ enum Event {
 struct Pending {
     call: Call,
     invoked: u64,
-    /// What the driver saw when the call began.
+    /// The state of the driver when the call began.
     before: Option<Toy>,
     answer: Answer<Response>,
 }
 
-/// What a driver with many workers at once does.
+/// Simulates a history.
 pub fn simulate(plan: &Plan) -> History {
     let mut dice = Dice::new(plan.seed);
     let mut toy = Toy::with(plan.traits.iter().copied());
@@ -186,11 +186,11 @@ fn answer(dice: &mut Dice, plan: &Plan, toy: &mut Toy, pending: &Pending) -> Ans
     }
 }
 
-/// Something to ask for, with what is known to the workers.
+/// Chooses a call on the ids that the workers know.
 fn ask(dice: &mut Dice, plan: &Plan, ids: &BTreeMap<Name, Vec<Id>>) -> Call {
     let name = Name::volume(dice.below(u64::from(plan.volumes)) as u16);
     let snapshot = Name::snapshot(dice.below(u64::from(plan.volumes)) as u16);
-    // Mostly the newest, sometimes one that may be gone.
+    // It is mostly the newest id, and sometimes one that may be deleted.
     let mut newest = |name: &Name| {
         let ids = ids.get(name)?;
         if dice.below(8) == 0 { dice.pick(ids) } else { ids.last().copied() }

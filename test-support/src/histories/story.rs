@@ -1,4 +1,4 @@
-//! Sequences of calls with their answers, told to the model.
+//! Feeds the model with calls and answers that tests write by hand.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,22 +17,15 @@ use csi_suite_stateful::model::state_set::Impossible;
 use csi_suite_stateful::model::{Model, Span, Taken};
 use tonic::Code;
 
-/// Bytes.
 pub const GIB: i64 = 1 << 30;
-/// One node writes.
 pub const WRITER: Usage = Usage { access: AccessType::Mount, mode: Mode::SingleNodeWriter };
-/// Many nodes write.
 pub const MANY: Usage = Usage { access: AccessType::Mount, mode: Mode::MultiNodeMultiWriter };
-/// The first node.
 pub const N1: Node = Node(0);
-/// The second node.
 pub const N2: Node = Node(1);
-/// The first path of a node.
 pub const T1: Target = Target(0);
-/// The second path of a node.
 pub const T2: Target = Target(1);
 
-/// A driver with every capability.
+/// Returns the profile of a driver with every capability.
 pub fn profile() -> DriverProfile {
     DriverProfile {
         capabilities: Capability::ALL.iter().copied().collect(),
@@ -51,92 +44,79 @@ pub fn profile() -> DriverProfile {
     }
 }
 
-/// The first id of the first volume, and so on.
+/// Returns the first id of the volume with this number; numbers start at 1.
 pub fn v(number: u16) -> Id {
     Name::volume(number - 1).id(0)
 }
 
-/// A snapshot.
+/// Returns the first id of a snapshot.
 pub fn s(number: u16) -> Id {
     Name::snapshot(number - 1).id(0)
 }
 
-/// A group snapshot.
+/// Returns the first id of a group snapshot.
 pub fn g(number: u16) -> Id {
     Name::group(number - 1).id(0)
 }
 
-/// A volume of the usual size.
+/// Returns the request of most tests: a GiB for one writer.
 pub fn wanted() -> Wanted {
     Wanted::of(Size::at_least(GIB), WRITER)
 }
 
-/// CreateVolume.
 pub fn create(volume: Id, wanted: Wanted) -> VolumeCall {
     VolumeCall::CreateVolume { name: volume.name, wanted }
 }
 
-/// DeleteVolume.
 pub fn delete(volume: Id) -> VolumeCall {
     VolumeCall::DeleteVolume { volume }
 }
 
-/// ControllerPublishVolume.
 pub fn attach(volume: Id, node: Node) -> VolumeCall {
     VolumeCall::ControllerPublishVolume { volume, node, usage: WRITER, readonly: false }
 }
 
-/// ControllerUnpublishVolume.
 pub fn detach(volume: Id, node: Node) -> VolumeCall {
     VolumeCall::ControllerUnpublishVolume { volume, node: Some(node) }
 }
 
-/// NodeStageVolume.
 pub fn stage(volume: Id, node: Node) -> VolumeCall {
     VolumeCall::NodeStageVolume { volume, node, usage: WRITER }
 }
 
-/// NodeUnstageVolume.
 pub fn unstage(volume: Id, node: Node) -> VolumeCall {
     VolumeCall::NodeUnstageVolume { volume, node }
 }
 
-/// NodePublishVolume.
 pub fn publish(volume: Id, node: Node, target: Target) -> VolumeCall {
     VolumeCall::NodePublishVolume { volume, node, target, usage: WRITER, readonly: false }
 }
 
-/// NodeUnpublishVolume.
 pub fn unpublish(volume: Id, node: Node, target: Target) -> VolumeCall {
     VolumeCall::NodeUnpublishVolume { volume, node, target }
 }
 
-/// ControllerExpandVolume.
 pub fn expand(volume: Id, bytes: i64) -> VolumeCall {
     VolumeCall::ControllerExpandVolume { volume, size: Size::at_least(bytes) }
 }
 
-/// ControllerGetVolume.
 pub fn look_up(volume: Id) -> VolumeCall {
     VolumeCall::ControllerGetVolume { volume }
 }
 
-/// CreateSnapshot.
 pub fn cut(snapshot: Id, volume: Id) -> SnapshotCall {
     SnapshotCall::CreateSnapshot { name: snapshot.name, volume }
 }
 
-/// DeleteSnapshot.
 pub fn drop_snapshot(snapshot: Id) -> SnapshotCall {
     SnapshotCall::DeleteSnapshot { snapshot }
 }
 
-/// CreateVolumeGroupSnapshot.
 pub fn cut_group(group: Id, volumes: &[Id]) -> GroupCall {
     GroupCall::CreateVolumeGroupSnapshot { name: group.name, volumes: volumes.to_vec() }
 }
 
-/// What a right driver says of a volume of a GiB.
+/// Returns the correct facts of a volume of one GiB.
 pub fn facts(id: Id) -> VolumeFacts {
     VolumeFacts {
         id: Some(id),
@@ -147,7 +127,7 @@ pub fn facts(id: Id) -> VolumeFacts {
     }
 }
 
-/// What a right driver tells of a snapshot.
+/// Returns the correct facts of a snapshot.
 pub fn snapshot_facts(snapshot: Id, volume: Id) -> SnapshotFacts {
     SnapshotFacts {
         id: Some(snapshot),
@@ -159,7 +139,7 @@ pub fn snapshot_facts(snapshot: Id, volume: Id) -> SnapshotFacts {
     }
 }
 
-/// What a right driver tells of a group snapshot.
+/// Returns the correct facts of a group snapshot.
 pub fn group_facts(group: Id, volumes: &[Id]) -> GroupFacts {
     let member = |(nth, volume): (u16, &Id)| {
         let id = group.name.members().id(nth);
@@ -173,45 +153,45 @@ pub fn group_facts(group: Id, volumes: &[Id]) -> GroupFacts {
     }
 }
 
-/// OK, with nothing in it.
+/// Returns an OK without contents.
 pub fn ok() -> Answer<Response> {
     Answer::Done(Response::Volume(VolumeResponse::Nothing))
 }
 
-/// OK of a call that made a volume.
+/// Returns the OK of a call that made a volume.
 pub fn made(facts: VolumeFacts) -> Answer<Response> {
     Answer::Done(Response::Volume(VolumeResponse::Made(facts)))
 }
 
-/// OK of a call that looked at a volume.
+/// Returns the OK of a call that read a volume.
 pub fn seen(facts: VolumeFacts) -> Answer<Response> {
     Answer::Done(Response::Volume(VolumeResponse::Seen(facts, Some([N1, N2].into()))))
 }
 
-/// OK of a call about a volume.
+/// Returns the OK of another call about a volume.
 pub fn said(said: VolumeResponse) -> Answer<Response> {
     Answer::Done(Response::Volume(said))
 }
 
-/// OK of a call that made a snapshot.
+/// Returns the OK of a call that made a snapshot.
 pub fn cut_ok(facts: SnapshotFacts) -> Answer<Response> {
     Answer::Done(Response::Snapshot(SnapshotResponse::Seen(facts)))
 }
 
-/// OK of a call that made a group snapshot.
+/// Returns the OK of a call that made a group snapshot.
 pub fn group_ok(facts: GroupFacts) -> Answer<Response> {
     Answer::Done(Response::Group(GroupResponse::Seen(facts)))
 }
 
-/// A refusal.
+/// Returns an error.
 pub fn no(code: Code) -> Answer<Response> {
     Answer::Refused(code)
 }
 
-/// A model that hears of one call after another, a millisecond apart.
+/// A model that observes one call after another, a millisecond apart.
 #[derive(Clone, Debug)]
 pub struct Story {
-    /// What the driver is thought to keep.
+    /// The model's view of the driver's state.
     pub model: Model,
     now: Duration,
 }
@@ -223,43 +203,43 @@ impl Default for Story {
 }
 
 impl Story {
-    /// A story on a driver that can do everything.
+    /// Starts with a driver that has every capability.
     pub fn new() -> Story {
         Story::with(profile())
     }
 
-    /// A story on a driver of this profile.
+    /// Starts with a driver of this profile.
     pub fn with(profile: DriverProfile) -> Story {
         Story { model: Model::new(profile), now: Duration::ZERO }
     }
 
-    /// A story on a driver that lacks capabilities.
+    /// Starts with a driver that lacks capabilities.
     pub fn without(capabilities: &[Capability]) -> Story {
         let mut profile = profile();
         profile.capabilities.retain(|capability| !capabilities.contains(capability));
         Story::with(profile)
     }
 
-    /// A story that begins with a volume.
+    /// Starts with a driver that has made a volume.
     pub fn of_a_volume() -> Story {
         let mut story = Story::new();
         story.right(create(v(1), wanted()), made(facts(v(1))));
         story
     }
 
-    /// Longer than a deletion may take.
+    /// Waits longer than a deletion may take.
     pub fn wait(&mut self) {
         self.now += Duration::from_secs(6);
     }
 
-    /// Takes in a call and its answer.
+    /// Gives the model a call and its answer.
     pub fn take(&mut self, call: impl Into<Call>, answer: Answer<Response>) -> Taken {
         let invoked = self.now;
         self.now += Duration::from_millis(1);
         self.model.take(&call.into(), &answer, Span { invoked, returned: self.now })
     }
 
-    /// A call that is answered as it has to be.
+    /// Gives the model a call, and asserts that the model accepts the answer.
     #[track_caller]
     pub fn right(&mut self, call: impl Into<Call>, answer: Answer<Response>) {
         let call = call.into();
@@ -267,14 +247,14 @@ impl Story {
         assert_eq!(taken, Taken::default(), "{call}: {answer}");
     }
 
-    /// Calls that have no more to say than OK.
+    /// Gives the model calls that are answered with an empty OK.
     #[track_caller]
     pub fn done<const N: usize>(&mut self, calls: [VolumeCall; N]) {
         calls.into_iter().for_each(|call| self.right(call, ok()));
     }
 
-    /// What would be thought of each of these answers now: `fits`, or the rule that is broken, after `odd` where it is
-    /// no more than a remark.
+    /// Asserts the model's judgement of each of these answers to the next call: `fits`, or the broken requirement,
+    /// with `odd` in front if it is only a remark.
     #[track_caller]
     pub fn judges<const N: usize>(&self, call: impl Into<Call>, answers: [(Answer<Response>, &str); N]) {
         let call = call.into();

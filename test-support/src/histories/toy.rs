@@ -1,4 +1,4 @@
-//! A driver of a few lines, for histories: it does one call after another, and has mistakes on request.
+//! A toy driver for histories: it does one call after another, and makes mistakes on request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use tonic::Code;
 
 use super::story::*;
 
-/// What real drivers do, right or wrong.
+/// Behaviours of real drivers, legal ones first and then mistakes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trait {
-    // Legal.
-    /// An id comes again with its name.
+    // Legal:
+    /// A volume of a reused name gets its former id.
     IdsReturnWithNames,
     /// A volume that has snapshots is not deleted.
     SnapshotsBlockDeletion,
@@ -25,39 +25,39 @@ pub enum Trait {
     VolumesInUseAreDeleted,
     /// A volume may be at two paths of a node.
     SecondPathsAllowed,
-    /// A volume serves many nodes, whatever it was asked for.
+    /// A volume serves many nodes, even if one was requested.
     ForManyNodesByNature,
-    /// Sizes are not told.
+    /// Answers leave sizes out.
     SizesUnknown,
-    /// Lists come in small pages.
+    /// Lists have small pages.
     SmallPages,
-    /// A call that undoes says NOT_FOUND of what is not there.
+    /// A call that undoes another answers NOT_FOUND for an unknown object.
     UnknownIsNotFound,
-    // Mistakes.
-    /// A name makes a second volume.
+    // Mistakes:
+    /// A repeated CreateVolume makes a second volume.
     ForgetsNames,
-    /// DeleteVolume says OK and does nothing.
+    /// DeleteVolume answers OK and does nothing.
     DeletesNothing,
-    /// A deleted volume is attached.
+    /// ControllerPublishVolume succeeds for a deleted volume.
     AttachesWhatIsGone,
-    /// Whether a path was published to be read only is forgotten.
+    /// NodePublishVolume forgets that a path is read-only.
     ForgetsReadonly,
-    /// What was written is not there.
+    /// Written data is lost.
     LosesWrites,
-    /// A copy has nothing of its source.
+    /// A copy is empty.
     CopiesAreEmpty,
-    /// A volume that is taken from one node is taken from all.
+    /// ControllerUnpublishVolume detaches a volume from all nodes.
     DetachesEverywhere,
     /// The last entry of a list is missing.
     ListsWithoutTheLast,
-    /// A repeated CreateVolume tells another context.
+    /// A repeated CreateVolume returns another context.
     ChangesContext,
-    /// A name of a snapshot serves for every volume.
+    /// Snapshots of different volumes can share a name.
     SnapshotsOfAnyVolumeShareAName,
 }
 
 impl Trait {
-    /// Those that the specification allows.
+    /// The behaviours that the specification allows.
     pub const LEGAL: [Trait; 9] = [
         Trait::IdsReturnWithNames,
         Trait::SnapshotsBlockDeletion,
@@ -69,7 +69,7 @@ impl Trait {
         Trait::SmallPages,
         Trait::UnknownIsNotFound,
     ];
-    /// Those that it does not.
+    /// The behaviours that the specification forbids.
     pub const MISTAKES: [Trait; 10] = [
         Trait::ForgetsNames,
         Trait::DeletesNothing,
@@ -109,7 +109,6 @@ struct Set {
     members: BTreeMap<Id, Cut>,
 }
 
-/// The driver.
 #[derive(Clone, Debug, Default)]
 pub struct Toy {
     traits: BTreeSet<Trait>,
@@ -127,7 +126,6 @@ fn nothing() -> Reply {
 }
 
 impl Toy {
-    /// A driver of these traits.
     pub fn with(traits: impl IntoIterator<Item = Trait>) -> Toy {
         Toy { traits: traits.into_iter().collect(), ..Toy::default() }
     }
@@ -145,7 +143,7 @@ impl Toy {
         id
     }
 
-    /// What it answers.
+    /// Does a call and returns its answer.
     pub fn call(&mut self, call: &Call) -> Answer<Response> {
         self.answers += 1;
         let reply = match call {
@@ -160,7 +158,7 @@ impl Toy {
                 }
                 Ok(Response::Volumes(Listed { pages: self.pages(), entries }))
             }
-            // Nothing is wrong with any volume.
+            // No volume has a problem.
             Call::List(List::VolumeHealth) => {
                 Ok(Response::Volumes(Listed { pages: self.pages(), entries: BTreeMap::new() }))
             }
@@ -197,7 +195,7 @@ impl Toy {
         self.disks.values_mut().find(|disk| disk.id == id).ok_or(Code::NotFound)
     }
 
-    /// For calls that undo.
+    /// Does a call that undoes another.
     fn undo(&mut self, id: Id, undo: impl FnOnce(&mut Disk)) -> Reply {
         let strict = self.is(Trait::UnknownIsNotFound);
         match self.disk(id) {
@@ -428,7 +426,7 @@ impl Toy {
                 for (volume, content) in volumes.iter().zip(contents?) {
                     let id = self.next_id(name.members());
                     members.insert(id, Cut { id, volume: *volume, content });
-                    // Members of a returning name need ids of their own.
+                    // The members of a reused name need new ids.
                     self.ids.entry(name.members()).and_modify(|nth| *nth = id.nth + 1);
                 }
                 let set = Set { id: self.next_id(*name), volumes: volumes.clone(), members };
@@ -452,19 +450,19 @@ impl Toy {
     }
 }
 
-/// What races do to it.
+/// The effects of race conditions.
 impl Toy {
-    /// Whether it has anything of that name.
+    /// Returns whether a volume has the name.
     pub fn has(&self, name: Name) -> bool {
         self.disks.contains_key(&name)
     }
 
-    /// Loses what it has of that name.
+    /// Forgets the volume of a name.
     pub fn forget(&mut self, name: Name) {
         self.disks.remove(&name);
     }
 
-    /// Takes the attachments of a volume back to what they were.
+    /// Restores the attachments of a volume from an earlier state.
     pub fn attach_as_in(&mut self, before: &Toy, volume: Id) {
         if let Some(was) = before.disks.get(&volume.name)
             && let Ok(is) = self.disk(volume)

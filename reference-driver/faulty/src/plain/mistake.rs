@@ -1,4 +1,4 @@
-//! What the plain driver can do wrong, most of which shows only when something fails.
+//! The mistakes of the plain driver, most of which only show when something fails.
 
 use crate::defect::defects;
 

@@ -1,4 +1,4 @@
-//! What the driver remembers, in a file that is replaced as a whole.
+//! The state of the driver, in a file that is replaced as a whole.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -9,17 +9,17 @@ use tonic::Status;
 use super::mistake::Mistake;
 use super::tools;
 
-/// The last line, without which a file is no whole state.
+/// The last line of the file; a file without it is incomplete.
 const END: &str = "end";
 
 /// A volume or a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Thing {
+pub(super) struct Object {
     pub(super) kind: Kind,
     pub(super) id: String,
     pub(super) name: String,
     pub(super) bytes: i64,
-    /// The volume that a snapshot is of; empty for a volume.
+    /// The source volume of a snapshot; empty for a volume.
     pub(super) source: String,
 }
 
@@ -32,17 +32,17 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct State {
     path: PathBuf,
-    things: Vec<Thing>,
+    objects: Vec<Object>,
     next: u64,
     mistake: Option<Mistake>,
 }
 
 impl State {
     /// # Errors
-    /// The file cannot be trusted, in words.
+    /// Explains why the file cannot be used.
     pub(super) fn load(directory: &Path, mistake: Option<Mistake>) -> Result<State, String> {
         let path = directory.join("state");
-        let mut state = State { path, things: Vec::new(), next: 1, mistake };
+        let mut state = State { path, objects: Vec::new(), next: 1, mistake };
         let text = match fs::read_to_string(&state.path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(state),
             read => read.map_err(|error| format!("{}: {error}", state.path.display()))?,
@@ -54,7 +54,7 @@ impl State {
         for line in text.lines().filter(|line| *line != END) {
             match line.split('\t').collect::<Vec<_>>()[..] {
                 ["next", next] => state.next = next.parse().map_err(|_| line.to_owned())?,
-                [kind, id, name, bytes, source] => state.things.push(Thing {
+                [kind, id, name, bytes, source] => state.objects.push(Object {
                     kind: if kind == "volume" { Kind::Volume } else { Kind::Snapshot },
                     id: id.to_owned(),
                     name: name.to_owned(),
@@ -68,51 +68,51 @@ impl State {
         Ok(state)
     }
 
-    pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = &Thing> {
-        self.things.iter().filter(move |thing| thing.kind == kind)
+    pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = &Object> {
+        self.objects.iter().filter(move |object| object.kind == kind)
     }
 
-    pub(super) fn find(&self, kind: Kind, id: &str) -> Option<Thing> {
-        self.all(kind).find(|thing| thing.id == id).cloned()
+    pub(super) fn find(&self, kind: Kind, id: &str) -> Option<Object> {
+        self.all(kind).find(|object| object.id == id).cloned()
     }
 
-    pub(super) fn named(&self, kind: Kind, name: &str) -> Option<Thing> {
-        self.all(kind).find(|thing| thing.name == name).cloned()
+    pub(super) fn named(&self, kind: Kind, name: &str) -> Option<Object> {
+        self.all(kind).find(|object| object.name == name).cloned()
     }
 
-    /// An id that nothing else has.
+    /// A new unique id.
     pub(super) fn new_id(&mut self, kind: &str) -> String {
         self.next += 1;
         format!("{kind}-{}", self.next)
     }
 
-    /// Takes in a thing, or what has changed of it.
-    pub(super) fn put(&mut self, thing: Thing) -> Result<(), Status> {
-        let before = self.things.clone();
+    /// Adds or replaces an object.
+    pub(super) fn put(&mut self, object: Object) -> Result<(), Status> {
+        let before = self.objects.clone();
         let is_late =
-            self.mistake == Some(Mistake::WritesOneLate) && self.find(thing.kind, &thing.id).is_none();
+            self.mistake == Some(Mistake::WritesOneLate) && self.find(object.kind, &object.id).is_none();
         if is_late {
             self.save()?;
         }
-        self.things.retain(|other| other.id != thing.id);
-        self.things.push(thing);
+        self.objects.retain(|other| other.id != object.id);
+        self.objects.push(object);
         if is_late {
             return Ok(());
         }
-        self.save().inspect_err(|_| self.things = before)
+        self.save().inspect_err(|_| self.objects = before)
     }
 
     pub(super) fn remove(&mut self, id: &str) -> Result<(), Status> {
-        let before = self.things.clone();
-        self.things.retain(|other| other.id != id);
-        self.save().inspect_err(|_| self.things = before)
+        let before = self.objects.clone();
+        self.objects.retain(|other| other.id != id);
+        self.save().inspect_err(|_| self.objects = before)
     }
 
     fn save(&mut self) -> Result<(), Status> {
         let mut text = format!("next\t{}\n", self.next);
-        for thing in &self.things {
-            let kind = if thing.kind == Kind::Volume { "volume" } else { "snapshot" };
-            let Thing { id, name, bytes, source, .. } = thing;
+        for object in &self.objects {
+            let kind = if object.kind == Kind::Volume { "volume" } else { "snapshot" };
+            let Object { id, name, bytes, source, .. } = object;
             text.push_str(&format!("{kind}\t{id}\t{name}\t{bytes}\t{source}\n"));
         }
         text.push_str(END);
@@ -134,7 +134,7 @@ impl State {
     }
 }
 
-/// Replaces a file by one with this text, so that it is whole at any time.
+/// Replaces a file atomically.
 fn replace(path: &Path, text: &str, mistake: Option<Mistake>) -> std::io::Result<()> {
     let new = tools::beside(path, ".new");
     let mut file = File::create(&new)?;

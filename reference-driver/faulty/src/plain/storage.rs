@@ -1,5 +1,5 @@
-//! The smallest back end over TCP: a server that keeps a list of names, a line for each request and each answer; and what the driver
-//! asks it with.
+//! A minimal storage back end over TCP, and the driver's client for it. The server stores a list of names; each
+//! request and each reply is one line.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,13 +12,13 @@ use tonic::Status;
 
 use super::mistake::Mistake;
 
-/// How long an answer is waited for.
+/// The time limit for a reply.
 const ANSWER_IN: Duration = Duration::from_millis(700);
 
-/// Serves on a port of this machine, as long as the process lives.
+/// Serves on a local port for as long as the process lives.
 ///
 /// # Errors
-/// It cannot listen.
+/// If it cannot listen.
 pub fn serve() -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -32,7 +32,7 @@ pub fn serve() -> std::io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// `put NAME`, `remove NAME` and `list` are answered with `ok` and the names that there are.
+/// Answers `put NAME`, `remove NAME` and `list` with `ok` and the stored names.
 fn answer_all(client: TcpStream, names: &Mutex<BTreeSet<String>>) -> std::io::Result<()> {
     let mut answers = client.try_clone()?;
     for request in BufReader::new(client).lines() {
@@ -51,7 +51,7 @@ fn answer_all(client: TcpStream, names: &Mutex<BTreeSet<String>>) -> std::io::Re
     Ok(())
 }
 
-/// The driver's way to the server.
+/// The driver's client of the server.
 #[derive(Debug)]
 pub(super) struct Storage {
     address: String,
@@ -69,7 +69,7 @@ impl Storage {
         self.mistake == Some(mistake)
     }
 
-    /// Asks, on the connection that there is or a new one; what is wrong with it is not kept.
+    /// Sends a request on the existing connection or on a new one. A connection that fails is closed.
     pub(super) fn ask(&self, request: &str) -> Result<Vec<String>, Status> {
         if self.has(Mistake::NeverForgetsTimeout) && self.was_late.load(Ordering::SeqCst) {
             return Err(Status::unavailable("the storage did not answer before"));

@@ -1,4 +1,4 @@
-//! The driver makes volumes as classes ask for them.
+//! The driver creates volumes as storage classes request them.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use tonic::Request;
 use super::yaml::{documents, files_under, list_at, text_at};
 use super::{deploy, everything, plugin, rendered};
 
-/// The parameters that have a meaning; the driver takes others too, without any effect.
+/// The parameters that have an effect; the driver accepts others without one.
 const PARAMETERS: &[&str] = &["backend", "kind"];
-/// The attributes of inline volumes that have a meaning.
+/// The attributes of inline volumes that have an effect.
 const ATTRIBUTES: &[&str] = &["backend", "kind", "size"];
 /// The parameter that a sidecar turns into the file system of the capability.
 const FS_TYPE: &str = "csi.storage.k8s.io/fstype";
@@ -29,7 +29,7 @@ fn map_at(object: &Value, pointer: &str) -> BTreeMap<String, String> {
     serde_json::from_value(map).unwrap_or_else(|error| panic!("{pointer}: {error}"))
 }
 
-/// The request that csi-provisioner makes of a claim of that class.
+/// The request that csi-provisioner makes for a claim of the class.
 fn request(class: &Value, mutable: BTreeMap<String, String>) -> CreateVolumeRequest {
     let mut parameters = map_at(class, "/parameters");
     let mount =
@@ -109,7 +109,7 @@ fn inline_volumes_have_attributes_that_mean_something() {
 }
 
 #[test]
-fn a_claim_of_an_example_is_as_large_as_its_file_system_asks_for() {
+fn claims_of_examples_fit_their_file_systems() {
     let smallest = |name: &str| match name {
         "csi-hostpath-xfs" => csi_hostpath_driver::FsType::Xfs.size_bytes_min(),
         "csi-hostpath-btrfs" => csi_hostpath_driver::FsType::Btrfs.size_bytes_min(),

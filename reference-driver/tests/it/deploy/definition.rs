@@ -1,4 +1,5 @@
-//! The driver definitions have only keys that the Kubernetes storage tests know, since those ignore all others silently.
+//! The driver definitions have only keys that the Kubernetes storage tests know, because the tests silently ignore
+//! others.
 #![expect(dead_code, reason = "fields stand here to be accepted, and all others rejected")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use super::yaml::{documents, parse, text_at};
 use super::{deploy, kinds, kustomize, plugin, root};
 
-/// Every capability that the tests look at or accept.
+/// The capabilities that the tests read or accept.
 const CAPABILITIES: [&str; 24] = [
     "FSResizeFromSourceNotSupported",
     "RWX",
@@ -170,12 +171,12 @@ struct ExpectedMetrics {
     throughput: f64,
 }
 
-/// That of volumes that are directories, that of images, and that of several nodes in one process.
+/// The definitions for directory volumes, for images, and for several nodes in one process.
 const DEFINITIONS: [&str; 3] = ["hostpath.yaml", "hostpath-image.yaml", NODES];
-/// It is for a driver that no manifest deploys; the file says with which flags it is started.
+/// No manifest deploys this driver; the file names the flags with which to start it.
 const NODES: &str = "hostpath-nodes.yaml";
 
-/// The settings of the driver that a definition is for, with their flags where it names them.
+/// The settings of the driver that a definition describes, from its flags if it names any.
 fn config_of(name: &str, deployed: &Config) -> Config {
     if name != NODES {
         return deployed.clone();
@@ -200,7 +201,7 @@ fn definitions() -> [(&'static str, Definition); 3] {
     DEFINITIONS.map(|name| (name, definition(name)))
 }
 
-/// The class that the tests make volumes with.
+/// The storage class that the tests use.
 fn storage_class(definition: &Definition) -> Value {
     let class = definition.storage_class.as_ref().unwrap();
     let Some(file) = class.from_file.as_ref().filter(|_| !class.from_name) else {
@@ -216,7 +217,7 @@ fn storage_class(definition: &Definition) -> Value {
 fn every_definition_of_this_driver_is_looked_at() {
     let files = std::fs::read_dir(root().join("driver-definitions")).unwrap();
     let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    // The driver in Go goes by the same name.
+    // The driver in Go has the same name.
     let found: BTreeSet<String> =
         names.filter(|name| name.starts_with("hostpath") && name != "hostpath-go.yaml").collect();
     assert_eq!(found, BTreeSet::from(DEFINITIONS.map(str::to_owned)));
@@ -293,7 +294,7 @@ fn each_agrees_with_its_backend() {
 }
 
 #[test]
-fn the_file_with_the_attributes_class_holds_that_class_alone() {
+fn the_attributes_class_has_its_own_file() {
     for (name, definition) in definitions() {
         let file = definition.volume_attributes_class.and_then(|class| class.from_file).unwrap();
         let documents = documents(&root().join(file));

@@ -1,4 +1,4 @@
-//! Which kinds there are, and that documents hold nothing else than the fields of their kind.
+//! Checks that documents are of known kinds and contain only fields of their kind.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolumeClaim, Pod, Service, ServiceAccount};
@@ -14,7 +14,7 @@ use super::crds::{
 use super::kustomize::Kustomization;
 use super::yaml::text_at;
 
-/// Says what is wrong with an object.
+/// Returns what is wrong with an object.
 pub(super) fn check(object: &Value) -> Result<(), String> {
     let version = text_at(object, "/apiVersion").ok_or("it has no apiVersion")?;
     let kind = text_at(object, "/kind").ok_or("it has no kind")?;
@@ -45,7 +45,7 @@ pub(super) fn check(object: &Value) -> Result<(), String> {
     .map_err(|reason| format!("{kind} {}: {reason}", text_at(object, "/metadata/name").unwrap_or_default()))
 }
 
-/// The types of the API drop fields that they do not know, so what comes back shows what was dropped.
+/// Converts to the type of the API and back, which shows unknown fields because the types drop them.
 fn round_trip<T: DeserializeOwned + Serialize>(object: &Value) -> Result<(), String> {
     let typed: T = serde_json::from_value(object.clone()).map_err(|error| error.to_string())?;
     let kept = serde_json::to_value(typed).map_err(|error| error.to_string())?;
@@ -59,7 +59,7 @@ fn parse<T: DeserializeOwned>(object: &Value) -> Result<(), String> {
     T::deserialize(object).map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// The first place of a value that another lacks or has differently.
+/// The first path in a value that is missing or different in another.
 fn dropped(value: &Value, kept: &Value) -> Option<String> {
     let within = |key: String, value: &Value, kept: Option<&Value>| match kept {
         None => Some(format!("/{key}")),

@@ -1,4 +1,4 @@
-//! As much of kustomize as the manifests use: resources, components, and JSON patches.
+//! The part of kustomize that the manifests use: resources, components, and JSON patches.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::yaml::{documents, parse, text_at};
 
-/// A `kustomization.yaml`, of either kind.
+/// A `kustomization.yaml` of either kind.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(super) struct Kustomization {
@@ -44,7 +44,7 @@ enum Step {
     Add { path: String, value: Value },
 }
 
-/// What `kubectl kustomize` prints for a folder.
+/// Returns what `kubectl kustomize` prints for a folder.
 pub(super) fn build(folder: &Path) -> Vec<Value> {
     let kustomization = read(folder);
     assert_eq!(kustomization.kind, "Kustomization", "{}", folder.display());

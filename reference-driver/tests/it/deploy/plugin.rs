@@ -1,4 +1,4 @@
-//! The pod of the plugin agrees with the driver and with kubelet.
+//! The pod of the plugin matches the driver and kubelet.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,12 +10,12 @@ use serde_json::Value;
 use super::rendered;
 use super::yaml::{list_at, text_at};
 
-/// What a field of the pod that an environment variable takes its value from stands for here.
+/// The value used here for environment variables that are taken from a field of the pod.
 const NODE_NAME: &str = "node-1";
-/// Where kubelet looks for the sockets of plugins.
+/// The directory where kubelet expects the sockets of plugins.
 const KUBELET_PLUGINS: &str = "/var/lib/kubelet/plugins/";
 
-/// The object of that kind, of which there is one.
+/// The only object of a kind.
 fn only<'a>(objects: &'a [Value], kind: &str) -> &'a Value {
     let mut found = objects.iter().filter(|object| text_at(object, "/kind") == Some(kind));
     let first = found.next().unwrap_or_else(|| panic!("there is no {kind}"));
@@ -33,7 +33,7 @@ fn container<'a>(pod: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("there is no container {name}"))
 }
 
-/// The arguments of a container, with its environment filled in.
+/// The arguments of a container, with environment variables expanded.
 fn arguments(container: &Value) -> Vec<String> {
     let environment: BTreeMap<&str, &str> = list_at(container, "/env")
         .iter()
@@ -58,7 +58,7 @@ fn flag(container: &Value, name: &str) -> Option<String> {
     arguments(container).into_iter().find_map(|argument| argument.strip_prefix(&prefix).map(str::to_owned))
 }
 
-/// The settings that the driver makes of its arguments.
+/// The settings that the driver derives from its arguments.
 pub(super) fn config(objects: &[Value]) -> Config {
     let arguments = arguments(container(pod(objects), "hostpath"));
     let line = std::iter::once("csi-hostpath-driver".to_owned()).chain(arguments).map(OsString::from);
@@ -66,7 +66,7 @@ pub(super) fn config(objects: &[Value]) -> Config {
 }
 
 #[test]
-fn the_driver_accepts_its_arguments_and_the_cluster_knows_what_they_say() {
+fn the_arguments_match_the_driver_and_the_cluster() {
     for (name, objects) in rendered() {
         let config = config(&objects);
         let driver = only(&objects, "CSIDriver");
@@ -98,7 +98,7 @@ fn published_capacity_keeps_up_with_volumes() {
 }
 
 #[test]
-fn all_containers_speak_through_the_socket_that_kubelet_knows() {
+fn all_containers_use_the_socket_of_kubelet() {
     for (name, objects) in rendered() {
         let pod = pod(&objects);
         let endpoint = flag(container(pod, "hostpath"), "endpoint").unwrap();
@@ -138,7 +138,7 @@ fn ports_are_those_that_programs_listen_on() {
 }
 
 #[test]
-fn mounts_reach_kubelet_under_the_paths_that_kubelet_uses() {
+fn mounts_reach_kubelet_at_its_own_paths() {
     for (name, objects) in rendered() {
         let pod = pod(&objects);
         let hostpath = container(pod, "hostpath");
@@ -175,7 +175,7 @@ fn only_the_driver_is_privileged() {
     }
 }
 
-/// The path on the host of a volume of the pod.
+/// The host path of a volume of the pod.
 fn host_path<'a>(pod: &'a Value, volume: &str) -> &'a str {
     let found = list_at(pod, "/volumes").iter().find(|found| text_at(found, "/name") == Some(volume));
     text_at(found.unwrap_or_else(|| panic!("there is no volume {volume}")), "/hostPath/path").unwrap()

@@ -1,4 +1,4 @@
-//! Whether the names that objects refer to exist among them.
+//! Checks that the names to which objects refer exist among them.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::yaml::{list_at, text_at};
 
-/// What the person who deploys makes by hand, as the README tells.
+/// Objects that the README asks the administrator to create.
 const MADE_BY_HAND: &[&str] = &["csi-snapshot-metadata-certs"];
 
-/// Everything that does not fit together.
+/// All references that do not match.
 pub(super) fn faults(objects: &[Value]) -> Vec<String> {
     let mut finder = Finder { objects, faults: Vec::new() };
     let mut seen = BTreeSet::new();
@@ -100,7 +100,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Nobody gets everything, and nobody gets secrets.
+    /// No role may permit all resources, or secrets.
     fn role(&mut self, object: &Value) {
         for rule in list_at(object, "/rules") {
             for (field, what) in [("/verbs", "verb"), ("/resources", "resource"), ("/apiGroups", "group")] {
@@ -189,7 +189,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Notes a fault unless there is such an object.
+    /// Records a fault unless such an object exists.
     fn expect(&mut self, object: &Value, kind_wanted: &str, namespace_wanted: &str, wanted: Option<&str>) {
         let exists = self.objects.iter().any(|other| {
             kind(other) == kind_wanted && namespace(other) == namespace_wanted && Some(name(other)) == wanted
@@ -216,7 +216,7 @@ fn namespace(object: &Value) -> &str {
     text_at(object, "/metadata/namespace").unwrap_or_default()
 }
 
-/// Whether labels have everything that a selector asks for; one that asks for nothing selects nothing.
+/// Returns whether the labels match a selector; an empty selector matches nothing.
 fn selects(selector: Option<&Value>, labels: Option<&Value>) -> bool {
     let (Some(selector), Some(labels)) = (selector.and_then(Value::as_object), labels) else { return false };
     !selector.is_empty() && selector.iter().all(|(key, value)| labels.get(key) == Some(value))

@@ -13,13 +13,13 @@ pub(super) fn documents(file: &Path) -> Vec<Value> {
         .unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// A text of one document.
+/// Parses a text with one document.
 pub(super) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let options = serde_saphyr::options! { strict_booleans: true };
     serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())
 }
 
-/// All files with that extension in a folder and its folders, sorted.
+/// All files with an extension below a folder, sorted.
 pub(super) fn files_under(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -42,7 +42,7 @@ pub(super) fn text_at<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer)?.as_str()
 }
 
-/// The entries of the list at a JSON pointer; none if there is none.
+/// The entries of the list at a JSON pointer; empty if there is no list.
 pub(super) fn list_at<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }

@@ -289,7 +289,6 @@ macro_rules! calls {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(deny_unknown_fields)]
-        #[expect(missing_docs, reason = "they are the RPCs of these names, with the fields of the protocol")]
         pub enum $calls {
             $($(#[$about])* $call { $subject: $of, $($field: $ty,)* },)*
         }

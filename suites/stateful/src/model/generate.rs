@@ -52,7 +52,6 @@ macro_rules! verbs {
     ($($verb:ident $weight:literal $(needs $($capability:ident)&+)? $(after $before:ident)? => $calls:expr;)*) => {
         /// Kinds of things that an orchestrator and its workloads do.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[expect(missing_docs, reason = "they are RPCs, what workloads do, and ways to go")]
         pub enum Verb { $($verb,)* }
 
         impl Verb {

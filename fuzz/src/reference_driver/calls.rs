@@ -1,4 +1,4 @@
-//! Calls made of bytes: usual ones, and such as no orchestrator makes.
+//! Makes calls from bytes: usual ones, and ones that no orchestrator makes.
 
 use std::path::{Path, PathBuf};
 
@@ -15,11 +15,11 @@ use tonic::{Request, Response, Status};
 
 use crate::CANARY;
 
-/// Kinds of calls.
+/// The number of kinds of calls.
 pub(super) const CALLS: u8 = 23;
 
 const NAMES: [&str; 8] = ["a", "b", "c", "../../bystander", "/etc/passwd", "\u{202e}ü\t", "a\0b", ""];
-/// Ids that the driver never gave.
+/// Ids that the driver never returns.
 const ODD_IDS: [&str; 8] = [
     "",
     "../../bystander",
@@ -30,7 +30,7 @@ const ODD_IDS: [&str; 8] = [
     "vol-",
     "vol-00000000000000000000000000000000",
 ];
-/// Paths below the root of the ground.
+/// Paths below the root directory of the run.
 const PATHS: [&str; 10] = [
     "pods/a",
     "pods/b",
@@ -43,7 +43,7 @@ const PATHS: [&str; 10] = [
     "state/state.redb",
     "pods//a/",
 ];
-/// Paths as they are.
+/// Paths that are used unchanged.
 const ODD_PATHS: [&str; 4] = ["", "pods/a", "/", "/proc/self/cwd/\0"];
 const SIZES: [i64; 8] = [0, 1, 1 << 20, 1 << 30, 1 << 41, i64::MAX, -1, i64::MIN];
 const MODES: [Mode; 8] = [
@@ -57,8 +57,8 @@ const MODES: [Mode; 8] = [
     Mode::Unknown,
 ];
 
-/// Somebody who asks for anything.
-pub(super) struct Asker<'a> {
+/// It calls the driver with any arguments, and remembers the ids that the driver returned.
+pub(super) struct Caller<'a> {
     driver: &'a HostpathDriver,
     root: &'a Path,
     volumes: Vec<String>,
@@ -66,7 +66,7 @@ pub(super) struct Asker<'a> {
     groups: Vec<String>,
 }
 
-/// The bytes of a call after the first.
+/// The bytes of a call after the first one.
 #[derive(Clone, Copy)]
 struct Choice {
     of: u8,
@@ -78,7 +78,7 @@ fn pick<T: Copy>(from: &[T], choice: u8) -> T {
     from[usize::from(choice) % from.len()]
 }
 
-/// One of those that were given, or an odd one if the choice is high.
+/// Returns a known id, or an unusual one if the choice is high.
 fn id(given: &[String], choice: u8) -> String {
     if choice >= 128 || given.is_empty() {
         return pick(&ODD_IDS, choice).to_owned();
@@ -122,21 +122,21 @@ impl Choice {
     }
 }
 
-/// What matters of an answer here is that there is one.
-fn ended<T>(reply: Result<Response<T>, Status>) -> Option<T> {
+/// Returns the response, if the call succeeded. Any error will do, but that of a panic.
+fn response<T>(reply: Result<Response<T>, Status>) -> Option<T> {
     match reply {
         Ok(response) => Some(response.into_inner()),
         Err(status) => {
-            // What a call that panics looks like.
+            // The driver answers so when a call panics.
             assert_ne!(status.message(), "the call ended unexpectedly");
             None
         }
     }
 }
 
-impl<'a> Asker<'a> {
-    pub(super) fn new(driver: &'a HostpathDriver, root: &'a Path) -> Asker<'a> {
-        Asker { driver, root, volumes: Vec::new(), snapshots: Vec::new(), groups: Vec::new() }
+impl<'a> Caller<'a> {
+    pub(super) fn new(driver: &'a HostpathDriver, root: &'a Path) -> Caller<'a> {
+        Caller { driver, root, volumes: Vec::new(), snapshots: Vec::new(), groups: Vec::new() }
     }
 
     fn path(&self, choice: u8) -> String {
@@ -146,14 +146,13 @@ impl<'a> Asker<'a> {
         format!("{}/{}", self.root.display(), pick(&PATHS, choice))
     }
 
-    /// Makes a call.
-    pub(super) async fn ask(&mut self, [call, of, at, how]: [u8; 4]) {
+    pub(super) async fn call(&mut self, [call, of, at, how]: [u8; 4]) {
         let choice = Choice { of, at, how };
         match call % CALLS {
             call @ 0..9 => self.volume(call, choice).await,
             call @ 9..15 => self.node(call, choice).await,
             call @ 15..18 => self.snapshot(call, choice).await,
-            call @ 18..20 => self.look(call, choice).await,
+            call @ 18..20 => self.list(call, choice).await,
             call => self.group(call, choice).await,
         }
     }
@@ -166,7 +165,7 @@ impl<'a> Asker<'a> {
             2 => {
                 self.canary(&volume_id);
                 let request = v1::DeleteVolumeRequest { volume_id, ..Default::default() };
-                ended(driver.delete_volume(Request::new(request)).await);
+                response(driver.delete_volume(Request::new(request)).await);
             }
             3 => {
                 let (volume_capability, readonly) = (choice.capability(), choice.at & 64 != 0);
@@ -177,12 +176,12 @@ impl<'a> Asker<'a> {
                     readonly,
                     ..Default::default()
                 };
-                ended(driver.controller_publish_volume(Request::new(request)).await);
+                response(driver.controller_publish_volume(Request::new(request)).await);
             }
             4 => {
                 let request =
                     v1::ControllerUnpublishVolumeRequest { volume_id, node_id, ..Default::default() };
-                ended(driver.controller_unpublish_volume(Request::new(request)).await);
+                response(driver.controller_unpublish_volume(Request::new(request)).await);
             }
             5 => {
                 let volume_capabilities = choice.capability().into_iter().collect();
@@ -191,7 +190,7 @@ impl<'a> Asker<'a> {
                     volume_capabilities,
                     ..Default::default()
                 };
-                ended(driver.validate_volume_capabilities(Request::new(request)).await);
+                response(driver.validate_volume_capabilities(Request::new(request)).await);
             }
             6 => {
                 let (capacity_range, volume_capability) = (choice.range(), choice.capability());
@@ -201,17 +200,17 @@ impl<'a> Asker<'a> {
                     volume_capability,
                     ..Default::default()
                 };
-                ended(driver.controller_expand_volume(Request::new(request)).await);
+                response(driver.controller_expand_volume(Request::new(request)).await);
             }
             7 => {
                 let mutable_parameters = choice.parameters();
                 let request =
                     v1::ControllerModifyVolumeRequest { volume_id, mutable_parameters, ..Default::default() };
-                ended(driver.controller_modify_volume(Request::new(request)).await);
+                response(driver.controller_modify_volume(Request::new(request)).await);
             }
             _ => {
                 let request = v1::ControllerGetVolumeRequest { volume_id };
-                ended(driver.controller_get_volume(Request::new(request)).await);
+                response(driver.controller_get_volume(Request::new(request)).await);
             }
         }
     }
@@ -230,7 +229,7 @@ impl<'a> Asker<'a> {
             volume_content_source: source.map(|source| v1::VolumeContentSource { r#type: Some(source) }),
             ..Default::default()
         };
-        let made = ended(self.driver.create_volume(Request::new(request)).await);
+        let made = response(self.driver.create_volume(Request::new(request)).await);
         self.volumes.extend(made.and_then(|made| made.volume).map(|volume| volume.volume_id));
     }
 
@@ -246,11 +245,11 @@ impl<'a> Asker<'a> {
                     volume_capability,
                     ..Default::default()
                 };
-                ended(driver.node_stage_volume(Request::new(request)).await);
+                response(driver.node_stage_volume(Request::new(request)).await);
             }
             10 => {
                 let request = v1::NodeUnstageVolumeRequest { volume_id, staging_target_path: path };
-                ended(driver.node_unstage_volume(Request::new(request)).await);
+                response(driver.node_unstage_volume(Request::new(request)).await);
             }
             11 => {
                 let request = v1::NodePublishVolumeRequest {
@@ -261,11 +260,11 @@ impl<'a> Asker<'a> {
                     readonly: choice.of & 64 != 0,
                     ..Default::default()
                 };
-                ended(driver.node_publish_volume(Request::new(request)).await);
+                response(driver.node_publish_volume(Request::new(request)).await);
             }
             12 => {
                 let request = v1::NodeUnpublishVolumeRequest { volume_id, target_path: path };
-                ended(driver.node_unpublish_volume(Request::new(request)).await);
+                response(driver.node_unpublish_volume(Request::new(request)).await);
             }
             13 => {
                 let request = v1::NodeGetVolumeStatsRequest {
@@ -273,7 +272,7 @@ impl<'a> Asker<'a> {
                     volume_path: path,
                     staging_target_path: other,
                 };
-                ended(driver.node_get_volume_stats(Request::new(request)).await);
+                response(driver.node_get_volume_stats(Request::new(request)).await);
             }
             _ => {
                 let request = v1::NodeExpandVolumeRequest {
@@ -282,7 +281,7 @@ impl<'a> Asker<'a> {
                     staging_target_path: other,
                     ..Default::default()
                 };
-                ended(driver.node_expand_volume(Request::new(request)).await);
+                response(driver.node_expand_volume(Request::new(request)).await);
             }
         }
     }
@@ -294,13 +293,13 @@ impl<'a> Asker<'a> {
                 let (name, source_volume_id) =
                     (pick(&NAMES, choice.of).to_owned(), id(&self.volumes, choice.at));
                 let request = v1::CreateSnapshotRequest { name, source_volume_id, ..Default::default() };
-                let made = ended(driver.create_snapshot(Request::new(request)).await);
+                let made = response(driver.create_snapshot(Request::new(request)).await);
                 self.snapshots
                     .extend(made.and_then(|made| made.snapshot).map(|snapshot| snapshot.snapshot_id));
             }
             16 => {
                 let request = v1::DeleteSnapshotRequest { snapshot_id, ..Default::default() };
-                ended(driver.delete_snapshot(Request::new(request)).await);
+                response(driver.delete_snapshot(Request::new(request)).await);
             }
             _ => {
                 let request = v1::GetMetadataAllocatedRequest {
@@ -309,18 +308,18 @@ impl<'a> Asker<'a> {
                     max_results: i32::from(choice.how) - 1,
                     ..Default::default()
                 };
-                ended(driver.get_metadata_allocated(Request::new(request)).await);
+                response(driver.get_metadata_allocated(Request::new(request)).await);
             }
         }
     }
 
-    /// Lists with odd pages, and what room there is.
-    async fn look(&mut self, call: u8, choice: Choice) {
+    /// Calls lists with unusual pages, and GetCapacity.
+    async fn list(&mut self, call: u8, choice: Choice) {
         let starting_token = pick(&["", "0", "x", "99999999999999999999", "vol-"], choice.of).to_owned();
         let max_entries = pick(&[0, 1, 1000, i32::MAX, -1], choice.at);
         if call == 18 {
             let request = v1::ListVolumesRequest { max_entries, starting_token };
-            ended(self.driver.list_volumes(Request::new(request)).await);
+            response(self.driver.list_volumes(Request::new(request)).await);
             return;
         }
         let request = v1::GetCapacityRequest {
@@ -328,7 +327,7 @@ impl<'a> Asker<'a> {
             parameters: choice.parameters(),
             ..Default::default()
         };
-        ended(self.driver.get_capacity(Request::new(request)).await);
+        response(self.driver.get_capacity(Request::new(request)).await);
     }
 
     async fn group(&mut self, call: u8, choice: Choice) {
@@ -344,7 +343,7 @@ impl<'a> Asker<'a> {
                         .collect(),
                     ..Default::default()
                 };
-                let made = ended(driver.create_volume_group_snapshot(Request::new(request)).await);
+                let made = response(driver.create_volume_group_snapshot(Request::new(request)).await);
                 let group = made.and_then(|made| made.group_snapshot).unwrap_or_default();
                 self.groups.push(group.group_snapshot_id);
                 self.snapshots.extend(group.snapshots.into_iter().map(|snapshot| snapshot.snapshot_id));
@@ -356,12 +355,12 @@ impl<'a> Asker<'a> {
                     snapshot_ids,
                     ..Default::default()
                 };
-                ended(driver.delete_volume_group_snapshot(Request::new(request)).await);
+                response(driver.delete_volume_group_snapshot(Request::new(request)).await);
             }
         }
     }
 
-    /// The canary removes what an id names before it looks at the id.
+    /// The canary removes the file that an id names before it validates the id.
     fn canary(&self, id: &str) {
         if CANARY && !id.is_empty() && !id.contains('\0') && !id.starts_with('/') {
             let path: PathBuf = self.root.join("state/volumes").join(id);

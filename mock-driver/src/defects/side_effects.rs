@@ -1,4 +1,4 @@
-//! What a call that is refused does all the same, and what is left of calls in an unusual order.
+//! Side effects of rejected calls, and of calls in an unusual order.
 
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::{
@@ -14,7 +14,7 @@ use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::{Access, Attachment, List, Publication, Row, Table, Usage, sequence};
 
-/// The object of which RPC stays busy once it was refused, by defect.
+/// The RPCs whose object stays locked after a rejected call, by defect.
 const BUSY: &[(Defect, &str)] = &[
     (Defect::ControllerExpandRefusalBlocks, "ControllerExpandVolume"),
     (Defect::ControllerModifyRefusalBlocks, "ControllerModifyVolume"),
@@ -26,13 +26,13 @@ const BUSY: &[(Defect, &str)] = &[
     (Defect::NodeUnstageRefusalBlocks, "NodeUnstageVolume"),
 ];
 
-/// Whether the object of a call that was refused counts as busy from then on.
-pub(crate) fn stays_busy(driver: &MockDriver, method: &str) -> bool {
+/// Returns whether the object of a rejected call stays locked.
+pub(crate) fn stays_locked(driver: &MockDriver, method: &str) -> bool {
     driver.has(Defect::LockNeverReleasedAfterError)
         || BUSY.iter().any(|(defect, rpc)| *rpc == method && driver.has(*defect))
 }
 
-pub(super) fn create_volume_refused(driver: &MockDriver, asked: &CreateVolumeRequest) {
+pub(super) fn after_rejected_create_volume(driver: &MockDriver, asked: &CreateVolumeRequest) {
     let mut state = driver.state();
     if state.volumes.named(&asked.name).is_some() {
         return;
@@ -45,7 +45,7 @@ pub(super) fn create_volume_refused(driver: &MockDriver, asked: &CreateVolumeReq
     }
 }
 
-pub(super) fn create_snapshot_refused(driver: &MockDriver, asked: &CreateSnapshotRequest) {
+pub(super) fn after_rejected_create_snapshot(driver: &MockDriver, asked: &CreateSnapshotRequest) {
     let mut state = driver.state();
     if driver.has(Defect::CreateSnapshotRefusalMakesSnapshot)
         && state.volumes.get(&asked.source_volume_id).is_some()
@@ -56,7 +56,7 @@ pub(super) fn create_snapshot_refused(driver: &MockDriver, asked: &CreateSnapsho
     }
 }
 
-pub(super) fn controller_publish_refused(driver: &MockDriver, asked: &ControllerPublishVolumeRequest) {
+pub(super) fn after_rejected_controller_publish(driver: &MockDriver, asked: &ControllerPublishVolumeRequest) {
     let mut state = driver.state();
     if driver.has(Defect::ControllerPublishRefusalDetachesOthers) {
         let others = state.volumes.values_mut().filter(|volume| volume.id != asked.volume_id);
@@ -71,7 +71,7 @@ pub(super) fn controller_publish_refused(driver: &MockDriver, asked: &Controller
     }
 }
 
-pub(super) fn controller_expand_refused(driver: &MockDriver, asked: &ControllerExpandVolumeRequest) {
+pub(super) fn after_rejected_controller_expand(driver: &MockDriver, asked: &ControllerExpandVolumeRequest) {
     if driver.has(Defect::ControllerExpandRefusalGrows) {
         let mut state = driver.state();
         let present = state.volumes.get(&asked.volume_id).map(|volume| volume.capacity_bytes);
@@ -81,7 +81,7 @@ pub(super) fn controller_expand_refused(driver: &MockDriver, asked: &ControllerE
     }
 }
 
-pub(super) fn node_stage_refused(driver: &MockDriver, asked: &NodeStageVolumeRequest) {
+pub(super) fn after_rejected_node_stage(driver: &MockDriver, asked: &NodeStageVolumeRequest) {
     let mut state = driver.state();
     if driver.has(Defect::NodeStageRefusalUnstagesOthers) {
         let others = state.volumes.values_mut().filter(|volume| volume.id != asked.volume_id);
@@ -96,7 +96,7 @@ pub(super) fn node_stage_refused(driver: &MockDriver, asked: &NodeStageVolumeReq
     }
 }
 
-pub(super) fn node_publish_refused(driver: &MockDriver, asked: &NodePublishVolumeRequest) {
+pub(super) fn after_rejected_node_publish(driver: &MockDriver, asked: &NodePublishVolumeRequest) {
     let mut state = driver.state();
     if driver.has(Defect::NodePublishRefusalUnpublishesOthers) {
         let others = state.volumes.values_mut().filter(|volume| volume.id != asked.volume_id);
@@ -112,7 +112,7 @@ pub(super) fn node_publish_refused(driver: &MockDriver, asked: &NodePublishVolum
     }
 }
 
-pub(super) fn node_unpublish_refused(driver: &MockDriver, asked: &NodeUnpublishVolumeRequest) {
+pub(super) fn after_rejected_node_unpublish(driver: &MockDriver, asked: &NodeUnpublishVolumeRequest) {
     if driver.has(Defect::NodeUnpublishRefusalUnpublishes)
         && let Some(volume) = driver.state().volumes.get_mut(&asked.volume_id)
     {
@@ -120,7 +120,7 @@ pub(super) fn node_unpublish_refused(driver: &MockDriver, asked: &NodeUnpublishV
     }
 }
 
-/// A device that was taken away too early, where that is the defect.
+/// Fails if the volume was detached before unstaging, with the defect that relies on the device.
 pub(super) fn check_attached(driver: &MockDriver, asked: &NodeUnstageVolumeRequest) -> Result<(), Status> {
     let state = driver.state();
     let Some(volume) = state.volumes.get(&asked.volume_id) else { return Ok(()) };
@@ -134,7 +134,7 @@ pub(super) fn check_attached(driver: &MockDriver, asked: &NodeUnstageVolumeReque
     }
 }
 
-/// INTERNAL for a token behind which nothing is any more, where that is the defect.
+/// Returns INTERNAL for a token after which no objects are left, with the given defect.
 pub(super) fn check_token<T: Row + Clone>(
     driver: &MockDriver,
     defect: Defect,
@@ -149,7 +149,7 @@ pub(super) fn check_token<T: Row + Clone>(
     }
 }
 
-/// A way of use that no caller asks for.
+/// A volume capability that no caller requests.
 fn some_usage() -> Usage {
     let access = Access::Mount {
         fs_type: "left-behind".to_owned(),

@@ -1,0 +1,159 @@
+//! Defects that allocate a resource with each call and never release it.
+
+use std::fs::File;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::Builder;
+
+use csi_proto::ConnectionNumber;
+use csi_proto::v1::volume_content_source::Type as SourceType;
+
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+
+/// The memory that a leaking call allocates.
+const BYTES: usize = 32 << 10;
+/// Only one in this many calls leaks a thread or process, because a machine has room for fewer of them.
+const LEAK_EVERY: u32 = 8;
+/// The limit of leaked resources, so that tests of this driver do not exhaust the machine.
+const LEAKS_MAX: usize = 20_000;
+
+/// A leaked resource.
+#[derive(Debug)]
+pub(crate) enum Leak {
+    Memory(#[expect(dead_code, reason = "it only takes up memory")] Vec<u8>),
+    File(#[expect(dead_code, reason = "it only has to be open")] File),
+    Socket(#[expect(dead_code, reason = "it only has to be open")] UnixStream),
+    /// A thread that ends when this sender is dropped.
+    Thread(#[expect(dead_code, reason = "the thread waits for its end")] Sender<()>),
+    /// A child process that ends with the driver.
+    Child(Child),
+    /// A child process that has ended and was not waited for.
+    Zombie(#[expect(dead_code, reason = "its exit status is never read")] Child),
+}
+
+impl Drop for Leak {
+    fn drop(&mut self) {
+        if let Leak::Child(child) = self {
+            // Errors do not matter, because the child ends on its own.
+            let _ = child.kill().and_then(|()| child.wait().map(drop));
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Done,
+    Rejected,
+    Abandoned,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Resource {
+    Memory,
+    File,
+    Socket,
+    Thread,
+    Child,
+    Zombie,
+    /// A file next to the driver's state file.
+    Entry,
+}
+
+/// The resource that each defect leaks, and the calls that leak it.
+const TABLE: &[(Defect, &str, End, Resource)] = &[
+    (Defect::ControllerExpandLeavesFile, "ControllerExpandVolume", End::Done, Resource::Entry),
+    (Defect::ControllerPublishKeepsSocket, "ControllerPublishVolume", End::Done, Resource::Socket),
+    (Defect::ControllerPublishRefusalKeepsSocket, "ControllerPublishVolume", End::Rejected, Resource::Socket),
+    (Defect::CreateGroupSnapshotKeepsMemory, "CreateVolumeGroupSnapshot", End::Done, Resource::Memory),
+    (Defect::CreateSnapshotKeepsThread, "CreateSnapshot", End::Done, Resource::Thread),
+    (Defect::CreateSnapshotRefusalKeepsThread, "CreateSnapshot", End::Rejected, Resource::Thread),
+    (Defect::CreateVolumeGivenUpKeepsFile, "CreateVolume", End::Abandoned, Resource::File),
+    (Defect::CreateVolumeKeepsMemory, "CreateVolume", End::Done, Resource::Memory),
+    (Defect::CreateVolumeRefusalKeepsMemory, "CreateVolume", End::Rejected, Resource::Memory),
+    (Defect::DeleteVolumeKeepsFile, "DeleteVolume", End::Done, Resource::File),
+    (Defect::ListVolumesKeepsMemory, "ListVolumes", End::Done, Resource::Memory),
+    (Defect::NodeGetVolumeStatsKeepsThread, "NodeGetVolumeStats", End::Done, Resource::Thread),
+    (Defect::NodePublishRefusalKeepsFile, "NodePublishVolume", End::Rejected, Resource::File),
+    (Defect::NodeStageKeepsChild, "NodeStageVolume", End::Done, Resource::Child),
+    (Defect::NodeStageRefusalLeavesZombie, "NodeStageVolume", End::Rejected, Resource::Zombie),
+    (Defect::NodeUnpublishLeavesZombie, "NodeUnpublishVolume", End::Done, Resource::Zombie),
+];
+
+/// Leaks a resource after a call, if a defect does so.
+pub(crate) fn leak_after(driver: &MockDriver, method: &str, end: End) {
+    let row =
+        TABLE.iter().find(|(defect, rpc, after, _)| *rpc == method && *after == end && driver.has(*defect));
+    if let Some((_, _, _, what)) = row {
+        leak(driver, *what);
+    }
+}
+
+/// Leaks an open file for each new connection.
+pub(crate) fn leak_for_connection(driver: &MockDriver, connection: Option<ConnectionNumber>) {
+    if driver.has(Defect::ConnectionKeepsFile)
+        && let Some(connection) = connection
+        && driver.connections.lock().insert(connection)
+    {
+        leak(driver, Resource::File);
+    }
+}
+
+/// Leaks a file for each copy that was created or rejected; the file is open or left in a directory.
+pub(crate) fn leak_for_copy(driver: &MockDriver, source: &SourceType, is_made: bool) {
+    let is_clone = matches!(source, SourceType::Volume(_));
+    if is_made && driver.has(Defect::CreateVolumeFromSourceKeepsFile) {
+        leak(driver, Resource::File);
+    }
+    let leaves = match is_made {
+        true => is_clone && driver.has(Defect::CreateVolumeFromVolumeLeavesFile),
+        false => driver.has(Defect::CreateVolumeRefusedCopyLeavesFile),
+    };
+    if leaves {
+        leak(driver, Resource::Entry);
+    }
+}
+
+fn leak(driver: &MockDriver, what: Resource) {
+    let is_rare = matches!(what, Resource::Thread | Resource::Child | Resource::Zombie);
+    let mut leaks = driver.leaks.lock();
+    if leaks.len() >= LEAKS_MAX || (is_rare && !driver.next_number().is_multiple_of(LEAK_EVERY)) {
+        return;
+    }
+    // A resource that cannot be allocated is not leaked.
+    leaks.extend(match what {
+        Resource::Memory => Some(Leak::Memory(vec![1; BYTES])),
+        Resource::File => File::open("/dev/null").ok().map(Leak::File),
+        Resource::Socket => UnixStream::pair().ok().map(|(one, _)| Leak::Socket(one)),
+        Resource::Thread => thread(),
+        Resource::Child => command("sleep", "600").map(Leak::Child),
+        Resource::Zombie => command("true", "").map(Leak::Zombie),
+        Resource::Entry => entry(driver).map(Leak::File),
+    });
+}
+
+fn entry(driver: &MockDriver) -> Option<File> {
+    let name = format!("left-{}", driver.next_number());
+    // Without a state file, the driver uses the directory in which it shows its back end.
+    let of_state = driver.config.state.as_deref().and_then(Path::parent);
+    File::create(of_state.or(driver.config.inspect_dir.as_deref())?.join(name)).ok()
+}
+
+fn thread() -> Option<Leak> {
+    let (end, ended) = channel::<()>();
+    // Nothing is ever sent, so the thread ends when the sender is dropped.
+    let run = move || ended.iter().for_each(drop);
+    Builder::new().spawn(run).ok().map(|_| Leak::Thread(end))
+}
+
+fn command(name: &str, argument: &str) -> Option<Child> {
+    Command::new(name)
+        .arg(argument)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()
+}
