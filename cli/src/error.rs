@@ -4,10 +4,10 @@ use std::io;
 use std::path::PathBuf;
 
 use csi_driver_definitions::{ClassError, LoadError};
-use csi_harness::checks::known::KnownFailingError;
 use csi_harness::client::target::TargetError;
 use csi_harness::config::ConfigError;
 use csi_harness::results::stored::CaseError;
+use csi_harness::run::plan::PlanError;
 use csi_report::{DestinationError, MergeError, StoredError};
 use csi_suite_e2e::kube_cluster::connect::ConnectError;
 use csi_suite_e2e::kube_cluster::definition::DefinedError;
@@ -31,9 +31,7 @@ pub(crate) enum Error {
     #[error("--secrets: {}: {problem}", path.display())]
     Secrets { path: PathBuf, problem: String },
     #[error(transparent)]
-    KnownFailing(#[from] KnownFailingError),
-    #[error("the known-failing list is out of date; these patterns match no check:\n  {}", .0.join("\n  "))]
-    KnownFailingStale(Vec<String>),
+    Plan(PlanError),
     #[error(
         "no check is selected; `csi-sanity list` shows all of them, and `csi-sanity e2e --plan` those of Kubernetes"
     )]
@@ -102,7 +100,7 @@ impl Error {
             | Error::Config(_)
             | Error::ValueFile { .. }
             | Error::Secrets { .. }
-            | Error::KnownFailing(_)
+            | Error::Plan(PlanError::KnownFailing(_))
             | Error::DriverLog { .. }
             | Error::Draft { .. }
             | Error::Case(_)
@@ -136,8 +134,9 @@ impl Error {
                 | TargetError::Ended { .. }
                 | TargetError::NotADriver { .. } => Exit::Broken,
             },
-            Error::KnownFailingStale(_) => Exit::KnownFailingStale,
+            Error::Plan(PlanError::KnownFailingStale(_)) => Exit::KnownFailingStale,
             Error::NothingSelected
+            | Error::Plan(PlanError::NothingSelected)
             | Error::IdleFilter(_)
             | Error::IdleRequirement(_)
             | Error::NothingFailed(_) => Exit::NothingSelected,
@@ -151,6 +150,15 @@ impl Error {
             | Error::Sandbox(_)
             | Error::Scratch(_)
             | Error::Runtime(_) => Exit::Broken,
+        }
+    }
+}
+
+impl From<PlanError> for Error {
+    fn from(error: PlanError) -> Error {
+        match error {
+            PlanError::NothingSelected => Error::NothingSelected,
+            other => Error::Plan(other),
         }
     }
 }

@@ -92,6 +92,10 @@ const FOLDERS: &[(&str, &[&str])] = &[
     ("checks", &["text", "protocol", "config", "spec", "lifecycle"]),
     ("results", &["text", "protocol", "config", "spec", "resources", "client", "checks"]),
     (
+        "verdict",
+        &["text", "protocol", "config", "spec", "resources", "client", "lifecycle", "checks", "results"],
+    ),
+    (
         "run",
         &[
             "text",
@@ -104,6 +108,7 @@ const FOLDERS: &[(&str, &[&str])] = &[
             "lifecycle",
             "checks",
             "results",
+            "verdict",
         ],
     ),
 ];
