@@ -39,6 +39,8 @@ const OFFLINE: &str = "offline";
 const UNKNOWN_ONCE: &str = "unknown-once";
 /// A file of this name in its directory says that this machine denies what the staging of a restored volume needs.
 const NO_COPIES: &str = "no-copies";
+/// A file of this name in its directory keeps the driver from starting once its state could not be written.
+const NO_REPAIR: &str = "no-repair";
 
 #[derive(Debug)]
 struct Inner {
