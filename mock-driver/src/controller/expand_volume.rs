@@ -34,8 +34,9 @@ pub(crate) async fn controller_expand_volume(
         if !driver.has(Defect::ControllerExpandChangesNothing) {
             state.resize_volume(&request.volume_id, capacity_bytes);
         }
+        let keeps_no_sizes = driver.is(Quirk::CapacityUnknown) && range.required_bytes > 0;
         Ok(v1::ControllerExpandVolumeResponse {
-            capacity_bytes,
+            capacity_bytes: if keeps_no_sizes { range.required_bytes } else { capacity_bytes },
             node_expansion_required: driver.node_can(NodeType::ExpandVolume) && !is_block,
         })
     });

@@ -41,6 +41,8 @@ const UNKNOWN_ONCE: &str = "unknown-once";
 /// While a file of this name exists in the driver's directory, staging a restored volume fails, as on a machine
 /// without the necessary rights.
 const NO_COPIES: &str = "no-copies";
+/// A file of this name in its directory keeps the driver from starting once its state could not be written.
+const NO_REPAIR: &str = "no-repair";
 
 #[derive(Debug)]
 struct Inner {

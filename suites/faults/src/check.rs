@@ -115,8 +115,8 @@ check! {
         cx.target().driver().map_or(Ok(()), needs_memory)?;
         let mut points = CrashPoints::begin(cx).await?;
         let ended = try_all(cx, crash_points::NAME, crash_points::MORE, &mut points, CrashPoints::nothing).await;
-        points.end().await?;
-        ended
+        let undone = points.end().await;
+        ended.and(undone)
     }
 }
 
@@ -136,8 +136,8 @@ check! {
     async |cx| {
         let mut calls = SystemCalls::begin(cx).await?;
         let ended = try_all(cx, system_calls::NAME, system_calls::MORE, &mut calls, SystemCalls::nothing).await;
-        calls.end().await?;
-        ended
+        let undone = calls.end().await;
+        ended.and(undone)
     }
 }
 
@@ -157,8 +157,8 @@ check! {
     async |cx| {
         let mut resources = Resources::begin(cx).await?;
         let ended = try_all(cx, resources::NAME, 0, &mut resources, Resources::nothing).await;
-        resources.end().await?;
-        ended
+        let undone = resources.end().await;
+        ended.and(undone)
     }
 }
 
@@ -214,8 +214,8 @@ check! {
             },
             Err(stop) => Err(stop),
         };
-        seen.end().await?;
-        ended
+        let undone = seen.end().await;
+        ended.and(undone)
     }
 }
 
@@ -231,7 +231,8 @@ async fn lose_power(
         let mut power = Power::begin(machine).await?;
         search.learnt = Some(plain_lives(search.cx, &mut power).await?);
         ended = search.try_all(&power, power::MORE, Power::nothing).await;
-        power.end().await?;
+        let undone = power.end().await;
+        ended = ended.and(undone);
     } else {
         search.learnt = Some(without_leftovers(search.cx, lived).await?);
     }
@@ -283,8 +284,8 @@ async fn lose_power_of(
 ) -> CheckResult {
     let mut device = OnDevice::begin(machine, file_system).await?;
     let ended = search.try_all(&device, power::on_device::MORE, Power::nothing).await;
-    device.end().await?;
-    ended
+    let undone = device.end().await;
+    ended.and(undone)
 }
 
 check! {

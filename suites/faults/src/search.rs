@@ -30,6 +30,12 @@ const KILLS_TO_BE_SURE: u32 = 2;
 /// Lives in which several faults led to something that none of them led to alone, and that are led again for that.
 const UNRESOLVED_MAX: usize = 4;
 
+/// The heading of several faults that have led to the same failure twice.
+const ONLY_TOGETHER: &str = "only these faults together, in one life of a volume, lead to this:";
+/// The heading of several faults of which one or more may be to blame.
+const ANY_OF_THEM: &str =
+    "one or more of these faults, in one life of a volume, led to this, and nothing could be tried after it:";
+
 /// The reason for which nothing more can be tried.
 const NO_LONGER_STARTS: &str = "the driver no longer starts";
 
@@ -500,7 +506,8 @@ impl Tries<'_, '_> {
     }
 
     /// Leads lives again whose faults have led to something together, and none of them alone: either it takes several of them, or it does not
-    /// come again. If nothing can be tried any more, the last fault is held responsible, unconfirmed.
+    /// come again. If nothing can be tried any more, the last fault is held responsible, unconfirmed; for what shows only at the end of a life,
+    /// all of its faults.
     async fn resolve(&mut self) -> CheckResult {
         let (cx, lever) = (self.bench.cx, self.lever);
         for Unresolved { finding, faults } in
@@ -516,7 +523,10 @@ impl Tries<'_, '_> {
                 again = self.leads_to(&faults, &finding.key()).await?;
             }
             match again {
-                Some(again) => cx.warn(again.of_several(lever, &faults)),
+                Some(again) => cx.warn(again.of_several(lever, &faults, ONLY_TOGETHER)),
+                None if plays == 1 && finding.is_left() && faults.len() > 1 => {
+                    cx.blame(finding.of_several(lever, &faults, ANY_OF_THEM));
+                }
                 None if plays == 1 => cx.blame(finding.full(cx, lever)),
                 None => cx.blame(finding.full(cx, lever).replayed(1, plays)),
             }

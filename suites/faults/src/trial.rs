@@ -170,9 +170,9 @@ impl Finding {
         (rule, if is_of_all { ANY_RPC } else { self.fault.step.rpc() }, message.clone())
     }
 
-    /// True if something was left behind, which any of the faults may have led to.
+    /// True if something was left behind, or keeps the driver from starting, which any of the faults may have led to.
     pub(crate) fn is_left(&self) -> bool {
-        self.is_of(&FAULT_LEFT_001)
+        self.is_of(&FAULT_LEFT_001) || self.violation.message == NO_START
     }
 
     fn is_of(&self, rule: &Requirement) -> bool {
@@ -191,10 +191,10 @@ impl Finding {
         violation.transcript(lines).injected(fault)
     }
 
-    /// The violation for a failure that only several faults in one life lead to.
-    pub(crate) fn of_several(self, lever: &dyn Lever, faults: &[Fault]) -> Violation {
+    /// The violation for a failure that cannot be put down to one of the faults of a life.
+    pub(crate) fn of_several(self, lever: &dyn Lever, faults: &[Fault], how: &str) -> Violation {
         let Finding { violation, mut lines, .. } = self;
-        lines.push("only these faults together, in one life of a volume, lead to this:".to_owned());
+        lines.push(how.to_owned());
         let line = |fault: &Fault| format!("  in {}, {} ({fault})", fault.step.id(), lever.tell(fault));
         lines.extend(faults.iter().map(line));
         violation.transcript(lines)
@@ -319,7 +319,10 @@ impl Bench<'_> {
         if self.left_after(before, SETTLES_IN[0], waits).await.is_empty() || !self.may_kill {
             return Ok(Ok(()));
         }
-        come_back(self.cx).await?;
+        match come_back(self.cx).await {
+            Err(Stop::Violation(no_start)) => return Ok(Err(*no_start)),
+            other => other?,
+        }
         let mut left = self.left_after(before, SETTLES_IN[1], waits).await;
         left.retain(|one| !(loses_power && left::is_empty_directory(one)));
         if left.is_empty() {

@@ -6,11 +6,14 @@ use std::path::{Path, PathBuf};
 
 use tonic::Status;
 
+use super::NO_REPAIR;
 use super::mistake::Mistake;
 use super::tools;
 
 /// The last line of the file; a file without it is incomplete.
 const END: &str = "end";
+/// Half of a state that could not be written, which only stays where nothing repairs it.
+const HALF: &str = "half";
 
 /// A volume or a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +44,9 @@ impl State {
     /// # Errors
     /// Explains why the file cannot be used.
     pub(super) fn load(directory: &Path, mistake: Option<Mistake>) -> Result<State, String> {
+        if directory.join(HALF).exists() {
+            return Err(format!("{} is not whole", directory.join(HALF).display()));
+        }
         let path = directory.join("state");
         let mut state = State { path, objects: Vec::new(), next: 1, mistake };
         let text = match fs::read_to_string(&state.path) {
@@ -129,7 +135,12 @@ impl State {
         }
         match write() {
             Err(_) if self.mistake == Some(Mistake::IgnoresFailedWrite) => Ok(()),
-            written => written.map_err(|error| Status::internal(format!("the state: {error}"))),
+            written => written.map_err(|error| {
+                if self.path.with_file_name(NO_REPAIR).exists() {
+                    let _ = File::create(self.path.with_file_name(HALF));
+                }
+                Status::internal(format!("the state: {error}"))
+            }),
         }
     }
 }

@@ -159,6 +159,7 @@ fn offline(root: &Path) -> FaultHook {
 }
 
 /// Is the driver.
+#[expect(clippy::print_stderr, reason = "whoever started it reads what the driver prints")]
 pub(crate) fn serve(root: &Path) -> ExitCode {
     let served = || -> Result<(), Box<dyn std::error::Error>> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -171,8 +172,10 @@ pub(crate) fn serve(root: &Path) -> ExitCode {
     };
     match served() {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever started it reads what the driver prints.
-        Err(error) => panic!("the driver cannot be served: {error}"),
+        Err(error) => {
+            eprintln!("the driver cannot be served: {error}");
+            ExitCode::FAILURE
+        }
     }
 }
 

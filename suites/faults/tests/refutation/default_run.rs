@@ -17,6 +17,8 @@ const PLAIN_ONLY_MS: u64 = 1;
 const SETTLES_MS: u64 = 10_000;
 /// The plain driver answers UNKNOWN once in a directory with this file.
 const UNKNOWN_ONCE: &str = "unknown-once";
+/// The plain driver does not start in a directory with this file once its state could not be written.
+const NO_REPAIR: &str = "no-repair";
 /// The plain driver cannot stage a restored volume in a directory with this file.
 const NO_COPIES: &str = "no-copies";
 
@@ -42,6 +44,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             ),
             trial("what-comes-again-is-confirmed".to_owned(), Box::new(what_comes_again_is_confirmed)),
             trial("copies-that-never-can-be-staged".to_owned(), Box::new(copies_that_never_can_be_staged)),
+            trial("an-error-that-ends-all-starts".to_owned(), Box::new(an_error_that_ends_all_starts)),
             trial("a-wrong-request-is-made-once".to_owned(), Box::new(a_wrong_request_is_made_once)),
         ])
         .collect()
@@ -126,6 +129,20 @@ fn copies_that_never_can_be_staged() -> Result<(), Failed> {
     match run.outcomes_of(check)[..] {
         [Outcome::Passed] if is_said => Ok(()),
         _ => Err(Failed::from(format!("{:?}\n{}", run.outcomes_of(check), run.stories_of(check).join("\n")))),
+    }
+}
+
+/// Without --state-dir nothing more can be tried after it, and nothing that was begun can be ended.
+fn an_error_that_ends_all_starts() -> Result<(), Failed> {
+    let (check, fault) = ("faults/system-calls", "system-calls/create-volume/rename:1/EIO");
+    let tries = Tries { files: vec![NO_REPAIR], check: Some(check), ..tries(&[fault]) };
+    let Some(run) = bench::play(Played::Plain(None), &tries)? else { return Ok(()) };
+    let stories = run.stories_of(check).join("\n");
+    match run.outcomes_of(check)[..] {
+        [Outcome::Failed(violation)] if violation.message.contains("does not answer after it was killed") => {
+            stories.contains(fault).then_some(()).ok_or_else(|| Failed::from(stories))
+        }
+        _ => Err(Failed::from(stories)),
     }
 }
 

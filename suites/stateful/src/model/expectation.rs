@@ -170,6 +170,7 @@ pub(crate) fn workload_error(code: Code) -> &'static str {
     match code {
         Code::PermissionDenied => "no permission",
         Code::NotFound => "nothing there",
+        Code::Unknown => "no room",
         _ => "an I/O error",
     }
 }
@@ -408,6 +409,7 @@ mod tests {
         };
         assert_eq!(actual("write", Code::FailedPrecondition), "an I/O error");
         assert_eq!(actual("write", Code::PermissionDenied), "no permission");
+        assert_eq!(actual("write", Code::Unknown), "no room");
         assert_eq!(actual("NodePublishVolume", Code::FailedPrecondition), "FAILED_PRECONDITION");
     }
 

@@ -93,6 +93,8 @@ fn code(error: &io::Error) -> Code {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Code::PermissionDenied,
         io::ErrorKind::NotFound => Code::NotFound,
+        // Some of what was written may be there.
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::Unknown,
         _ => Code::FailedPrecondition,
     }
 }

@@ -3,7 +3,7 @@
 use csi_harness::config::AccessType;
 use csi_harness::lifecycle::volume_capability::Mode;
 use csi_harness::protocol::capability::Capability;
-use csi_suite_stateful::model::answer::{Answer, Found, VolumeResponse};
+use csi_suite_stateful::model::answer::{Answer, Found, VolumeFacts, VolumeResponse};
 use csi_suite_stateful::model::call::{Size, Usage, VolumeCall, Wanted};
 use csi_suite_stateful::model::names::{Id, Slot, Stamp};
 use csi_suite_stateful::model::state_set::Impossible;
@@ -151,6 +151,28 @@ fn what_is_published_readonly_cannot_be_written_to() {
         ok(),
     );
     story.judges(stage(v(1), N1), [(ok(), "fits"), (no(Code::Internal), "fits")]);
+}
+
+/// A copy may be as large as the snapshot that it was made from, and all of that in use.
+#[test]
+fn a_small_file_system_may_be_full() {
+    let of_size = |bytes, usage: Usage| {
+        let mut story = Story::new();
+        let answer = VolumeFacts { capacity_bytes: bytes, ..facts(v(1)) };
+        story.right(create(v(1), Wanted::of(Size::at_least(bytes), usage)), made(answer));
+        story.right(
+            VolumeCall::ControllerPublishVolume { volume: v(1), node: N1, usage, readonly: false },
+            ok(),
+        );
+        story.done([VolumeCall::NodeStageVolume { volume: v(1), node: N1, usage }, readonly(false, usage)]);
+        story
+    };
+    let device = Usage { access: AccessType::Block, ..WRITER };
+    let full = || no(Code::Unknown);
+    of_size(32 << 10, WRITER)
+        .judges(write(0, 1), [(full(), "fits"), (no(Code::FailedPrecondition), "NODE-PUBLISH-027")]);
+    of_size(GIB, WRITER).judges(write(0, 1), [(full(), "NODE-PUBLISH-027")]);
+    of_size(32 << 10, device).judges(write(0, 1), [(full(), "NODE-PUBLISH-026")]);
 }
 
 #[test]

@@ -374,6 +374,15 @@ fn detaching_is_always_possible() {
 }
 
 #[test]
+fn a_driver_without_sizes_repeats_those_that_are_asked_for() {
+    let mut story = Story::new();
+    let grown = |bytes| said(VolumeResponse::Grown(bytes, true));
+    story.right(create(v(1), wanted()), made(VolumeFacts { capacity_bytes: 0, ..facts(v(1)) }));
+    story.right(expand(v(1), 2 * GIB), grown(2 * GIB));
+    story.judges(expand(v(1), GIB), [(grown(GIB), "fits"), (grown(0), "CTRL-EXPAND-011")]);
+}
+
+#[test]
 fn a_volume_grows_and_does_not_shrink() {
     let mut story = Story::of_a_volume();
     let grown = |bytes| said(VolumeResponse::Grown(bytes, true));

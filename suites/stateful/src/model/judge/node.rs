@@ -193,7 +193,13 @@ pub(super) fn write(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Cal
             "where the volume is published readonly",
         )
         .or_any_refusal(),
-        Some(_) => must(target_is_the_volume(life), "take what a workload writes"),
+        Some(_) => {
+            let expectation = must(target_is_the_volume(life), "take what a workload writes");
+            match may_be_full(life, around) {
+                true => expectation.or(Code::Unknown, "the file system may need all of so small a volume"),
+                false => expectation,
+            }
+        }
     }
 }
 
@@ -205,6 +211,12 @@ pub(super) fn read(held: Held<'_, VolumeLife>, at: (Node, Target), around: &Call
         }
         _ => anything(&req::NODE_PUBLISH_001, "where the volume is not published"),
     }
+}
+
+/// A volume that is smaller than the usual one may have no room beside what its file system needs and what was copied into it.
+fn may_be_full(life: &VolumeLife, around: &CallContext) -> bool {
+    let bytes = if life.size_bytes == 0 { life.wanted.size.required_bytes } else { life.size_bytes };
+    life.wanted.usage.access == AccessType::Mount && bytes < around.profile.size_bytes
 }
 
 /// What is at the target path is the volume, and so what was written to the volume is in it.

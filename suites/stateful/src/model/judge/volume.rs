@@ -664,8 +664,9 @@ fn grown(life: &VolumeLife, size: Size, bytes: i64) -> Finding {
         format!("capacity_bytes of {size}"),
         bytes,
     );
+    // A driver that keeps no sizes can only repeat what is asked for.
     in_range.and(says(
-        bytes >= life.size_bytes,
+        bytes >= life.size_bytes || !life.names_size,
         &req::CTRL_EXPAND_011,
         "the volume has shrunk",
         format!("capacity_bytes of at least {}", life.size_bytes),
