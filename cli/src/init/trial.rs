@@ -9,6 +9,8 @@ use csi_harness::prelude::*;
 use csi_harness::resources::contents::{Found, Stamp};
 use csi_harness::resources::mounts;
 use csi_harness::resources::workload::{self, WriteLocation};
+use csi_ops::operation::Operation;
+use csi_ops::volume::TrackedVolume;
 use csi_proto::Service;
 use csi_proto::lock::Mutex;
 
@@ -111,29 +113,17 @@ async fn share(cx: &Cx, findings: &Findings) -> CheckResult {
     }
     let many = has(Capability::SingleNodeMultiWriter) && has(Capability::NodeSingleNodeMultiWriter);
     let mode = if many { Mode::SingleNodeMultiWriter } else { Mode::SingleNodeWriter };
-    let capability = Some(cx.capability_with_mode(mode));
+    let capability = cx.capability_with_mode(mode);
     let mut request = cx.create_node_volume_request().await?;
-    request.volume_capabilities = capability.iter().cloned().collect();
+    request.volume_capabilities = vec![capability.clone()];
     let volume = NodeVolume::from(cx.create_volume(request).setup("a volume").await?);
-    let mut attached = Attached { volume, publish_context: Default::default() };
-    if has(Capability::PublishUnpublishVolume) {
-        let mut request = cx.controller_publish_request(&attached.volume, &cx.node_id().await?);
-        request.volume_capability = capability.clone();
-        attached.publish_context =
-            cx.controller_publish(request).setup("an attached volume").await?.publish_context;
-    }
-    let mut staged = Staged { attached, staging_path: String::new() };
-    if has(Capability::StageUnstageVolume) {
-        staged.staging_path = cx.staging_path_of(&staged.attached.volume.id).await?;
-        let mut request = cx.stage_request(&staged.attached, &staged.staging_path);
-        request.volume_capability = capability.clone();
-        cx.node_stage(request).setup("a staged volume").await?;
-    }
+    let mut volume = TrackedVolume { capability, ..TrackedVolume::new(cx, volume) };
+    volume.reach(cx, Operation::NodePublishVolume).await?;
     let mut shares = true;
     for _ in 0..2 {
-        let mut request = cx.publish_request(&staged, &cx.target_path().await?);
-        request.volume_capability = capability.clone();
-        shares &= matches!(cx.node_publish(request).await.answer(), Answer::Ok(_));
+        volume.target_path.clear();
+        let request = volume.request(cx, Operation::NodePublishVolume).await?;
+        shares &= matches!(request.send(cx).await.answer(), Answer::Ok(_));
     }
     findings.note(|tried| tried.shares = Some(shares));
     Ok(())

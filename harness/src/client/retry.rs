@@ -51,6 +51,15 @@ impl<'a, T: Send + 'a> PendingCall<'a, T> {
         PendingCall { session, rpc, send: Box::new(move || Box::pin(send())) }
     }
 
+    /// The call with its response turned into something else.
+    pub fn map<U: Send + 'a>(self, f: fn(T) -> U) -> PendingCall<'a, U> {
+        let PendingCall { session, rpc, mut send } = self;
+        PendingCall::new(session, rpc, move || {
+            let reply = send();
+            async move { reply.await.map(f) }
+        })
+    }
+
     /// Sends it a single time: for checks about calls at the same time, and for those that ask again themselves.
     pub fn once(mut self) -> BoxFuture<'a, Reply<T>> {
         (self.send)()

@@ -34,7 +34,7 @@ pub struct NodeVolume {
     /// Whether it can only be published with `readonly`, as the user says of a pre-provisioned one.
     pub readonly: bool,
     /// publish_context configured for a pre-provisioned volume.
-    publish_context: Pairs,
+    pub publish_context: Pairs,
 }
 
 impl From<v1::Volume> for NodeVolume {

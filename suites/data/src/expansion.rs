@@ -75,11 +75,11 @@ async fn grown_on_node(cx: &Cx, used: &Used, range: v1::CapacityRange) -> CheckR
     if !cx.target().capabilities().has(Capability::NodeExpandVolume) {
         return Err(Stop::skip("the driver asks for NodeExpandVolume, and does not have it"));
     }
-    let staged = used.staged();
+    let volume = used.volume();
     let request = v1::NodeExpandVolumeRequest {
-        volume_id: staged.attached.volume.id.clone(),
+        volume_id: volume.volume.id.clone(),
         volume_path: used.path().to_string_lossy().into_owned(),
-        staging_target_path: staged.staging_path.clone(),
+        staging_target_path: volume.staging_path.clone(),
         capacity_range: Some(range),
         volume_capability: Some(cx.capability()),
         ..Default::default()

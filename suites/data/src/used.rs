@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::{Found, Stamp};
 use csi_harness::resources::workload::{self, WriteLocation, play};
-use futures_util::future::BoxFuture;
+use csi_ops::lifecycle::Lifecycle;
+use csi_ops::operation::{Operation, Request};
+use csi_ops::volume::TrackedVolume;
 
 /// The place that most checks write to.
 pub(crate) const PLACE: WriteLocation = WriteLocation::of_one_block(0);
@@ -37,9 +39,9 @@ impl Usage {
 /// A volume that is attached, staged and published.
 #[derive(Debug)]
 pub(crate) struct Used {
-    /// For all that is undone when the workload goes.
+    /// The scope that is undone when the workload goes.
     cx: Cx,
-    staged: Staged,
+    volume: TrackedVolume,
     usage: Usage,
     path: PathBuf,
 }
@@ -59,31 +61,63 @@ impl Used {
         usage: Usage,
     ) -> BoxFuture<'a, CheckResult<Used>> {
         Box::pin(async move {
-            let cx = cx.scope();
-            let attached = attached(&cx, volume, &usage).await?;
-            let staged = staged(&cx, attached, &usage).await?;
-            let path = published(&cx, &staged, &usage).await?;
-            Ok(Used { cx, staged, usage, path })
+            let mut used = Used {
+                cx: cx.scope(),
+                volume: TrackedVolume {
+                    capability: usage.capability.clone(),
+                    ..TrackedVolume::new(cx, volume.clone())
+                },
+                usage,
+                path: PathBuf::new(),
+            };
+            for step in Lifecycle::of(cx).publication() {
+                used.step(step).await?;
+            }
+            Ok(used)
         })
     }
 
-    /// The same volume for one more workload, which goes with the first one.
+    /// Sends the request of a step.
+    async fn step(&mut self, step: Operation) -> CheckResult {
+        let mut request = self.volume.request(&self.cx, step).await?;
+        match &mut request {
+            Request::ControllerPublishVolume(attach) => attach.readonly = self.usage.attached_readonly,
+            Request::NodePublishVolume(publish) => publish.readonly |= self.usage.published_readonly,
+            _ => {}
+        }
+        self.volume.record(request.send(&self.cx).setup(step.product()).await?);
+        if step == Operation::NodePublishVolume {
+            if !self.cx.sees_published(&self.volume.target_path) {
+                // Other checks judge whether something has to be there.
+                return Err(Stop::skip("these tests see nothing mounted where the driver publishes"));
+            }
+            self.path = PathBuf::from(&self.volume.target_path);
+        }
+        Ok(())
+    }
+
+    /// Publishes the volume for one more workload, which goes with the first one.
     ///
     /// # Errors
     /// Broken if it is rejected: whether it may be, other checks judge.
     pub(crate) async fn once_more(&self) -> CheckResult<Used> {
-        let path = published(&self.cx, &self.staged, &self.usage).await?;
-        Ok(Used { cx: self.cx.clone(), staged: self.staged.clone(), usage: self.usage.clone(), path })
+        self.published_again(self.usage.clone()).await
     }
 
-    /// The same for one that only reads.
+    /// Publishes the volume for one more workload, which only reads.
     ///
     /// # Errors
-    /// The same.
+    /// Broken if it is rejected: whether it may be, other checks judge.
     pub(crate) async fn once_more_readonly(&self) -> CheckResult<Used> {
-        let usage = Usage { published_readonly: true, ..self.usage.clone() };
-        let path = published(&self.cx, &self.staged, &usage).await?;
-        Ok(Used { cx: self.cx.clone(), staged: self.staged.clone(), usage, path })
+        self.published_again(Usage { published_readonly: true, ..self.usage.clone() }).await
+    }
+
+    async fn published_again(&self, usage: Usage) -> CheckResult<Used> {
+        let mut volume = self.volume.clone();
+        volume.target_path.clear();
+        let mut used = Used { cx: self.cx.clone(), volume, usage, path: PathBuf::new() };
+        used.step(Operation::NodePublishVolume).await?;
+        Ok(used)
     }
 
     /// Takes the volume from the workload, and from the node.
@@ -96,8 +130,9 @@ impl Used {
         &self.path
     }
 
-    pub(crate) fn staged(&self) -> &Staged {
-        &self.staged
+    /// The volume with its contexts and paths.
+    pub(crate) fn volume(&self) -> &TrackedVolume {
+        &self.volume
     }
 
     /// Writes a number for the check to build on.
@@ -117,7 +152,7 @@ impl Used {
 
     /// What says that a write is of this volume.
     pub(crate) fn stamp(&self, number: u32) -> Stamp {
-        Stamp { run: 0, volume: self.staged.attached.volume.id.clone(), number }
+        Stamp { run: 0, volume: self.volume.volume.id.clone(), number }
     }
 
     /// What is where these checks write to.
@@ -153,9 +188,9 @@ impl Used {
     /// Asks what the driver measures of it.
     pub(crate) fn stats_request(&self) -> v1::NodeGetVolumeStatsRequest {
         v1::NodeGetVolumeStatsRequest {
-            volume_id: self.staged.attached.volume.id.clone(),
+            volume_id: self.volume.volume.id.clone(),
             volume_path: self.path.to_string_lossy().into_owned(),
-            staging_target_path: self.staged.staging_path.clone(),
+            staging_target_path: self.volume.staging_path.clone(),
         }
     }
 
@@ -181,47 +216,6 @@ impl Used {
         let path = self.path.clone();
         let found = play(move || workload::size_bytes(&path)).await?;
         found.map_err(|error| Stop::broken(format!("failed to measure the volume: {error}")))
-    }
-}
-
-async fn attached(cx: &Cx, volume: &NodeVolume, usage: &Usage) -> CheckResult<Attached> {
-    if !cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
-        return cx.attached(volume.clone()).await;
-    }
-    let request = v1::ControllerPublishVolumeRequest {
-        volume_capability: Some(usage.capability.clone()),
-        readonly: usage.attached_readonly,
-        ..cx.controller_publish_request(volume, &cx.node_id().await?)
-    };
-    let done = cx.controller_publish(request).setup("an attached volume").await?;
-    Ok(Attached { volume: volume.clone(), publish_context: done.publish_context })
-}
-
-async fn staged(cx: &Cx, attached: Attached, usage: &Usage) -> CheckResult<Staged> {
-    if !cx.target().capabilities().has(Capability::StageUnstageVolume) {
-        return Ok(Staged { attached, staging_path: String::new() });
-    }
-    let staging_path = cx.staging_path_of(&attached.volume.id).await?;
-    let request = v1::NodeStageVolumeRequest {
-        volume_capability: Some(usage.capability.clone()),
-        ..cx.stage_request(&attached, &staging_path)
-    };
-    cx.node_stage(request).setup("a staged volume").await?;
-    Ok(Staged { attached, staging_path })
-}
-
-async fn published(cx: &Cx, staged: &Staged, usage: &Usage) -> CheckResult<PathBuf> {
-    let target_path = cx.target_path().await?;
-    let request = v1::NodePublishVolumeRequest {
-        volume_capability: Some(usage.capability.clone()),
-        readonly: usage.published_readonly || staged.attached.volume.readonly,
-        ..cx.publish_request(staged, &target_path)
-    };
-    cx.node_publish(request).setup("a published volume").await?;
-    match cx.sees_published(&target_path) {
-        true => Ok(PathBuf::from(target_path)),
-        // Whether something has to be there, other checks judge.
-        false => Err(Stop::skip("these tests see nothing mounted where the driver publishes")),
     }
 }
 

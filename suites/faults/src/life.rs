@@ -1,12 +1,15 @@
 //! The life of a volume, step by step, as an orchestrator and a workload lead it: made, used, expanded, taken from the node and given
 //! back to it with its data, copied by way of a snapshot, and deleted.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::Stamp;
 use csi_harness::resources::workload::{self, WriteLocation, play};
+use csi_ops::operation::{Operation, Request, Response};
+use csi_ops::volume::TrackedVolume;
 
 use crate::found;
 
@@ -18,52 +21,52 @@ const CONVERGES_IN: Duration = Duration::from_secs(20);
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 
 macro_rules! steps {
-    ($($variant:ident = $id:literal, $rpc:literal;)+) => {
+    ($($step:ident = $id:literal, $operation:ident;)+) => {
         /// A step of a volume's life.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub(crate) enum Step { $(#[doc = $rpc] $variant,)+ }
+        pub(crate) enum Step { $($step,)+ }
 
         impl Step {
-            /// All of them, in order.
-            pub(crate) const ALL: &'static [Step] = &[$(Step::$variant,)+];
+            /// All steps, in order.
+            pub(crate) const ALL: &'static [Step] = &[$(Step::$step,)+];
 
             /// Its name in stored faults.
             pub(crate) fn id(self) -> &'static str {
-                match self { $(Step::$variant => $id,)+ }
+                match self { $(Step::$step => $id,)+ }
             }
 
-            /// What is tried in it, for who waits.
-            pub(crate) fn told(self) -> &'static str {
-                match self { $(Step::$variant => concat!($id, ", fault"),)+ }
+            /// The step as a stage of the check, for the progress that the terminal shows.
+            pub(crate) fn stage(self) -> &'static str {
+                match self { $(Step::$step => concat!($id, ", fault"),)+ }
             }
 
-            /// The call that it is.
-            pub(crate) fn rpc(self) -> &'static str {
-                match self { $(Step::$variant => $rpc,)+ }
+            /// The operation that it is.
+            pub(crate) fn operation(self) -> Operation {
+                match self { $(Step::$step => Operation::$operation,)+ }
             }
         }
     };
 }
 
 steps! {
-    Create = "create-volume", "CreateVolume";
-    Attach = "controller-publish", "ControllerPublishVolume";
-    Stage = "node-stage", "NodeStageVolume";
-    Publish = "node-publish", "NodePublishVolume";
-    ExpandController = "controller-expand", "ControllerExpandVolume";
-    ExpandNode = "node-expand", "NodeExpandVolume";
-    Unpublish = "node-unpublish", "NodeUnpublishVolume";
-    Unstage = "node-unstage", "NodeUnstageVolume";
-    StageAgain = "node-stage-with-data", "NodeStageVolume";
-    PublishAgain = "node-publish-with-data", "NodePublishVolume";
-    UnpublishAgain = "node-unpublish-again", "NodeUnpublishVolume";
-    UnstageAgain = "node-unstage-again", "NodeUnstageVolume";
-    Detach = "controller-unpublish", "ControllerUnpublishVolume";
-    Snapshot = "create-snapshot", "CreateSnapshot";
-    Restore = "create-volume-from-snapshot", "CreateVolume";
-    DeleteRestored = "delete-restored-volume", "DeleteVolume";
-    DeleteSnapshot = "delete-snapshot", "DeleteSnapshot";
-    Delete = "delete-volume", "DeleteVolume";
+    Create = "create-volume", CreateVolume;
+    Attach = "controller-publish", ControllerPublishVolume;
+    Stage = "node-stage", NodeStageVolume;
+    Publish = "node-publish", NodePublishVolume;
+    ExpandController = "controller-expand", ControllerExpandVolume;
+    ExpandNode = "node-expand", NodeExpandVolume;
+    Unpublish = "node-unpublish", NodeUnpublishVolume;
+    Unstage = "node-unstage", NodeUnstageVolume;
+    StageAgain = "node-stage-with-data", NodeStageVolume;
+    PublishAgain = "node-publish-with-data", NodePublishVolume;
+    UnpublishAgain = "node-unpublish-again", NodeUnpublishVolume;
+    UnstageAgain = "node-unstage-again", NodeUnstageVolume;
+    Detach = "controller-unpublish", ControllerUnpublishVolume;
+    Snapshot = "create-snapshot", CreateSnapshot;
+    Restore = "create-volume-from-snapshot", CreateVolume;
+    DeleteRestored = "delete-restored-volume", DeleteVolume;
+    DeleteSnapshot = "delete-snapshot", DeleteSnapshot;
+    Delete = "delete-volume", DeleteVolume;
 }
 
 impl Step {
@@ -71,26 +74,21 @@ impl Step {
         Step::ALL.iter().copied().find(|step| step.id() == id)
     }
 
+    /// The RPC.
+    pub(crate) fn rpc(self) -> &'static str {
+        self.operation().method()
+    }
+
     /// Whether a driver has it, by what it advertises.
     pub(crate) fn is_offered(self, cx: &Cx) -> bool {
-        let has = |capability| cx.target().capabilities().has(capability);
-        match self {
-            Step::Create | Step::Delete | Step::Publish | Step::Unpublish => true,
-            Step::PublishAgain | Step::UnpublishAgain => true,
-            Step::Attach | Step::Detach => has(Capability::PublishUnpublishVolume),
-            Step::Stage | Step::Unstage | Step::StageAgain | Step::UnstageAgain => {
-                has(Capability::StageUnstageVolume)
+        let is_online = || cx.target().capabilities().has(Capability::OnlineExpansion);
+        self.operation().is_offered(cx)
+            && match self {
+                Step::ExpandController => is_online(),
+                Step::ExpandNode => Step::ExpandController.is_offered(cx),
+                Step::Restore | Step::DeleteRestored => Step::Snapshot.is_offered(cx),
+                _ => true,
             }
-            Step::ExpandController => has(Capability::ExpandVolume) && has(Capability::OnlineExpansion),
-            Step::ExpandNode => {
-                has(Capability::NodeExpandVolume)
-                    && has(Capability::ExpandVolume)
-                    && has(Capability::OnlineExpansion)
-            }
-            Step::Snapshot | Step::Restore | Step::DeleteRestored | Step::DeleteSnapshot => {
-                has(Capability::CreateDeleteSnapshot)
-            }
-        }
     }
 
     /// Whether a life in which something breaks at that step shows more with this one than without it. What comes before the fault is
@@ -158,22 +156,17 @@ pub(crate) struct Plan {
 /// A volume on its way.
 pub(crate) struct Life {
     cx: Cx,
-    request: v1::CreateVolumeRequest,
-    volume: Option<NodeVolume>,
-    publish_context: csi_harness::config::Pairs,
-    staging_path: String,
-    target_path: String,
-    expanded: Option<v1::ControllerExpandVolumeResponse>,
-    snapshot: Option<v1::Snapshot>,
-    snapshot_request: Option<v1::CreateSnapshotRequest>,
-    restore_request: Option<v1::CreateVolumeRequest>,
+    volume: TrackedVolume,
+    /// A step is repeated with the same request.
+    requests: BTreeMap<Step, Request>,
+    /// The volume created from the snapshot.
     restored: Option<v1::Volume>,
     is_written: bool,
-    /// What the workload writes.
+    /// The data that the workload writes.
     stamp: Stamp,
-    /// What the workload saw first.
+    /// The size that the workload saw first.
     first_bytes: Option<u64>,
-    /// The calls and what came of them, for people.
+    /// The calls and their answers, for people.
     pub(crate) lines: Vec<String>,
     /// The last line of a call, and how often it came.
     noted: (String, u32),
@@ -184,25 +177,21 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// A volume that is not there yet.
+    /// A volume that is not there yet. Its paths and the first request are made now, while nothing is broken.
     pub(crate) async fn begin(cx: &Cx) -> CheckResult<Life> {
-        let request = cx.create_volume_request();
-        let target_path = cx.target_path().await?;
-        let staging_path = match Step::Stage.is_offered(cx) {
-            true => cx.staging_path().await?,
-            false => String::new(),
-        };
+        let mut volume = TrackedVolume::new(cx, NodeVolume::default());
+        volume.target_path = cx.target_path().await?;
+        if Step::Stage.is_offered(cx) {
+            volume.staging_path = cx.staging_path().await?;
+        }
+        if Step::Attach.is_offered(cx) {
+            volume.prepare(cx, Operation::ControllerPublishVolume).await?;
+        }
+        let create = volume.request(cx, Operation::CreateVolume).await?;
         Ok(Life {
             cx: cx.clone(),
-            request,
-            volume: None,
-            publish_context: Default::default(),
-            staging_path,
-            target_path,
-            expanded: None,
-            snapshot: None,
-            snapshot_request: None,
-            restore_request: None,
+            volume,
+            requests: BTreeMap::from([(Step::Create, create)]),
             restored: None,
             is_written: false,
             stamp: found::stamp("under-test"),
@@ -215,20 +204,17 @@ impl Life {
     }
 
     pub(crate) fn target_path(&self) -> &str {
-        &self.target_path
+        &self.volume.target_path
     }
 
     pub(crate) fn staging_path(&self) -> &str {
-        &self.staging_path
-    }
-
-    pub(crate) fn volume_id(&self) -> &str {
-        self.volume.as_ref().map_or("", |volume| &volume.id)
+        &self.volume.staging_path
     }
 
     /// Whether the step says that there is nothing to do.
     fn is_idle(&self, step: Step) -> bool {
-        let node_grows = self.expanded.as_ref().is_none_or(|expanded| expanded.node_expansion_required);
+        let node_grows =
+            self.volume.expanded.as_ref().is_none_or(|expanded| expanded.node_expansion_required);
         step == Step::ExpandNode && !node_grows
     }
 
@@ -264,126 +250,72 @@ impl Life {
     }
 
     async fn send(&mut self, step: Step) -> CheckResult<Answer<()>> {
-        let cx = self.cx.clone();
-        let id = self.volume_id().to_owned();
-        Ok(match step {
-            _ if self.is_idle(step) => Answer::Ok(()),
-            Step::Create => {
-                let reply = cx.create_volume(self.request.clone()).once().await;
-                let volume = of(&reply);
-                if let Answer::Ok(volume) = &volume {
-                    self.is_same_volume(volume)?;
-                    self.volume = Some(volume.clone().into());
-                }
-                volume.map(drop)
-            }
-            Step::Attach => {
-                let Some(volume) = &self.volume else { return Err(missing()) };
-                let request = cx.controller_publish_request(volume, &cx.node_id().await?);
-                let done = of(&cx.controller_publish(request).once().await);
-                done.map(|done| self.publish_context = done.publish_context)
-            }
-            Step::Stage | Step::StageAgain => {
-                let request = cx.stage_request(&self.attached()?, &self.staging_path);
-                of(&cx.node_stage(request).once().await).map(drop)
-            }
-            Step::Publish | Step::PublishAgain => {
-                let staged = Staged { attached: self.attached()?, staging_path: self.staging_path.clone() };
-                let request = cx.publish_request(&staged, &self.target_path);
-                of(&cx.node_publish(request).once().await).map(drop)
-            }
-            Step::ExpandController => {
-                let done = of(&cx.call(self.expand_request(&id)).once().await);
-                done.map(|done| self.expanded = Some(done))
-            }
-            Step::ExpandNode => of(&cx.call(self.node_expand_request(&id)).once().await).map(drop),
-            Step::Unpublish | Step::UnpublishAgain => {
-                of(&cx.node_unpublish(&id, &self.target_path).once().await).map(drop)
-            }
-            Step::Unstage | Step::UnstageAgain => {
-                of(&cx.node_unstage(&id, &self.staging_path).once().await).map(drop)
-            }
-            Step::Detach => of(&cx.controller_unpublish(&id, &cx.node_id().await?).once().await).map(drop),
-            Step::Snapshot => {
-                let request =
-                    self.snapshot_request.get_or_insert_with(|| cx.create_snapshot_request(&id)).clone();
-                let taken = of(&cx.create_snapshot(request).once().await);
-                taken.map(|snapshot| self.snapshot = Some(snapshot))
-            }
-            Step::Restore => {
-                let request = self.restore_request()?;
-                let made = of(&cx.create_volume(request).once().await);
-                made.map(|volume| self.restored = Some(volume))
-            }
+        if self.is_idle(step) {
+            return Ok(Answer::Ok(()));
+        }
+        let request = self.request(step).await?;
+        let reply = request.send(&self.cx).once().await;
+        if let Answer::Ok(response) = reply.answer() {
+            self.record(step, response.clone())?;
+        }
+        Ok(reply.answer().as_ref().map(|_| ()))
+    }
+
+    async fn request(&mut self, step: Step) -> CheckResult<Request> {
+        if let Some(request) = self.requests.get(&step) {
+            return Ok(request.clone());
+        }
+        let request = match step {
+            Step::Restore => self.restore_request()?,
             Step::DeleteRestored => {
-                let id = self.restored.as_ref().map_or("", |volume| &volume.volume_id);
-                of(&cx.delete_volume(id).once().await).map(drop)
+                let volume_id = self.restored.clone().unwrap_or_default().volume_id;
+                Request::DeleteVolume(v1::DeleteVolumeRequest { volume_id, ..Default::default() })
             }
-            Step::DeleteSnapshot => {
-                let id = self.snapshot.as_ref().map_or("", |snapshot| &snapshot.snapshot_id);
-                of(&cx.delete_snapshot(id).once().await).map(drop)
-            }
-            Step::Delete => of(&cx.delete_volume(&id).once().await).map(drop),
-        })
-    }
-
-    /// The same request makes one volume, however often it is made.
-    fn is_same_volume(&self, volume: &v1::Volume) -> CheckResult {
-        let Some(first) = self.volume.as_ref().filter(|first| first.id != volume.volume_id) else {
-            return Ok(());
+            step => self.volume.request(&self.cx, step.operation()).await?,
         };
-        Err(Violation::new("the same CreateVolume makes another volume")
-            .of(&req::CTRL_CREATEVOL_004)
-            .expected(format!("volume_id {:?}", first.id))
-            .actual(format!("volume_id {:?}", volume.volume_id))
-            .into())
-    }
-
-    fn attached(&self) -> CheckResult<Attached> {
-        let volume = self.volume.clone().ok_or_else(missing)?;
-        Ok(Attached { volume, publish_context: self.publish_context.clone() })
-    }
-
-    fn larger(&self) -> v1::CapacityRange {
-        let now = self.volume.as_ref().map_or(0, |volume| volume.size_bytes);
-        let required_bytes = self.cx.expand_size_bytes().max(now.saturating_mul(2));
-        v1::CapacityRange { required_bytes, limit_bytes: 0 }
-    }
-
-    fn expand_request(&self, id: &str) -> v1::ControllerExpandVolumeRequest {
-        v1::ControllerExpandVolumeRequest {
-            volume_id: id.to_owned(),
-            capacity_range: Some(self.larger()),
-            volume_capability: Some(self.cx.capability()),
-            ..Default::default()
-        }
-    }
-
-    fn node_expand_request(&self, id: &str) -> v1::NodeExpandVolumeRequest {
-        v1::NodeExpandVolumeRequest {
-            volume_id: id.to_owned(),
-            volume_path: self.target_path.clone(),
-            staging_target_path: self.staging_path.clone(),
-            capacity_range: Some(self.larger()),
-            volume_capability: Some(self.cx.capability()),
-            ..Default::default()
-        }
-    }
-
-    fn restore_request(&mut self) -> CheckResult<v1::CreateVolumeRequest> {
-        use v1::volume_content_source::{SnapshotSource, Type};
-        let snapshot = self.snapshot.as_ref().ok_or_else(missing)?;
-        let source = Type::Snapshot(SnapshotSource { snapshot_id: snapshot.snapshot_id.clone() });
-        let made = || {
-            let plain = self.cx.create_volume_request();
-            // A copy is as large as its source, which may have been expanded.
-            let capacity_range = self.expanded.as_ref().map(|_| self.larger()).or(plain.capacity_range);
-            let volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
-            v1::CreateVolumeRequest { capacity_range, volume_content_source, ..plain }
-        };
-        let request = self.restore_request.clone().unwrap_or_else(made);
-        self.restore_request = Some(request.clone());
+        self.requests.insert(step, request.clone());
         Ok(request)
+    }
+
+    fn restore_request(&self) -> CheckResult<Request> {
+        use v1::volume_content_source::{SnapshotSource, Type};
+        let (Some(Request::CreateVolume(create)), Some(snapshot)) =
+            (self.requests.get(&Step::Create), &self.volume.snapshot)
+        else {
+            return Err(Stop::broken("needs a snapshot to create a volume from"));
+        };
+        let source = Type::Snapshot(SnapshotSource { snapshot_id: snapshot.snapshot_id.clone() });
+        // A copy is as large as its source, which may have been expanded.
+        let expanded = v1::CapacityRange { required_bytes: self.volume.expand_to_bytes, limit_bytes: 0 };
+        let is_expanded = self.volume.expanded.is_some();
+        Ok(Request::CreateVolume(v1::CreateVolumeRequest {
+            name: self.cx.unique_name(),
+            capacity_range: if is_expanded { Some(expanded) } else { create.capacity_range },
+            volume_content_source: Some(v1::VolumeContentSource { r#type: Some(source) }),
+            ..create.clone()
+        }))
+    }
+
+    /// Keeps a response. The same request makes one volume, however often it is made.
+    fn record(&mut self, step: Step, response: Response) -> CheckResult {
+        match (step, response) {
+            (Step::Restore, Response::Volume(restored)) => self.restored = Some(restored),
+            (Step::Create, Response::Volume(volume)) => {
+                let first = &self.volume.volume.id;
+                ensure!(
+                    first.is_empty() || *first == volume.volume_id,
+                    "the same CreateVolume makes another volume";
+                    of: &req::CTRL_CREATEVOL_004,
+                    expected: format!("volume_id {first:?}"),
+                    actual: format!("volume_id {:?}", volume.volume_id)
+                );
+                self.volume.expand_to_bytes =
+                    self.cx.expand_size_bytes().max(volume.capacity_bytes.saturating_mul(2));
+                self.volume.record(Response::Volume(volume));
+            }
+            (_, response) => self.volume.record(response),
+        }
+        Ok(())
     }
 
     /// Makes the call until it is done, as an orchestrator does. Returns how long that took, or the last answer if it is not done in time. As
@@ -423,13 +355,13 @@ impl Life {
                 self.is_large(step, plan).await
             }
             Step::Unpublish | Step::UnpublishAgain if plan.sees => {
-                found::is_free(&self.cx, &self.target_path, "target", &req::NODE_UNPUBLISH_002)
+                found::is_free(&self.cx, &self.volume.target_path, "target", &req::NODE_UNPUBLISH_002)
             }
             Step::Unstage | Step::UnstageAgain if plan.mounts_staging => {
-                found::is_free(&self.cx, &self.staging_path, "staging", &req::NODE_UNSTAGE_002)
+                found::is_free(&self.cx, &self.volume.staging_path, "staging", &req::NODE_UNSTAGE_002)
             }
             Step::Stage | Step::StageAgain
-                if plan.mounts_staging && self.cx.mounts_at(&self.staging_path) == 0 =>
+                if plan.mounts_staging && self.cx.mounts_at(&self.volume.staging_path) == 0 =>
             {
                 Err(found::not_done("NodeStageVolume", "nothing is mounted at the staging path").into())
             }
@@ -443,18 +375,17 @@ impl Life {
     /// # Errors
     /// A violation if it is not.
     pub(crate) async fn is_kept(&self, step: Step, after: &str) -> CheckResult {
-        match &self.volume {
-            Some(volume) if step < Step::Delete => {
-                found::is_known(&self.cx, &volume.id, &volume.context, after).await
-            }
-            _ => Ok(()),
+        let volume = &self.volume.volume;
+        match volume.id.is_empty() || step >= Step::Delete {
+            true => Ok(()),
+            false => found::is_known(&self.cx, &volume.id, &volume.context, after).await,
         }
     }
 
     /// Lets the workload use the volume that was published: it writes the first time, and reads what it wrote after that.
     async fn is_used(&mut self, step: Step) -> CheckResult {
-        let path = PathBuf::from(&self.target_path);
-        if !self.cx.sees_published(&self.target_path) {
+        let path = PathBuf::from(&self.volume.target_path);
+        if !self.cx.sees_published(&self.volume.target_path) {
             let nothing = found::not_done("NodePublishVolume", "nothing is mounted at the target path");
             return Err(nothing.of(found::publish_rule(&self.cx)).into());
         }
@@ -487,18 +418,16 @@ impl Life {
     }
 
     async fn published_holds(&self, cx: &Cx, volume: NodeVolume) -> CheckResult {
-        let attached = cx.attached(volume).await?;
-        let mut staging_path = String::new();
-        if Step::Stage.is_offered(cx) {
-            staging_path = cx.staging_path().await?;
-            let request = cx.stage_request(&attached, &staging_path);
-            is_usable("NodeStageVolume", cx.node_stage(request).await.answer())?;
+        let mut volume = TrackedVolume::new(cx, volume);
+        volume.reach(cx, Operation::NodeStageVolume).await?;
+        for step in [Operation::NodeStageVolume, Operation::NodePublishVolume] {
+            if step.is_offered(cx) {
+                let request = volume.request(cx, step).await?;
+                is_usable(step.method(), request.send(cx).await.answer())?;
+            }
         }
-        let (staged, target_path) = (Staged { attached, staging_path }, cx.target_path().await?);
-        let request = cx.publish_request(&staged, &target_path);
-        is_usable("NodePublishVolume", cx.node_publish(request).await.answer())?;
         let lost = "what a workload had written before the snapshot is not in the volume restored from it";
-        found::holds(PathBuf::from(target_path), PLACE, &self.stamp, lost).await
+        found::holds(PathBuf::from(volume.target_path), PLACE, &self.stamp, lost).await
     }
 
     /// The room that all calls have promised is there when the volume is published again.
@@ -521,7 +450,7 @@ impl Life {
 
     /// Bytes that the workload sees.
     async fn size_bytes(&self) -> Option<u64> {
-        let path = PathBuf::from(&self.target_path);
+        let path = PathBuf::from(&self.volume.target_path);
         play(move || workload::size_bytes(&path)).await.ok()?.ok()
     }
 }
@@ -545,13 +474,4 @@ fn is_usable<T>(rpc: &str, answer: &Answer<T>) -> CheckResult {
         }
         Answer::Unknown(why) => Err(Stop::broken(format!("{rpc} of a volume from a snapshot: {why}"))),
     }
-}
-
-/// What a reply says, kept.
-fn of<T: Clone>(reply: &Reply<T>) -> Answer<T> {
-    reply.answer().as_ref().map(T::clone)
-}
-
-fn missing() -> Stop {
-    Stop::broken("a step before it was not done")
 }

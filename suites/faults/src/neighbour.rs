@@ -6,6 +6,8 @@ use std::time::Duration;
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::Stamp;
 use csi_harness::resources::workload::{self, WriteLocation, play};
+use csi_ops::operation::Operation;
+use csi_ops::volume::TrackedVolume;
 
 use crate::found;
 use crate::rules::{FAULT_DONE_001, FAULT_HEAL_001, FAULT_OTHERS_001};
@@ -18,9 +20,7 @@ const ANSWERED_IN: Duration = Duration::from_secs(5);
 /// A volume that is published.
 pub(crate) struct Neighbour {
     cx: Cx,
-    id: String,
-    context: csi_harness::config::Pairs,
-    published: Published,
+    volume: TrackedVolume,
     sees: bool,
     /// What its workload has written.
     stamp: Stamp,
@@ -28,16 +28,15 @@ pub(crate) struct Neighbour {
 
 impl Neighbour {
     pub(crate) async fn begin(cx: &Cx, sees: bool) -> CheckResult<Neighbour> {
-        let volume = cx.node_volume().await?;
-        let (id, context) = (volume.id.clone(), volume.context.clone());
-        let published = cx.published(cx.staged(cx.attached(volume).await?).await?).await?;
+        let mut volume = TrackedVolume::new(cx, cx.node_volume().await?);
+        volume.reach(cx, Operation::NodeUnpublishVolume).await?;
         let stamp = found::stamp("beside-it");
         if sees {
-            let (path, stamp) = (PathBuf::from(&published.target_path), stamp.clone());
+            let (path, stamp) = (PathBuf::from(&volume.target_path), stamp.clone());
             let written = play(move || workload::write(&path, PLACE, &stamp)).await?;
             written.map_err(|error| Stop::broken(format!("failed to write to a volume: {error}")))?;
         }
-        Ok(Neighbour { cx: cx.clone(), id, context, published, sees, stamp })
+        Ok(Neighbour { cx: cx.clone(), volume, sees, stamp })
     }
 
     /// Whether its data are there.
@@ -48,7 +47,7 @@ impl Neighbour {
         if !self.sees {
             return Ok(());
         }
-        let path = PathBuf::from(&self.published.target_path);
+        let path = PathBuf::from(&self.volume.target_path);
         found::holds(path, PLACE, &self.stamp, "another volume has lost its data").await
     }
 
@@ -61,7 +60,7 @@ impl Neighbour {
         if !self.sees {
             return Ok(None);
         }
-        let target_path = &self.published.target_path;
+        let target_path = &self.volume.target_path;
         if !self.cx.sees_published(target_path) {
             return Ok(Some(format!("nothing is mounted at {target_path:?}")));
         }
@@ -75,7 +74,7 @@ impl Neighbour {
     /// # Errors
     /// A violation if it does not.
     pub(crate) async fn is_known(&self, after: &str) -> CheckResult {
-        found::is_known(&self.cx, &self.id, &self.context, after).await
+        found::is_known(&self.cx, &self.volume.volume.id, &self.volume.volume.context, after).await
     }
 
     /// Whether it can be had on the node again, with its data, after a loss of power.
@@ -83,21 +82,19 @@ impl Neighbour {
     /// # Errors
     /// A violation if it cannot.
     pub(crate) async fn is_had_again(&self) -> CheckResult {
-        let Published { staged, target_path } = &self.published;
         let lost = |rpc: &str, why: String| {
             Violation::new(format!("{rpc} of another volume fails for good after the power was lost"))
                 .of(&FAULT_HEAL_001)
                 .expected("OK: the volume was in use, and nothing of it has changed since")
                 .actual(why)
         };
-        if !staged.staging_path.is_empty() {
-            let request = self.cx.stage_request(&staged.attached, &staged.staging_path);
-            refused(self.cx.node_stage(request).await.answer())
-                .map_err(|why| lost("NodeStageVolume", why))?;
+        let mut volume = self.volume.clone();
+        for step in [Operation::NodeStageVolume, Operation::NodePublishVolume] {
+            if step.is_offered(&self.cx) {
+                let request = volume.request(&self.cx, step).await?;
+                refused(request.send(&self.cx).await.answer()).map_err(|why| lost(step.method(), why))?;
+            }
         }
-        let request = self.cx.publish_request(staged, target_path);
-        refused(self.cx.node_publish(request).await.answer())
-            .map_err(|why| lost("NodePublishVolume", why))?;
         self.holds().await
     }
 
@@ -113,7 +110,7 @@ impl Neighbour {
         let Some(reply) = self.cx.give_up_after(ANSWERED_IN, listed.once()).await else { return Ok(()) };
         let Answer::Ok(listed) = reply.answer() else { return Ok(()) };
         let is_it = |entry: &v1::list_volumes_response::Entry| {
-            entry.volume.as_ref().is_some_and(|volume| volume.volume_id == self.id)
+            entry.volume.as_ref().is_some_and(|volume| volume.volume_id == self.volume.volume.id)
         };
         if listed.entries.iter().any(is_it) || !listed.next_token.is_empty() {
             return Ok(());
@@ -122,7 +119,7 @@ impl Neighbour {
             "ListVolumes says OK while something is broken, and leaves a volume out that is there",
         )
         .of(&FAULT_DONE_001)
-        .expected(format!("an error, or a list with volume {:?}", self.id))
+        .expected(format!("an error, or a list with volume {:?}", self.volume.volume.id))
         .actual(format!("{} volumes, and not this one", listed.entries.len()))
         .into())
     }
@@ -141,8 +138,8 @@ impl Neighbour {
     /// off from what it needs, only Probe is such a call.
     pub(crate) async fn is_served(&self, is_cut_off: bool) -> Option<Violation> {
         let validate = v1::ValidateVolumeCapabilitiesRequest {
-            volume_id: self.id.clone(),
-            volume_context: self.context.clone(),
+            volume_id: self.volume.volume.id.clone(),
+            volume_context: self.volume.volume.context.clone(),
             volume_capabilities: vec![self.cx.capability()],
             ..Default::default()
         };

@@ -374,7 +374,7 @@ impl Tries<'_, '_> {
         };
         let cx = self.bench.cx;
         if let Some(one) = life.first() {
-            cx.stage(one.fault.step.told(), self.tried as u64 + 1, Some(self.planned as u64));
+            cx.stage(one.fault.step.stage(), self.tried as u64 + 1, Some(self.planned as u64));
         }
         let faults: Vec<Fault> = life.iter().map(|one| one.fault.clone()).collect();
         let lived = match self.lead(&faults).await {

@@ -1,124 +1,96 @@
-//! The ways of a volume through all RPCs, from its making to its end.
+//! The life of a volume through all RPCs, from its creation to its deletion.
 
 pub(crate) mod created;
 pub(crate) mod provisioned;
 
 use csi_harness::prelude::*;
+use csi_ops::lifecycle::Lifecycle;
+use csi_ops::operation::Operation;
+use csi_ops::volume::TrackedVolume;
 
 /// A walk through the states of a volume, where each step has to succeed.
 struct Walk<'a> {
     cx: &'a Cx,
     /// How often each request is sent.
     times: u32,
+    volume: TrackedVolume,
 }
 
-impl Walk<'_> {
-    /// What comes of a request that is sent for the n-th time, from zero. A repeated one that is rejected is no reason not to go on:
-    /// the way behind it can still be walked.
-    fn at<T>(&self, nth: u32, judged: CheckResult<T>) -> CheckResult<Option<T>> {
-        match judged {
-            Err(stop) if nth > 0 => {
-                let stop = stop.of(created::rule_of_the_way(self.cx)).of_a_plain_call();
-                self.cx.beyond(Err(stop)).map(|()| None)
-            }
-            judged => judged.map(Some),
-        }
+impl<'a> Walk<'a> {
+    fn new(cx: &'a Cx, times: u32, volume: NodeVolume) -> Walk<'a> {
+        Walk { cx, times, volume: TrackedVolume::new(cx, volume) }
     }
 
-    /// ControllerPublishVolume, where the driver attaches.
-    async fn attach(&self, volume: NodeVolume) -> CheckResult<Attached> {
-        let cx = self.cx;
-        if !cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
-            return cx.attached(volume).await;
+    /// Sends the request of an operation, where the driver has it.
+    async fn step(&mut self, operation: Operation) -> CheckResult {
+        let (cx, what) = (self.cx, required(operation));
+        if !operation.is_offered(cx) {
+            return Ok(());
         }
-        let node_id = cx.node_id().await?;
-        let request = cx.controller_publish_request(&volume, &node_id);
-        let first = cx.controller_publish(request.clone()).setup("an attached volume").await?;
-        let mut publish_context = first.publish_context;
-        for nth in 1..self.times {
-            let reply = cx.controller_publish(request.clone()).await;
-            if let Some(again) = self.at(nth, reply.must("attach the volume to this node again"))? {
-                publish_context = again.publish_context;
-            }
-        }
-        Ok(Attached { volume, publish_context })
-    }
-
-    /// NodeStageVolume, where the driver stages.
-    async fn stage(&self, attached: Attached) -> CheckResult<Staged> {
-        let cx = self.cx;
-        if !cx.target().capabilities().has(Capability::StageUnstageVolume) {
-            return Ok(Staged { attached, staging_path: String::new() });
-        }
-        let staging_path = cx.staging_path().await?;
+        let request = self.volume.request(cx, operation).await?;
         for nth in 0..self.times {
-            let reply = cx.node_stage(cx.stage_request(&attached, &staging_path)).await;
-            self.at(nth, reply.must("stage the volume"))?;
-        }
-        Ok(Staged { attached, staging_path })
-    }
-
-    /// NodePublishVolume, and NodeGetVolumeStats where there are any.
-    async fn publish(&self, staged: Staged) -> CheckResult<Published> {
-        let cx = self.cx;
-        let target_path = cx.target_path().await?;
-        for nth in 0..self.times {
-            let reply = cx.node_publish(cx.publish_request(&staged, &target_path)).await;
-            self.at(nth, reply.must("publish the volume"))?;
-        }
-        if cx.target().capabilities().has(Capability::GetVolumeStats) {
-            let request = v1::NodeGetVolumeStatsRequest {
-                volume_id: staged.attached.volume.id.clone(),
-                volume_path: target_path.clone(),
-                staging_target_path: staged.staging_path.clone(),
+            let is_setup = matches!(operation, Operation::CreateVolume | Operation::ControllerPublishVolume);
+            let done = match nth == 0 && is_setup {
+                true => request.send(cx).setup(operation.product()).await,
+                false => request.send(cx).await.must(what),
             };
-            cx.call(request).await.must("answer for the published volume")?;
+            match done {
+                Ok(response) => self.volume.record(response),
+                // The volume is in the state behind the step all the same, so the walk goes on.
+                Err(stop) if nth > 0 => {
+                    let stop = stop.of(created::rule_of_the_way(cx)).of_a_plain_call();
+                    cx.beyond(Err(stop))?;
+                }
+                Err(stop) => return Err(stop),
+            }
         }
-        Ok(Published { staged, target_path })
+        match operation {
+            // The next pod has another path.
+            Operation::NodeUnpublishVolume => self.volume.target_path.clear(),
+            Operation::NodePublishVolume if cx.target().capabilities().has(Capability::GetVolumeStats) => {
+                let request = v1::NodeGetVolumeStatsRequest {
+                    volume_id: self.volume.volume.id.clone(),
+                    volume_path: self.volume.target_path.clone(),
+                    staging_target_path: self.volume.staging_path.clone(),
+                };
+                cx.call(request).await.must("answer for the published volume")?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn steps(&mut self, operations: impl IntoIterator<Item = Operation>) -> CheckResult {
+        for operation in operations {
+            self.step(operation).await?;
+        }
+        Ok(())
     }
 
     /// From nothing on the node up to a published volume.
-    async fn forth(&self, volume: NodeVolume) -> CheckResult<Published> {
-        self.publish(self.stage(self.attach(volume).await?).await?).await
-    }
-
-    async fn unpublish(&self, published: Published) -> CheckResult<Staged> {
-        let Published { staged, target_path } = published;
-        for nth in 0..self.times {
-            let reply = self.cx.node_unpublish(&staged.attached.volume.id, &target_path).await;
-            self.at(nth, reply.must("unpublish the volume"))?;
-        }
-        Ok(staged)
-    }
-
-    async fn unstage(&self, staged: Staged) -> CheckResult<Attached> {
-        let Staged { attached, staging_path } = staged;
-        if staging_path.is_empty() {
-            return Ok(attached);
-        }
-        for nth in 0..self.times {
-            let reply = self.cx.node_unstage(&attached.volume.id, &staging_path).await;
-            self.at(nth, reply.must("unstage the volume"))?;
-        }
-        Ok(attached)
-    }
-
-    async fn detach(&self, attached: Attached) -> CheckResult<NodeVolume> {
-        let volume = attached.volume;
-        if !self.cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
-            return Ok(volume);
-        }
-        let node_id = self.cx.node_id().await?;
-        for nth in 0..self.times {
-            let reply = self.cx.controller_unpublish(&volume.id, &node_id).await;
-            self.at(nth, reply.must("detach the volume from this node"))?;
-        }
-        Ok(volume)
+    async fn publish(&mut self) -> CheckResult {
+        self.steps(Lifecycle::of(self.cx).publication()).await
     }
 
     /// From a published volume down to nothing on the node.
-    async fn back(&self, published: Published) -> CheckResult<NodeVolume> {
-        self.detach(self.unstage(self.unpublish(published).await?).await?).await
+    async fn give_back(&mut self) -> CheckResult {
+        let down = Lifecycle::of(self.cx);
+        self.steps(down.teardown().filter(|operation| *operation != Operation::DeleteVolume)).await
+    }
+}
+
+/// The success that a request needs; reads after "the driver has to".
+fn required(operation: Operation) -> &'static str {
+    match operation {
+        Operation::CreateVolume => "answer for the volume again",
+        Operation::ControllerPublishVolume => "attach the volume to this node again",
+        Operation::NodeStageVolume => "stage the volume",
+        Operation::NodePublishVolume => "publish the volume",
+        Operation::NodeUnpublishVolume => "unpublish the volume",
+        Operation::NodeUnstageVolume => "unstage the volume",
+        Operation::ControllerUnpublishVolume => "detach the volume from this node",
+        Operation::DeleteVolume => "delete a volume that is nowhere in use",
+        _ => "do it",
     }
 }
 

@@ -13,6 +13,8 @@ pub(crate) mod node_unstage_volume;
 
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
+use csi_ops::operation::Operation;
+use csi_ops::volume::TrackedVolume;
 use v1::volume_capability::AccessMode;
 
 /// Longest path that every driver has to take.
@@ -93,30 +95,15 @@ pub(crate) async fn staged_for(cx: &Cx, mode: Mode) -> CheckResult<Staged> {
 /// A new volume made and staged for one use; skips where the driver does not offer it.
 pub(crate) async fn staged_with(cx: &Cx, capability: v1::VolumeCapability) -> CheckResult<Staged> {
     let because = "the driver does not offer the access mode";
-    let request = v1::CreateVolumeRequest {
-        volume_capabilities: vec![capability.clone()],
-        ..cx.create_node_volume_request().await?
-    };
-    let volume: NodeVolume = cx.create_volume(request).await.or_skip(because)?.into();
-    let mut attached = Attached { volume, publish_context: Default::default() };
-    if cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
-        let node_id = cx.node_id().await?;
-        let request = v1::ControllerPublishVolumeRequest {
-            volume_capability: Some(capability.clone()),
-            ..cx.controller_publish_request(&attached.volume, &node_id)
-        };
-        attached.publish_context = cx.controller_publish(request).await.or_skip(because)?.publish_context;
+    let mut volume = TrackedVolume { capability, ..TrackedVolume::new(cx, NodeVolume::default()) };
+    for step in [Operation::CreateVolume, Operation::ControllerPublishVolume, Operation::NodeStageVolume] {
+        // A driver that does not advertise the creation of volumes may know it all the same.
+        if step == Operation::CreateVolume || step.is_offered(cx) {
+            let request = volume.request(cx, step).await?;
+            volume.record(request.send(cx).await.or_skip(because)?);
+        }
     }
-    let mut staging_path = String::new();
-    if stages(cx) {
-        staging_path = cx.staging_path().await?;
-        let request = v1::NodeStageVolumeRequest {
-            volume_capability: Some(capability),
-            ..cx.stage_request(&attached, &staging_path)
-        };
-        cx.node_stage(request).await.or_skip(because)?;
-    }
-    Ok(Staged { attached, staging_path })
+    Ok(volume.published().staged)
 }
 
 /// The other access type, if ValidateVolumeCapabilities says that the volume does not have it; skips if it has.

@@ -1,18 +1,19 @@
-//! The after-error suite: what is so after calls that were refused or given up, after things were undone in an unusual order,
-//! and of tokens whose list is gone.
+//! The after-error suite: the state that calls leave which were rejected or given up, calls that undo things in an unusual order, and
+//! tokens of lists whose entries were deleted.
 
-mod asked;
-mod made;
-mod order;
-mod others;
+mod bystanders;
 pub mod rules;
+mod side_effects;
+mod teardown_order;
 mod tokens;
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
+use csi_ops::malformed::{Malformed, malformed};
+use csi_ops::operation::{Operation, Request};
+use csi_ops::volume::TrackedVolume;
 
 use crate::budget::Budget;
-use asked::{Asked, RefusedRpc};
 use rules::AFTER_ERROR_001;
 
 /// The after-error suite.
@@ -20,9 +21,9 @@ pub const SUITE: Suite = Suite { name: "after-error", checks: Checks::Declared(&
 
 const CHECKS: &[&Check] = &[
     &RIGHT_CALL,
-    &others::UNTOUCHED,
-    &made::NOTHING_MADE,
-    &order::UNUSUAL_ORDER,
+    &bystanders::UNTOUCHED,
+    &side_effects::NOTHING_MADE,
+    &teardown_order::UNUSUAL_ORDER,
     &tokens::VOLUMES,
     &tokens::SNAPSHOTS,
 ];
@@ -50,112 +51,158 @@ check! {
         varies: true,
     }
     async |cx| {
-        let kinds = RefusedRpc::of(cx);
-        let budget = Budget::new(cx, kinds.len(), 0);
+        let operations = operations(cx);
+        let budget = Budget::new(cx, operations.len(), 0);
         let mut tries = 0;
-        for kind in kinds {
+        for operation in operations {
             if !budget.begins(cx, "RPC", tries) {
                 break;
             }
             tries += 1;
-            right_calls(cx, kind).await?;
+            right_calls(cx, operation).await?;
         }
         budget.end(cx, tries, "RPCs");
         Ok(())
     }
 }
 
-/// A volume, and a right call about it that works where nothing was refused before.
-struct Ground {
+/// The operations of which malformed requests are sent, as far as the driver and the configuration offer them.
+fn operations(cx: &Cx) -> Vec<Operation> {
+    use Operation::*;
+    let all = [
+        CreateVolume,
+        ControllerExpandVolume,
+        ControllerModifyVolume,
+        ControllerPublishVolume,
+        ControllerUnpublishVolume,
+        NodeStageVolume,
+        NodeUnstageVolume,
+        NodePublishVolume,
+        NodeUnpublishVolume,
+        NodeExpandVolume,
+        CreateSnapshot,
+        CreateVolumeGroupSnapshot,
+    ];
+    let can_be_made = |operation: &Operation| match operation {
+        ControllerModifyVolume if cx.config().mutable_parameters.is_empty() => false,
+        operation => operation.is_offered(cx),
+    };
+    all.into_iter().filter(can_be_made).collect()
+}
+
+/// A right request, and the volume that it is for.
+struct Right {
+    volume: TrackedVolume,
+    request: Request,
+}
+
+impl Right {
+    /// Does everything that has to come before the request.
+    async fn prepare(cx: &Cx, volume: &NodeVolume, operation: Operation) -> CheckResult<Right> {
+        let mut volume = TrackedVolume::new(cx, volume.clone());
+        volume.reach(cx, operation).await?;
+        let request = volume.request(cx, operation).await?;
+        Ok(Right { volume, request })
+    }
+
+    fn method(&self) -> &'static str {
+        self.request.operation().method()
+    }
+
+    fn malformed(&self, cx: &Cx) -> Vec<Malformed> {
+        malformed(cx, &self.volume, &self.request)
+    }
+}
+
+/// A volume for which the right request works if none was rejected before.
+struct Fixture {
     cx: Cx,
     volume: NodeVolume,
 }
 
-impl Ground {
-    /// Makes a volume. `None` if the driver rejects the right call even so, which other checks judge.
-    async fn of(cx: &Cx, kind: RefusedRpc) -> CheckResult<Option<Ground>> {
+impl Fixture {
+    /// Makes the volume. `None` if the driver rejects the right request even so, which other checks judge.
+    async fn make(cx: &Cx, operation: Operation) -> CheckResult<Option<Fixture>> {
         let cx = cx.scope();
-        let ground = Ground { volume: cx.node_volume().await?, cx };
-        let scope = ground.cx.scope();
-        let plain = kind.ready(&scope, &ground.volume).await?.insist(&scope).await;
-        let works = matches!(plain.answer(), Answer::Ok(_));
+        let fixture = Fixture { volume: cx.node_volume().await?, cx };
+        let scope = fixture.cx.scope();
+        let right = Right::prepare(&scope, &fixture.volume, operation).await?;
+        let works = matches!(right.request.send(&scope).await.answer(), Answer::Ok(_));
         scope.undo().await?;
         if !works {
-            ground.cx.undo().await?;
+            fixture.cx.undo().await?;
         }
-        Ok(works.then_some(ground))
+        Ok(works.then_some(fixture))
     }
 }
 
-/// What a refusal was, and what the right call after it was answered.
-struct Refusal {
+/// A malformed request was rejected, and then the right one.
+struct Rejection {
     method: &'static str,
     what: &'static str,
-    first: Refused,
-    then: Refused,
+    malformed: Refused,
+    right: Refused,
 }
 
-async fn right_calls(cx: &Cx, kind: RefusedRpc) -> CheckResult {
-    let Some(ground) = Ground::of(cx, kind).await? else { return Ok(()) };
+async fn right_calls(cx: &Cx, operation: Operation) -> CheckResult {
+    let Some(fixture) = Fixture::make(cx, operation).await? else { return Ok(()) };
     let mut nth = 0;
-    while let Some(found) = right_call(&ground, kind, nth).await? {
-        if let Some(refusal) = found {
-            ground.cx.undo_or_leave().await;
-            // What comes once, or without the refusal as well, is another matter.
-            let again = match Ground::of(cx, kind).await? {
-                Some(ground) => right_call(&ground, kind, nth).await?.flatten(),
+    while let Some(found) = right_call(&fixture, operation, nth).await? {
+        if let Some(rejection) = found {
+            fixture.cx.undo_or_leave().await;
+            // A rejection that comes once, or also without the malformed request, has another cause.
+            let again = match Fixture::make(cx, operation).await? {
+                Some(fixture) => right_call(&fixture, operation, nth).await?.flatten(),
                 None => None,
             };
             return match again {
-                Some(_) => Err(told(&refusal)),
+                Some(_) => Err(violation(&rejection)),
                 None => Ok(()),
             };
         }
         nth += 1;
     }
-    ground.cx.undo_or_leave().await;
+    fixture.cx.undo_or_leave().await;
     Ok(())
 }
 
-/// The right call after the wrong one of this number: `None` if there is no such, and inside it how the right one was refused.
-async fn right_call(ground: &Ground, kind: RefusedRpc, nth: usize) -> CheckResult<Option<Option<Refusal>>> {
-    let scope = ground.cx.scope();
-    let right = kind.ready(&scope, &ground.volume).await?;
-    let Some((what, wrong)) = right.wrong(&scope).into_iter().nth(nth) else {
+/// Sends the malformed request of this number and then the right one. `None` if there is no such; inside it the rejection of the right
+/// one.
+async fn right_call(
+    fixture: &Fixture,
+    operation: Operation,
+    nth: usize,
+) -> CheckResult<Option<Option<Rejection>>> {
+    let scope = fixture.cx.scope();
+    let right = Right::prepare(&scope, &fixture.volume, operation).await?;
+    let Some(Malformed { what, request, .. }) = right.malformed(&scope).into_iter().nth(nth) else {
         scope.undo().await?;
         return Ok(None);
     };
-    let Some(first) = refused(&scope, &wrong).await? else {
-        // It was done, as some may be: other checks judge that, and whether it can be undone.
+    let Some(malformed) = rejected(&scope, &request).await? else {
+        // The driver may accept some of them. Other checks judge that, and whether the result can be undone.
         scope.undo_or_leave().await;
         return Ok(Some(None));
     };
-    match right.insist(&scope).await.any_answer()? {
-        Ok(()) => {
-            scope.undo_or_leave().await;
-            Ok(Some(None))
-        }
-        Err(then) => {
-            let method = right.method();
-            scope.undo_or_leave().await;
-            Ok(Some(Some(Refusal { method, what, first, then })))
-        }
-    }
+    let answer = right.request.send(&scope).await.any_answer()?;
+    scope.undo_or_leave().await;
+    let rejection = |right_answer| Rejection { method: right.method(), what, malformed, right: right_answer };
+    Ok(Some(answer.err().map(rejection)))
 }
 
-/// How a wrong call is refused, if it is.
-async fn refused(cx: &Cx, wrong: &Asked) -> CheckResult<Option<Refused>> {
-    Ok(wrong.once(cx).await.any_answer()?.err())
+/// Sends a malformed request once. `None` if the driver accepts it.
+async fn rejected(cx: &Cx, malformed: &Request) -> CheckResult<Option<Refused>> {
+    Ok(malformed.send(cx).once().await.any_answer()?.err())
 }
 
-fn told(refusal: &Refusal) -> Stop {
-    let Refusal { method, what, first, then } = refusal;
-    let message = match then.code {
+fn violation(rejection: &Rejection) -> Stop {
+    let Rejection { method, what, malformed, right } = rejection;
+    let message = match right.code {
         Code::Aborted => format!("{method} is put off for ever after it was rejected {what}"),
         _ => format!("{method} is rejected after it was rejected {what}"),
     };
     Violation::new(message)
-        .expected(format!("OK: the call {what} was answered {first}, so that nothing came of it"))
-        .actual(then)
+        .expected(format!("OK: the call {what} was answered {malformed}, so that nothing came of it"))
+        .actual(right)
         .into()
 }

@@ -22,7 +22,7 @@ use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::property::stored;
 use crate::sequence::{Doing, Item};
 use crate::{disruption, restart};
-use script::Ground;
+use script::ScriptContext;
 use undisturbed::Undisturbed;
 
 /// Sequences that are played again with something random in between.
@@ -90,14 +90,14 @@ const VERBS: [Verb; 13] = [
     Verb::ControllerExpandVolume,
 ];
 
-async fn play(cx: &Cx, sequences: fn(&Ground<'_>) -> Vec<Vec<Item>>) -> CheckResult {
+async fn play(cx: &Cx, sequences: fn(&ScriptContext<'_>) -> Vec<Vec<Item>>) -> CheckResult {
     let probed = ProbedDriver::probe(cx).await?;
     if !probed.has_workloads {
         return Err(Stop::skip("these tests see nothing mounted where the driver publishes"));
     }
     let undisturbed = Undisturbed::measured(cx, &probed).await?;
-    let ground = Ground::new(&probed, *undisturbed);
-    let plain = sequences(&ground);
+    let context = ScriptContext::new(&probed, *undisturbed);
+    let plain = sequences(&context);
     let disturbed_ones = DISTURBED.min(cx.config().effort.cases);
     let fixed = plain.len() + usize::try_from(disturbed_ones).unwrap_or(usize::MAX);
     let budget = Budget::new(cx, fixed, Budget::more(cx, disturbed_ones));
@@ -108,7 +108,7 @@ async fn play(cx: &Cx, sequences: fn(&Ground<'_>) -> Vec<Vec<Item>>) -> CheckRes
         let mut rng = budget.rng(done);
         let items = match plain.get(usize::try_from(done).unwrap_or(usize::MAX)) {
             Some(items) => items.clone(),
-            None => disturbed(plain[rng.usize(..plain.len())].clone(), &ground, &mut rng),
+            None => disturbed(plain[rng.usize(..plain.len())].clone(), &context, &mut rng),
         };
         trial.next(&items, &budget, done).await?;
         done += 1;
@@ -118,15 +118,15 @@ async fn play(cx: &Cx, sequences: fn(&Ground<'_>) -> Vec<Vec<Item>>) -> CheckRes
 }
 
 /// The sequence, with calls at random in between, and disrupted at random moments.
-fn disturbed(mut items: Vec<Item>, ground: &Ground<'_>, rng: &mut fastrand::Rng) -> Vec<Item> {
+fn disturbed(mut items: Vec<Item>, context: &ScriptContext<'_>, rng: &mut fastrand::Rng) -> Vec<Item> {
     for item in &mut items {
         if let Item::Copy(_, _, _, how) | Item::Doing(Doing { how, .. }) = item
             && let How::Disrupted(disrupted) = how
         {
-            *how = disrupted.by.after(ground.undisturbed.any(rng)).into();
+            *how = disrupted.by.after(context.undisturbed.any(rng)).into();
         }
     }
-    let verbs: Vec<Verb> = VERBS.into_iter().filter(|verb| verb.is_enabled(ground.profile)).collect();
+    let verbs: Vec<Verb> = VERBS.into_iter().filter(|verb| verb.is_enabled(context.profile)).collect();
     for _ in 0..rng.usize(1..=CALLS_MAX) {
         let op = Op { verb: verbs[rng.usize(..verbs.len())], pick: rng.u32(..) };
         items.insert(rng.usize(..=items.len()), Item::Op(op));

@@ -13,6 +13,7 @@ pub mod growth;
 pub mod history;
 pub mod how;
 pub mod idempotency;
+mod lifecycle;
 mod minimal;
 pub mod model;
 pub mod orchestrator;

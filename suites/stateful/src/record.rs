@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 use csi_harness::spec::verdict::ReproductionStep;
@@ -22,6 +22,8 @@ use crate::reported::Reported;
 use crate::sequence::{case, reproduction, step};
 use crate::shrink::{is_about, related};
 
+/// Times that a call is made while its result is open; a driver that says "not now" each time is left alone.
+const TRIES_MAX: u32 = 20;
 /// How long a caller waits before it makes a call again.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -93,6 +95,27 @@ impl Recorder {
             self.lock().push((worker, call, made.clone()));
         }
         Ok(made)
+    }
+
+    /// Makes a call until the driver has done or rejected it, a limited number of times and not again after `until`. Returns true if it is
+    /// done.
+    pub(crate) async fn make_until_definite(
+        &self,
+        worker: u16,
+        call: Call,
+        until: Option<Instant>,
+    ) -> CheckResult<bool> {
+        for _ in 0..TRIES_MAX {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                break;
+            }
+            match self.make(worker, call.clone()).await?.map(|made| made.answer) {
+                Some(Answer::Done(_)) => return Ok(true),
+                Some(answer) if answer.leaves_open() => self.pause().await,
+                _ => return Ok(false),
+            }
+        }
+        Ok(false)
     }
 
     /// Two calls at the same time.

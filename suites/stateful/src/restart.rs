@@ -4,14 +4,14 @@
 //!
 //! Calls afterwards go over the connections from before, as those of an orchestrator that does not notice the end.
 
+mod detach_durable;
+mod double_start;
+mod identity_stable;
 mod in_use;
 mod memory;
 pub mod rules;
-mod second;
 mod started;
-mod told_again;
-mod undone;
-mod used;
+mod volume_in_use;
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ use crate::reported::Reported;
 use crate::resource_usage::{self, ResourceUsage};
 use crate::rules::RESTARTED;
 pub(crate) use memory::unless_forgotten;
-use used::Used;
+use volume_in_use::VolumeInUse;
 
 /// Callers at the same time.
 const WORKERS: u16 = 6;
@@ -46,12 +46,12 @@ pub const SUITE: Suite = Suite { name: "restart", checks: Checks::Declared(&[CHE
 
 const CHECKS: &[&Check] = &[
     &memory::REMEMBERS,
-    &told_again::TOLD_AGAIN,
-    &undone::UNDONE,
+    &identity_stable::TOLD_AGAIN,
+    &detach_durable::UNDONE,
     &UNDER_LOAD,
     &in_use::IN_USE,
     &in_use::REBOOT,
-    &second::STARTED_TWICE,
+    &double_start::STARTED_TWICE,
     &started::STARTING,
     &started::SAME_VOLUME,
     &started::NEXT_CALLER,
@@ -151,7 +151,7 @@ impl Round<'_> {
     /// Ends the driver under load, and looks what is left: how long it took to start.
     async fn run(&self, when: When, told: &mut Reported) -> CheckResult<Duration> {
         let recorder = Recorder::new(self.cx, self.probed);
-        let used = Used::begin(self.probed, &recorder).await?;
+        let used = VolumeInUse::begin(self.probed, &recorder).await?;
         let until = Instant::now() + LOAD_LIMIT;
         let mut loading = std::pin::pin!(self.load.run(&recorder, WORKERS, LOAD_CALLS_MAX, self.seed, until));
         let loaded = tokio::select! {

@@ -4,6 +4,8 @@
 use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
 use csi_harness::text::wire::moment;
+use csi_ops::lifecycle::Lifecycle;
+use csi_ops::volume::TrackedVolume;
 
 use crate::moment::same_moment;
 
@@ -97,24 +99,12 @@ pub(super) async fn publish_as_said(
     capability: &v1::VolumeCapability,
     said: &str,
 ) -> CheckResult {
-    let mut attached = Attached { volume: volume.clone(), publish_context: Default::default() };
-    if cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
-        let node_id = cx.node_id().await?;
-        let mut request = cx.controller_publish_request(&attached.volume, &node_id);
-        request.volume_capability = Some(capability.clone());
-        attached.publish_context = as_said(said, cx.controller_publish(request).await)?.publish_context;
+    let new = TrackedVolume::new(cx, volume.clone());
+    let mut used = TrackedVolume { capability: capability.clone(), ..new };
+    for step in Lifecycle::of(cx).publication() {
+        let request = used.request(cx, step).await?;
+        used.record(as_said(said, request.send(cx).await)?);
     }
-    let mut staging_path = String::new();
-    if cx.target().capabilities().has(Capability::StageUnstageVolume) {
-        staging_path = cx.staging_path().await?;
-        let mut request = cx.stage_request(&attached, &staging_path);
-        request.volume_capability = Some(capability.clone());
-        as_said(said, cx.node_stage(request).await)?;
-    }
-    let staged = Staged { attached, staging_path };
-    let mut request = cx.publish_request(&staged, &cx.target_path().await?);
-    request.volume_capability = Some(capability.clone());
-    as_said(said, cx.node_publish(request).await)?;
     Ok(())
 }
 

@@ -2,31 +2,13 @@
 
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
+use csi_ops::lifecycle::Lifecycle;
+use csi_ops::operation::Operation::*;
 
 use super::Walk;
 
 /// How often each request is sent by a caller that never hears the answer.
 const REPEATS: u32 = 5;
-
-impl Walk<'_> {
-    async fn create(&self) -> CheckResult<NodeVolume> {
-        let request = self.cx.create_node_volume_request().await?;
-        let mut volume = self.cx.create_volume(request.clone()).setup("a volume for this node").await?;
-        for nth in 1..self.times {
-            let reply = self.cx.create_volume(request.clone()).await;
-            volume = self.at(nth, reply.must("answer for the volume again"))?.unwrap_or(volume);
-        }
-        Ok(volume.into())
-    }
-
-    async fn delete(&self, volume: NodeVolume) -> CheckResult {
-        for nth in 0..self.times {
-            let reply = self.cx.delete_volume(&volume.id).await;
-            self.at(nth, reply.must("delete a volume that is nowhere in use"))?;
-        }
-        Ok(())
-    }
-}
 
 /// The rule about the whole way: there is one for drivers that stage and one for those that do not.
 pub(super) fn rule_of_the_way(cx: &Cx) -> &'static Requirement {
@@ -41,28 +23,30 @@ fn about_the_way(cx: &Cx, walked: CheckResult) -> CheckResult {
 }
 
 async fn whole(cx: &Cx, times: u32) -> CheckResult {
-    let walk = Walk { cx, times };
-    let published = walk.forth(walk.create().await?).await?;
-    walk.delete(walk.back(published).await?).await
+    let lifecycle = Lifecycle::of(cx);
+    let mut walk = Walk::new(cx, times, NodeVolume::default());
+    walk.steps(lifecycle.setup().iter().copied()).await?;
+    walk.steps(lifecycle.teardown()).await
 }
 
 async fn again(cx: &Cx) -> CheckResult {
-    let walk = Walk { cx, times: 1 };
-    let volume = walk.create().await?;
-    let staged = walk.unpublish(walk.forth(volume).await?).await?;
-    let published = walk.publish(staged).await?;
-    let volume = walk.back(published).await?;
-    let published = walk.forth(volume).await?;
-    walk.delete(walk.back(published).await?).await
+    let mut walk = Walk::new(cx, 1, NodeVolume::default());
+    walk.step(CreateVolume).await?;
+    walk.publish().await?;
+    walk.steps([NodeUnpublishVolume, NodePublishVolume]).await?;
+    walk.give_back().await?;
+    walk.publish().await?;
+    walk.give_back().await?;
+    walk.step(DeleteVolume).await
 }
 
 async fn partial(cx: &Cx) -> CheckResult {
-    let walk = Walk { cx, times: 1 };
-    walk.delete(walk.create().await?).await?;
-    let attached = walk.attach(walk.create().await?).await?;
-    let volume = walk.detach(attached).await?;
-    let staged = walk.stage(walk.attach(volume).await?).await?;
-    walk.delete(walk.detach(walk.unstage(staged).await?).await?).await
+    let new = || Walk::new(cx, 1, NodeVolume::default());
+    new().steps([CreateVolume, DeleteVolume]).await?;
+    let mut walk = new();
+    walk.steps([CreateVolume, ControllerPublishVolume, ControllerUnpublishVolume]).await?;
+    walk.steps([ControllerPublishVolume, NodeStageVolume]).await?;
+    walk.steps([NodeUnstageVolume, ControllerUnpublishVolume, DeleteVolume]).await
 }
 
 check! {

@@ -34,10 +34,9 @@ async fn forth_and_back(cx: &Cx) -> CheckResult {
         };
         cx.call(request).await.must("answer for a volume provisioned outside CSI")?;
     }
-    let walk = Walk { cx, times: 1 };
-    let published = walk.forth(volume).await?;
-    walk.back(published).await?;
-    Ok(())
+    let mut walk = Walk::new(cx, 1, volume);
+    walk.publish().await?;
+    walk.give_back().await
 }
 
 pub(crate) static CHECKS: &[&Check] = &[&FORTH_AND_BACK];

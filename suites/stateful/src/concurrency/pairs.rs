@@ -8,15 +8,12 @@ use csi_harness::prelude::*;
 use fastrand::Rng;
 use tokio::task::JoinSet;
 
-use crate::model::answer::Answer;
+use crate::lifecycle::VolumeLifecycle;
 use crate::model::call::{Call, List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use crate::model::call_context::DriverProfile;
-use crate::model::names::{Id, Name, Node, Target};
+use crate::model::names::{Id, Name};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
-
-/// Times that a call is made until it is done; a driver that says "not now" each time is left alone.
-const TRIES_MAX: u32 = 20;
 
 /// One volume, used by two callers.
 #[derive(Clone, Debug)]
@@ -54,16 +51,6 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// How far a volume is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Point {
-    Nothing,
-    Made,
-    Attached,
-    Staged,
-    Published,
-}
-
 impl Lane {
     fn name(&self) -> Name {
         Name::volume(self.number)
@@ -73,57 +60,46 @@ impl Lane {
         2 * self.number
     }
 
-    /// Goes forth and back at random, with a pair of calls at each point.
+    /// Does and undoes steps at random, with a pair of calls after each.
     async fn walk(&self, mut rng: Rng, pairs: u32) -> CheckResult {
-        let points = self.points();
-        let mut at = 0;
+        let steps = self.lifecycle(self.name().id(0)).steps().len();
+        let mut done = 0;
         for _ in 0..pairs {
             if Instant::now() >= self.until {
                 break;
             }
-            let Some(calls) = self.pair(points[at], &mut rng) else { continue };
+            let Some(calls) = self.pair(done, &mut rng) else { continue };
             self.recorder.at_once(self.worker(), calls).await?;
             // Whichever came first, from here on it is certain where the volume is.
-            at = if at == 0 || (at + 1 < points.len() && rng.bool()) { at + 1 } else { at - 1 };
-            if !self.reach(&points[..=at]).await? {
+            done = if done == 0 || (done < steps && rng.bool()) { done + 1 } else { done - 1 };
+            if !self.reach(done).await? {
                 return Ok(());
             }
         }
         Ok(())
     }
 
-    /// The points that this driver has.
-    fn points(&self) -> Vec<Point> {
-        let mut points = vec![Point::Nothing, Point::Made];
-        if self.profile.nodes > 0 {
-            if self.profile.has(Capability::PublishUnpublishVolume) {
-                points.push(Point::Attached);
-            }
-            if self.profile.has(Capability::StageUnstageVolume) {
-                points.push(Point::Staged);
-            }
-            points.push(Point::Published);
-        }
-        points
+    /// The steps of a volume, which has an id once it is made.
+    fn lifecycle(&self, volume: Id) -> VolumeLifecycle {
+        VolumeLifecycle::new(&self.profile, self.usage, volume)
     }
 
-    /// Undoes what is beyond the last of these points, and does what is missing up to it. `false` if the driver does not
-    /// let it.
-    async fn reach(&self, points: &[Point]) -> CheckResult<bool> {
+    /// Undoes the steps behind the first `count`, and does those that are missing among them. `false` if the driver does not let it.
+    async fn reach(&self, count: usize) -> CheckResult<bool> {
         if let Some(volume) = self.volume() {
-            let beyond: Vec<Point> = self.points().split_off(points.len());
-            for point in beyond.into_iter().rev() {
-                if !self.insist(self.undo(point, volume)).await? {
+            for (_, undo) in self.lifecycle(volume).steps().into_iter().skip(count).rev() {
+                if !self.insist(undo).await? {
                     return Ok(false);
                 }
             }
         }
-        for point in &points[1..] {
-            let call = match (point, self.volume()) {
-                (Point::Made, _) => self.create(self.profile.size_bytes),
-                (point, Some(volume)) => self.forth(*point, volume),
+        for step in 0..count {
+            let volume = match (step, self.volume()) {
+                (0, _) => self.name().id(0),
+                (_, Some(volume)) => volume,
                 (_, None) => return Ok(false),
             };
+            let Some((call, _)) = self.lifecycle(volume).steps().into_iter().nth(step) else { break };
             if !self.insist(call).await? {
                 return Ok(false);
             }
@@ -137,17 +113,7 @@ impl Lane {
     }
 
     async fn insist(&self, call: Call) -> CheckResult<bool> {
-        for _ in 0..TRIES_MAX {
-            if Instant::now() >= self.until {
-                break;
-            }
-            match self.recorder.make(self.worker(), call.clone()).await?.map(|made| made.answer) {
-                Some(Answer::Done(_)) => return Ok(true),
-                Some(answer) if answer.leaves_open() => self.recorder.pause().await,
-                _ => return Ok(false),
-            }
-        }
-        Ok(false)
+        self.recorder.make_until_definite(self.worker(), call, Some(self.until)).await
     }
 
     fn create(&self, bytes: i64) -> Call {
@@ -155,49 +121,26 @@ impl Lane {
         VolumeCall::CreateVolume { name: self.name(), wanted }.into()
     }
 
-    fn forth(&self, point: Point, volume: Id) -> Call {
-        let (node, target, usage, readonly) = (Node(0), Target(0), self.usage, false);
-        match point {
-            Point::Nothing | Point::Made => self.create(self.profile.size_bytes),
-            Point::Attached => VolumeCall::ControllerPublishVolume { volume, node, usage, readonly }.into(),
-            Point::Staged => VolumeCall::NodeStageVolume { volume, node, usage }.into(),
-            Point::Published => {
-                VolumeCall::NodePublishVolume { volume, node, target, usage, readonly }.into()
-            }
-        }
-    }
-
-    fn undo(&self, point: Point, volume: Id) -> Call {
-        let (node, target) = (Node(0), Target(0));
-        match point {
-            Point::Nothing | Point::Made => VolumeCall::DeleteVolume { volume }.into(),
-            Point::Attached => VolumeCall::ControllerUnpublishVolume { volume, node: Some(node) }.into(),
-            Point::Staged => VolumeCall::NodeUnstageVolume { volume, node }.into(),
-            Point::Published => VolumeCall::NodeUnpublishVolume { volume, node, target }.into(),
-        }
-    }
-
-    /// Two calls that may be made at a point.
-    fn pair(&self, at: Point, rng: &mut Rng) -> Option<[Call; 2]> {
-        let Some(volume) = self.volume().filter(|_| at != Point::Nothing) else {
+    /// Two calls that may be made when so many steps are done.
+    fn pair(&self, done: usize, rng: &mut Rng) -> Option<[Call; 2]> {
+        let Some(volume) = self.volume().filter(|_| done > 0) else {
             let bytes = [self.profile.size_bytes, self.profile.size_bytes, self.profile.larger_bytes];
             return Some([self.create(bytes[0]), self.create(rng.choice(bytes).unwrap_or(bytes[0]))]);
         };
-        let mut calls = vec![self.forth(at, volume), self.undo(at, volume)];
-        let points = self.points();
-        let next = points.iter().position(|point| *point == at).and_then(|at| points.get(at + 1));
-        calls.extend(next.map(|next| self.forth(*next, volume)));
-        if at == Point::Made {
+        let steps = self.lifecycle(volume).steps();
+        let (again, undo) = steps[done - 1].clone();
+        let next = steps.get(done).map(|(call, _)| call.clone());
+        let mut calls = vec![again, undo.clone()];
+        calls.extend(next.clone());
+        if done == 1 {
             calls.extend(self.of_the_volume(volume));
         }
         let one = rng.choice(&calls)?.clone();
-        // On a node, what goes on from here and what undoes this are never asked for together.
-        let is_undone = |call: &Call| *call == self.undo(at, volume);
-        let goes_on = |call: &Call| {
-            next.is_some_and(|next| *next != Point::Attached && *call == self.forth(*next, volume))
-        };
-        let fits =
-            |other: &&Call| !((is_undone(&one) && goes_on(other)) || (goes_on(&one) && is_undone(other)));
+        // On a node, the next step and the call that undoes the last one are never made together.
+        let is_on_node =
+            |call: &Call| !matches!(call, Call::Volume(VolumeCall::ControllerPublishVolume { .. }));
+        let goes_on = |call: &Call| next.as_ref().is_some_and(|next| is_on_node(next) && call == next);
+        let fits = |other: &&Call| !((one == undo && goes_on(other)) || (goes_on(&one) && **other == undo));
         let others: Vec<&Call> = calls.iter().filter(fits).collect();
         let other = (*rng.choice(&others)?).clone();
         Some([one, other])

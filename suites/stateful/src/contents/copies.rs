@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use csi_harness::prelude::*;
 
-use super::script::{Ground, Script, s, v};
+use super::script::{Script, ScriptContext, s, v};
 use super::undisturbed::spread;
 use crate::disruption::{DISCONNECTED, GIVEN_UP};
 use crate::how::How;
@@ -15,37 +15,37 @@ use crate::sequence::Item;
 /// Moments at which each kind of copy is given up.
 const MOMENTS: u32 = 2;
 
-pub(super) fn all(ground: &Ground<'_>) -> Vec<Vec<Item>> {
-    let mut all = vec![asked_twice(ground)];
-    if ground.has(Capability::CreateDeleteGetVolumeGroupSnapshot) {
-        all.push(members(ground.script()));
+pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<Item>> {
+    let mut all = vec![asked_twice(context)];
+    if context.has(Capability::CreateDeleteGetVolumeGroupSnapshot) {
+        all.push(members(context.script()));
     }
-    if ground.has(Capability::CreateDeleteSnapshot) && ground.has(Capability::CloneVolume) {
-        all.push(chain(ground.script()));
+    if context.has(Capability::CreateDeleteSnapshot) && context.has(Capability::CloneVolume) {
+        all.push(chain(context.script()));
     }
-    if ground.has(Capability::CreateDeleteSnapshot) {
+    if context.has(Capability::CreateDeleteSnapshot) {
         all.extend([
-            written_after_snapshot(ground.script()),
-            two_snapshots(ground.script()),
-            grown_source(ground.script(), ground.profile.larger_bytes),
-            restored_twice(ground.script()),
-            name_again(ground.script()),
+            written_after_snapshot(context.script()),
+            two_snapshots(context.script()),
+            grown_source(context.script(), context.profile.larger_bytes),
+            restored_twice(context.script()),
+            name_again(context.script()),
         ]);
-        let moments = spread(ground.undisturbed.restore, MOMENTS);
-        all.extend(moments.into_iter().map(|after| given_up_restore(ground.script(), after)));
+        let moments = spread(context.undisturbed.restore, MOMENTS);
+        all.extend(moments.into_iter().map(|after| given_up_restore(context.script(), after)));
     }
-    if ground.has(Capability::CloneVolume) {
-        all.push(source_of_a_clone(ground.script()));
-        let moments = spread(ground.undisturbed.clone, MOMENTS);
-        all.extend(moments.into_iter().map(|after| given_up_clone(ground.script(), after)));
+    if context.has(Capability::CloneVolume) {
+        all.push(source_of_a_clone(context.script()));
+        let moments = spread(context.undisturbed.clone, MOMENTS);
+        all.extend(moments.into_iter().map(|after| given_up_clone(context.script(), after)));
     }
     all.into_iter().map(Script::done).collect()
 }
 
 /// Each kind of copy is asked for twice, by a caller that has not heard the first answer, and is the same copy.
-fn asked_twice<'a>(ground: &'a Ground<'a>) -> Script<'a> {
-    let mut script = ground.script().written(v(0)).unused(v(0));
-    if ground.has(Capability::CreateDeleteSnapshot) {
+fn asked_twice<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
+    let mut script = context.script().written(v(0)).unused(v(0));
+    if context.has(Capability::CreateDeleteSnapshot) {
         script = script
             .snapshot(s(0), v(0))
             .snapshot(s(0), v(0))
@@ -53,7 +53,7 @@ fn asked_twice<'a>(ground: &'a Ground<'a>) -> Script<'a> {
             .copy(v(1), s(0))
             .looked_at(v(1));
     }
-    if ground.has(Capability::CloneVolume) {
+    if context.has(Capability::CloneVolume) {
         script = script.copy(v(2), v(0)).copy(v(2), v(0)).looked_at(v(2));
     }
     script

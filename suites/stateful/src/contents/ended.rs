@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use csi_harness::prelude::*;
 
-use super::script::{Ground, NODE, Script, TARGET, s, v};
+use super::script::{NODE, Script, ScriptContext, TARGET, s, v};
 use super::undisturbed::spread;
 use crate::disruption::KILLED;
 use crate::how::How;
@@ -14,17 +14,17 @@ use crate::sequence::Item;
 /// Moments at which the driver is killed in the middle of each kind of copy.
 const MOMENTS: u32 = 3;
 
-pub(super) fn all(ground: &Ground<'_>) -> Vec<Vec<Item>> {
-    let mut all = vec![in_use(ground), given_back(ground)];
-    if ground.has(Capability::CreateDeleteSnapshot) {
-        let moments = spread(ground.undisturbed.restore, MOMENTS);
-        all.extend(moments.into_iter().map(|after| restored(ground, after)));
-        let moments = spread(ground.undisturbed.snapshot, MOMENTS);
-        all.extend(moments.into_iter().map(|after| cut(ground, after)));
+pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<Item>> {
+    let mut all = vec![in_use(context), given_back(context)];
+    if context.has(Capability::CreateDeleteSnapshot) {
+        let moments = spread(context.undisturbed.restore, MOMENTS);
+        all.extend(moments.into_iter().map(|after| restored(context, after)));
+        let moments = spread(context.undisturbed.snapshot, MOMENTS);
+        all.extend(moments.into_iter().map(|after| cut(context, after)));
     }
-    if ground.has(Capability::CloneVolume) {
-        let moments = spread(ground.undisturbed.clone, MOMENTS);
-        all.extend(moments.into_iter().map(|after| cloned(ground, after)));
+    if context.has(Capability::CloneVolume) {
+        let moments = spread(context.undisturbed.clone, MOMENTS);
+        all.extend(moments.into_iter().map(|after| cloned(context, after)));
     }
     all.into_iter().map(Script::done).collect()
 }
@@ -36,34 +36,34 @@ fn killed(script: Script<'_>) -> Script<'_> {
 }
 
 /// What is mounted stays, and is the same when all is done again.
-fn in_use<'a>(ground: &'a Ground<'a>) -> Script<'a> {
-    let back = killed(ground.script().written(v(0)).written(v(1))).reads(v(0)).reads(v(1));
+fn in_use<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
+    let back = killed(context.script().written(v(0)).written(v(1))).reads(v(0)).reads(v(1));
     let again = back.staged(v(0)).published(v(0), TARGET).staged(v(1)).published(v(1), TARGET);
     let read = again.reads(v(0)).reads(v(1)).writes(v(0)).reads(v(1)).unused(v(0)).unused(v(1));
     read.looked_at(v(1)).looked_at(v(0))
 }
 
 /// Volumes are given back to the driver that comes after the one that has mounted them.
-fn given_back<'a>(ground: &'a Ground<'a>) -> Script<'a> {
-    let back = killed(ground.script().written(v(0)).written(v(1))).unused(v(0)).reads(v(1));
+fn given_back<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
+    let back = killed(context.script().written(v(0)).written(v(1))).unused(v(0)).reads(v(1));
     let third = back.volume(v(2)).used(v(2)).writes(v(2)).reads(v(1)).looked_at(v(0)).reads(v(2));
     third.unused(v(2)).unused(v(1)).looked_at(v(1))
 }
 
-fn restored<'a>(ground: &'a Ground<'a>, after: Duration) -> Script<'a> {
-    let cut = ground.script().written(v(0)).unused(v(0)).snapshot(s(0), v(0));
+fn restored<'a>(context: &'a ScriptContext<'a>, after: Duration) -> Script<'a> {
+    let cut = context.script().written(v(0)).unused(v(0)).snapshot(s(0), v(0));
     cut.copy_twice(v(1), s(0), KILLED.after(after)).looked_at(v(1)).looked_at(v(0))
 }
 
-fn cloned<'a>(ground: &'a Ground<'a>, after: Duration) -> Script<'a> {
-    let source = ground.script().written(v(0)).unused(v(0));
+fn cloned<'a>(context: &'a ScriptContext<'a>, after: Duration) -> Script<'a> {
+    let source = context.script().written(v(0)).unused(v(0));
     source.copy_twice(v(1), v(0), KILLED.after(after)).looked_at(v(1)).looked_at(v(0))
 }
 
 /// A snapshot that was being taken is asked for again after its source was written.
-fn cut<'a>(ground: &'a Ground<'a>, after: Duration) -> Script<'a> {
+fn cut<'a>(context: &'a ScriptContext<'a>, after: Duration) -> Script<'a> {
     let snapshot = SnapshotCall::CreateSnapshot { name: s(0).name, volume: v(0) };
-    let taken = ground.script().written(v(0)).unused(v(0)).how(snapshot.clone(), KILLED.after(after));
+    let taken = context.script().written(v(0)).unused(v(0)).how(snapshot.clone(), KILLED.after(after));
     let again = taken.how(snapshot, How::Insisting).used(v(0)).writes(v(0)).unused(v(0));
     again.copy(v(1), s(0)).looked_at(v(1)).looked_at(v(0))
 }

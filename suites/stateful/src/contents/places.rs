@@ -2,20 +2,23 @@
 
 use csi_harness::prelude::*;
 
-use super::script::{Ground, SECOND, Script, TARGET, s, v};
-use crate::model::call::Size;
-use crate::model::call::{Usage, VolumeCall, Wanted};
+use super::script::{SECOND, Script, ScriptContext, TARGET, s, v};
+use crate::lifecycle::VolumeLifecycle;
+use crate::model::call::{Usage, VolumeCall};
 use crate::model::names::Target;
 use crate::sequence::Item;
 
-pub(super) fn two_volumes(ground: &Ground<'_>) -> Vec<Vec<Item>> {
-    let mut all =
-        vec![in_turn(ground.script()), the_other_way_round(ground.script()), first_one_gone(ground.script())];
-    if ground.has(Capability::CreateDeleteSnapshot) {
-        all.push(each_with_a_copy(ground.script()));
+pub(super) fn two_volumes(context: &ScriptContext<'_>) -> Vec<Vec<Item>> {
+    let mut all = vec![
+        in_turn(context.script()),
+        the_other_way_round(context.script()),
+        first_one_gone(context.script()),
+    ];
+    if context.has(Capability::CreateDeleteSnapshot) {
+        all.push(each_with_a_copy(context.script()));
     }
-    if ground.has(Capability::ExpandVolume) {
-        all.push(one_grows(ground.script(), ground.profile.larger_bytes));
+    if context.has(Capability::ExpandVolume) {
+        all.push(one_grows(context.script(), context.profile.larger_bytes));
     }
     all.into_iter().map(Script::done).collect()
 }
@@ -62,18 +65,18 @@ fn one_grows(script: Script<'_>, larger_bytes: i64) -> Script<'_> {
     both_read(both_read(online).unused(v(1)).used(v(1)))
 }
 
-pub(super) fn used_again(ground: &Ground<'_>) -> Vec<Vec<Item>> {
+pub(super) fn used_again(context: &ScriptContext<'_>) -> Vec<Vec<Item>> {
     let mut all = vec![
-        older_versions(ground.script()),
-        asked_again(ground.script()),
-        at_other_paths(ground.script()),
-        target_taken_away(ground.script()),
+        older_versions(context.script()),
+        asked_again(context.script()),
+        at_other_paths(context.script()),
+        target_taken_away(context.script()),
     ];
-    if ground.has(Capability::StageUnstageVolume) {
-        all.push(staging_taken_away(ground.script()));
+    if context.has(Capability::StageUnstageVolume) {
+        all.push(staging_taken_away(context.script()));
     }
-    if ground.has(Capability::NodeSingleNodeMultiWriter) {
-        all.push(several_targets(ground));
+    if context.has(Capability::NodeSingleNodeMultiWriter) {
+        all.push(several_targets(context));
     }
     all.into_iter().map(Script::done).collect()
 }
@@ -127,19 +130,13 @@ fn staging_taken_away(script: Script<'_>) -> Script<'_> {
 }
 
 /// Two workloads of a node, of which one goes and comes again.
-fn several_targets<'a>(ground: &'a Ground<'a>) -> Script<'a> {
-    let usage = Usage { mode: Mode::SingleNodeMultiWriter, ..ground.usage };
+fn several_targets<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
+    let usage = Usage { mode: Mode::SingleNodeMultiWriter, ..context.usage };
     let (volume, node, readonly) = (v(0), super::script::NODE, false);
-    let wanted = Wanted::of(Size::at_least(ground.profile.size_bytes), usage);
     let at = |target| VolumeCall::NodePublishVolume { volume, node, target, usage, readonly };
-    let mut script = ground.script().call(VolumeCall::CreateVolume { name: volume.name, wanted });
-    if ground.has(Capability::PublishUnpublishVolume) {
-        script = script.call(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly });
-    }
-    if ground.has(Capability::StageUnstageVolume) {
-        script = script.call(VolumeCall::NodeStageVolume { volume, node, usage });
-    }
-    let both = script.call(at(TARGET)).call(at(SECOND)).writes(volume).reads_at(volume, SECOND);
+    let setup = VolumeLifecycle::new(context.profile, usage, volume).setup();
+    let first = setup.into_iter().fold(context.script(), Script::call);
+    let both = first.call(at(SECOND)).writes(volume).reads_at(volume, SECOND);
     let one = both.unpublished(volume, TARGET).reads_at(volume, SECOND).writes_at(volume, SECOND);
     let again = one.call(at(TARGET)).reads(volume).unpublished(volume, SECOND).reads(volume).writes(volume);
     again.call(at(SECOND)).reads_at(volume, SECOND)

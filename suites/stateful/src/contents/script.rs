@@ -1,10 +1,12 @@
 //! A sequence, written down as an orchestrator and its workloads go about it. What the driver does not advertise is left out.
 
 use csi_harness::prelude::*;
+use csi_ops::operation::Operation;
 
 use super::undisturbed::Undisturbed;
 use crate::disruption::Disrupted;
 use crate::how::How;
+use crate::lifecycle::VolumeLifecycle;
 use crate::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
 use crate::model::call_context::DriverProfile;
 use crate::model::generate::{Room, SLOTS};
@@ -22,15 +24,15 @@ const WRITTEN: [Slot; 2] = [Slot(0), Slot(SLOTS - 1)];
 
 /// What sequences are made for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ground<'a> {
+pub(super) struct ScriptContext<'a> {
     pub(super) profile: &'a DriverProfile,
     pub(super) usage: Usage,
     pub(super) undisturbed: Undisturbed,
 }
 
-impl<'a> Ground<'a> {
-    pub(super) fn new(probed: &'a ProbedDriver, undisturbed: Undisturbed) -> Ground<'a> {
-        Ground { profile: &probed.profile, usage: probed.usage, undisturbed }
+impl<'a> ScriptContext<'a> {
+    pub(super) fn new(probed: &'a ProbedDriver, undisturbed: Undisturbed) -> ScriptContext<'a> {
+        ScriptContext { profile: &probed.profile, usage: probed.usage, undisturbed }
     }
 
     pub(super) fn has(&self, capability: Capability) -> bool {
@@ -38,7 +40,7 @@ impl<'a> Ground<'a> {
     }
 
     pub(super) fn script(&self) -> Script<'_> {
-        Script { ground: self, items: Vec::new() }
+        Script { context: self, items: Vec::new() }
     }
 }
 
@@ -55,7 +57,7 @@ pub(super) fn s(number: u16) -> Id {
 /// A sequence that is being written down.
 #[derive(Clone, Debug)]
 pub(super) struct Script<'a> {
-    ground: &'a Ground<'a>,
+    context: &'a ScriptContext<'a>,
     items: Vec<Item>,
 }
 
@@ -75,17 +77,17 @@ impl Script<'_> {
     }
 
     fn call_if(self, capability: Capability, call: impl Into<Call>) -> Self {
-        if self.ground.has(capability) { self.call(call) } else { self }
+        if self.context.has(capability) { self.call(call) } else { self }
     }
 
     /// A volume of the size that is known to be had.
     pub(super) fn volume(self, volume: Id) -> Self {
-        let size = Size::at_least(self.ground.profile.size_bytes);
+        let size = Size::at_least(self.context.profile.size_bytes);
         self.volume_of(volume, size)
     }
 
     pub(super) fn volume_of(self, volume: Id, size: Size) -> Self {
-        let wanted = Wanted::of(size, self.ground.usage);
+        let wanted = Wanted::of(size, self.context.usage);
         self.call(VolumeCall::CreateVolume { name: volume.name, wanted })
     }
 
@@ -127,35 +129,37 @@ impl Script<'_> {
     }
 
     pub(super) fn attached(self, volume: Id) -> Self {
-        let usage = self.ground.usage;
-        let call = VolumeCall::ControllerPublishVolume { volume, node: NODE, usage, readonly: false };
-        self.call_if(Capability::PublishUnpublishVolume, call)
+        self.step(volume, TARGET, Operation::ControllerPublishVolume)
     }
 
     pub(super) fn staged(self, volume: Id) -> Self {
-        let usage = self.ground.usage;
-        self.call_if(
-            Capability::StageUnstageVolume,
-            VolumeCall::NodeStageVolume { volume, node: NODE, usage },
-        )
+        self.step(volume, TARGET, Operation::NodeStageVolume)
     }
 
     pub(super) fn published(self, volume: Id, target: Target) -> Self {
-        let usage = self.ground.usage;
-        self.call(VolumeCall::NodePublishVolume { volume, node: NODE, target, usage, readonly: false })
+        self.step(volume, target, Operation::NodePublishVolume)
     }
 
     pub(super) fn unpublished(self, volume: Id, target: Target) -> Self {
-        self.call(VolumeCall::NodeUnpublishVolume { volume, node: NODE, target })
+        self.step(volume, target, Operation::NodeUnpublishVolume)
     }
 
     pub(super) fn unstaged(self, volume: Id) -> Self {
-        self.call_if(Capability::StageUnstageVolume, VolumeCall::NodeUnstageVolume { volume, node: NODE })
+        self.step(volume, TARGET, Operation::NodeUnstageVolume)
     }
 
     pub(super) fn detached(self, volume: Id) -> Self {
-        let call = VolumeCall::ControllerUnpublishVolume { volume, node: Some(NODE) };
-        self.call_if(Capability::PublishUnpublishVolume, call)
+        self.step(volume, TARGET, Operation::ControllerUnpublishVolume)
+    }
+
+    /// A step of the volume's lifecycle, as far as the driver has it.
+    fn step(self, volume: Id, target: Target, operation: Operation) -> Self {
+        let mut lifecycle = VolumeLifecycle::new(self.context.profile, self.context.usage, volume);
+        lifecycle.target = target;
+        match lifecycle.call(operation) {
+            Some(call) => self.call(call),
+            None => self,
+        }
     }
 
     /// All that is done until a workload has a volume.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 
-use super::script::{Ground, s, v};
+use super::script::{ScriptContext, s, v};
 use crate::case_runner::CaseRunner;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::sequence::Pace;
@@ -47,12 +47,12 @@ pub(super) fn spread(took: Duration, number: u32) -> Vec<Duration> {
 }
 
 async fn measure(cx: &Cx, probed: &Arc<ProbedDriver>) -> CheckResult<Undisturbed> {
-    let ground = Ground::new(probed, Undisturbed::default());
-    let mut script = ground.script().written(v(0)).unused(v(0));
-    if ground.has(Capability::CreateDeleteSnapshot) {
+    let context = ScriptContext::new(probed, Undisturbed::default());
+    let mut script = context.script().written(v(0)).unused(v(0));
+    if context.has(Capability::CreateDeleteSnapshot) {
         script = script.snapshot(s(0), v(0)).copy(v(1), s(0));
     }
-    if ground.has(Capability::CloneVolume) {
+    if context.has(Capability::CloneVolume) {
         script = script.copy(v(2), v(0));
     }
     let until = Instant::now() + cx.remaining() / 2;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use csi_harness::prelude::*;
 use csi_harness::resources::mounts;
 use csi_harness::resources::usage::entries_below;
+use csi_ops::operation::Operation::*;
 
 use super::cycle::Cycle;
 use super::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
@@ -48,16 +49,16 @@ check! {
         let mut rng = cx.rng();
         for cycle in cycles(cx) {
             let scope = cx.scope();
-            let scene = cycle.begin(&scope).await?;
-            cycle.round(&scope, &scene, &mut rng).await?;
+            let mut scene = cycle.begin(&scope).await?;
+            cycle.round(&scope, &mut scene, &mut rng).await?;
             let before = Holdings::take(&scope, counts).await?;
             for _ in 0..ROUNDS {
-                cycle.round(&scope, &scene, &mut rng).await?;
+                cycle.round(&scope, &mut scene, &mut rng).await?;
             }
             let left = before.left(&scope, counts).await?;
             scope.undo_or_leave().await;
             let Some(left) = left else { continue };
-            let violation = Violation::new(format!("something stays in the back end after {}", cycle.told()))
+            let violation = Violation::new(format!("something stays in the back end after {}", cycle.description()))
                 .of(cycle.rule())
                 .expected("the same lists, the same capacity and no new files in the driver's directory")
                 .actual(left)
@@ -77,14 +78,14 @@ fn cycles(cx: &Cx) -> Vec<Cycle> {
     let has = |capability| cx.target().capabilities().has(capability);
     let copies = has(Capability::CloneVolume) || has(Capability::CreateDeleteSnapshot);
     let needs = [
-        (Cycle::Volumes, true),
+        (Cycle::DoAndUndo(CreateVolume), true),
         (Cycle::Expansions, has(Capability::ExpandVolume)),
         (Cycle::Clones, has(Capability::CloneVolume)),
-        (Cycle::Snapshots, has(Capability::CreateDeleteSnapshot)),
+        (Cycle::DoAndUndo(CreateSnapshot), has(Capability::CreateDeleteSnapshot)),
         (Cycle::Copies, has(Capability::CreateDeleteSnapshot)),
-        (Cycle::GroupSnapshots, has(Capability::CreateDeleteGetVolumeGroupSnapshot)),
-        (Cycle::RefusedVolumes, true),
-        (Cycle::RefusedCopies, copies),
+        (Cycle::DoAndUndo(CreateVolumeGroupSnapshot), has(Capability::CreateDeleteGetVolumeGroupSnapshot)),
+        (Cycle::Reject(&[CreateVolume, DeleteVolume]), true),
+        (Cycle::RejectCopies, copies),
         (Cycle::GivenUp, true),
     ];
     needs.into_iter().filter(|(_, is_there)| *is_there).map(|(cycle, _)| cycle).collect()

@@ -2,9 +2,10 @@
 
 use csi_harness::prelude::*;
 
-use crate::model::call::{Call, GroupCall, List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use crate::lifecycle::VolumeLifecycle;
+use crate::model::call::{Call, GroupCall, List, Size, SnapshotCall, VolumeCall, Wanted};
 use crate::model::call_context::DriverProfile;
-use crate::model::names::{Id, Name, Node, Target};
+use crate::model::names::{Id, Name};
 use crate::orchestrator::probed_driver::ProbedDriver;
 
 const VOLUME: Id = Name::volume(0).id(0);
@@ -12,20 +13,18 @@ const COPY: Name = Name::volume(1);
 const OTHER: Name = Name::volume(2);
 const SNAPSHOT: Name = Name::snapshot(0);
 const GROUP: Name = Name::group(0);
-const NODE: Node = Node(0);
-const TARGET: Target = Target(0);
 
 /// Everything that happens to a volume, there and back.
 #[derive(Debug)]
 pub(super) struct Path<'a> {
     profile: &'a DriverProfile,
-    usage: Usage,
+    lifecycle: VolumeLifecycle,
 }
 
 impl<'a> Path<'a> {
     pub(super) fn new(probed: &'a ProbedDriver) -> Path<'a> {
         let profile = &probed.profile;
-        Path { profile, usage: probed.usage }
+        Path { profile, lifecycle: VolumeLifecycle::new(profile, probed.usage, VOLUME) }
     }
 
     fn has(&self, capability: Capability) -> bool {
@@ -36,19 +35,13 @@ impl<'a> Path<'a> {
         self.profile.nodes > 0
     }
 
-    fn wanted(&self) -> Wanted {
-        Wanted::of(Size::at_least(self.profile.size_bytes), self.usage)
-    }
-
     /// The calls that use a volume, in their order.
     pub(super) fn forth(&self) -> Vec<Call> {
-        let mut calls: Vec<Call> = vec![self.create(), self.validate()];
-        if self.has_node() {
-            calls.extend(self.steps().into_iter().map(|(forth, _)| forth));
-            if self.has(Capability::GetVolumeStats) {
-                let (node, target) = (NODE, TARGET);
-                calls.push(VolumeCall::NodeGetVolumeStats { volume: VOLUME, node, target }.into());
-            }
+        let mut calls = self.lifecycle.setup();
+        calls.insert(1, self.validate());
+        if self.has_node() && self.has(Capability::GetVolumeStats) {
+            let VolumeLifecycle { volume, node, target, .. } = self.lifecycle;
+            calls.push(VolumeCall::NodeGetVolumeStats { volume, node, target }.into());
         }
         calls.extend(self.copies().into_iter().map(|(forth, _)| forth));
         calls.extend(self.lists());
@@ -59,7 +52,8 @@ impl<'a> Path<'a> {
     pub(super) fn readonly(&self) -> Vec<Call> {
         let mut calls = vec![self.create()];
         if self.has_node() && self.has(Capability::PublishReadonly) {
-            let (volume, node, usage, readonly) = (VOLUME, NODE, self.usage, true);
+            let VolumeLifecycle { volume, node, .. } = self.lifecycle;
+            let (usage, readonly) = (self.lifecycle.wanted.usage, true);
             calls.push(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly }.into());
         }
         calls
@@ -68,12 +62,12 @@ impl<'a> Path<'a> {
     /// The calls up to a volume that was published for writing, so that there is a file system on it, and the one that then
     /// publishes it for reading only. `None` without nodes.
     pub(super) fn published_readonly(&self) -> Option<(Vec<Call>, Call)> {
-        let (volume, node, target, usage) = (VOLUME, NODE, TARGET, self.usage);
         if !self.has_node() {
             return None;
         }
-        let mut calls = vec![self.create()];
-        calls.extend(self.steps().into_iter().map(|(forth, _)| forth));
+        let VolumeLifecycle { volume, node, target, .. } = self.lifecycle;
+        let usage = self.lifecycle.wanted.usage;
+        let mut calls = self.lifecycle.setup();
         calls.push(VolumeCall::NodeUnpublishVolume { volume, node, target }.into());
         let readonly = true;
         Some((calls, VolumeCall::NodePublishVolume { volume, node, target, usage, readonly }.into()))
@@ -81,26 +75,19 @@ impl<'a> Path<'a> {
 
     /// For each step to a workload: the calls before it, the step, what undoes it, and all that comes after it and back.
     pub(super) fn steps_with_their_places(&self) -> Vec<(Vec<Call>, Call, Call, Vec<Call>)> {
-        let steps = self.steps();
+        let (steps, setup) = (self.lifecycle.steps(), self.lifecycle.setup());
         let place = |at: usize| {
-            let before =
-                std::iter::once(self.create()).chain(steps[..at].iter().map(|(forth, _)| forth.clone()));
-            let beyond = steps[at + 1..].iter().map(|(forth, _)| forth.clone());
-            let back = steps.iter().rev().map(|(_, back)| back.clone()).chain([self.delete()]);
-            let (forth, undo) = steps[at].clone();
-            (before.collect(), forth, undo, beyond.chain(back).collect())
+            let (call, undo) = steps[at].clone();
+            let after = setup[at + 1..].iter().cloned().chain(self.lifecycle.teardown());
+            (setup[..at].to_vec(), call, undo, after.collect())
         };
-        (0..steps.len()).map(place).collect()
+        (1..steps.len()).map(place).collect()
     }
 
     /// The calls that undo that.
     pub(super) fn back(&self) -> Vec<Call> {
-        let mut calls: Vec<Call> = self.copies().into_iter().rev().map(|(_, back)| back).collect();
-        if self.has_node() {
-            calls.extend(self.steps().into_iter().rev().map(|(_, back)| back));
-        }
-        calls.push(self.delete());
-        calls
+        let copies = self.copies().into_iter().rev().map(|(_, back)| back);
+        copies.chain(self.lifecycle.teardown()).collect()
     }
 
     pub(super) fn lists(&self) -> Vec<Call> {
@@ -108,46 +95,20 @@ impl<'a> Path<'a> {
     }
 
     fn create(&self) -> Call {
-        VolumeCall::CreateVolume { name: VOLUME.name, wanted: self.wanted() }.into()
+        VolumeCall::CreateVolume { name: VOLUME.name, wanted: self.lifecycle.wanted.clone() }.into()
     }
 
     fn validate(&self) -> Call {
-        VolumeCall::ValidateVolumeCapabilities { volume: VOLUME, usage: self.usage }.into()
+        VolumeCall::ValidateVolumeCapabilities { volume: VOLUME, usage: self.lifecycle.wanted.usage }.into()
     }
 
     fn delete(&self) -> Call {
         VolumeCall::DeleteVolume { volume: VOLUME }.into()
     }
 
-    /// The steps to a workload, each with the one that undoes it.
-    fn steps(&self) -> Vec<(Call, Call)> {
-        let (volume, node, target, usage, readonly) = (VOLUME, NODE, TARGET, self.usage, false);
-        let attach = (
-            VolumeCall::ControllerPublishVolume { volume, node, usage, readonly }.into(),
-            VolumeCall::ControllerUnpublishVolume { volume, node: Some(node) }.into(),
-        );
-        let stage = (
-            VolumeCall::NodeStageVolume { volume, node, usage }.into(),
-            VolumeCall::NodeUnstageVolume { volume, node }.into(),
-        );
-        let publish = (
-            VolumeCall::NodePublishVolume { volume, node, target, usage, readonly }.into(),
-            VolumeCall::NodeUnpublishVolume { volume, node, target }.into(),
-        );
-        let mut steps = Vec::new();
-        if self.has(Capability::PublishUnpublishVolume) {
-            steps.push(attach);
-        }
-        if self.has(Capability::StageUnstageVolume) {
-            steps.push(stage);
-        }
-        steps.push(publish);
-        steps
-    }
-
     /// What is made from the volume, each with what deletes it.
     fn copies(&self) -> Vec<(Call, Call)> {
-        let copy_of = |source| Wanted { source: Some(source), ..self.wanted() };
+        let copy_of = |source| Wanted { source: Some(source), ..self.lifecycle.wanted.clone() };
         let copy = |name: Name, source| -> (Call, Call) {
             (
                 VolumeCall::CreateVolume { name, wanted: copy_of(source) }.into(),
@@ -179,11 +140,10 @@ impl<'a> Path<'a> {
     /// For each point of the way to a workload and back, and each call that an orchestrator may make there although it is
     /// not the next one: what comes before, the call, and what comes after.
     pub(super) fn with_calls_out_of_turn(&self) -> Vec<(Vec<Call>, Call, Vec<Call>)> {
-        let steps = if self.has_node() { self.steps() } else { Vec::new() };
-        let forth: Vec<Call> =
-            std::iter::once(self.create()).chain(steps.iter().map(|step| step.0.clone())).collect();
-        let back: Vec<Call> = steps.iter().rev().map(|step| step.1.clone()).chain([self.delete()]).collect();
-        let way: Vec<Call> = forth.iter().chain(&back).cloned().collect();
+        // The steps behind the creation of the volume.
+        let steps = self.lifecycle.steps().split_off(1);
+        let forth = self.lifecycle.setup();
+        let way: Vec<Call> = forth.iter().cloned().chain(self.lifecycle.teardown()).collect();
         let mut all = Vec::new();
         for at in 1..=way.len() {
             let (before, after) = way.split_at(at);

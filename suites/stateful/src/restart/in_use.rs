@@ -9,6 +9,8 @@ use csi_harness::resources::driver_directory::is_recorded_in_memory;
 use csi_harness::resources::mounts;
 use csi_harness::resources::workload::{self, WriteLocation, whereabouts};
 use csi_harness::spec::requirements::Requirement;
+use csi_ops::operation::Operation;
+use csi_ops::volume::TrackedVolume;
 
 use super::rules::RESTART_003;
 use super::unless_forgotten;
@@ -161,14 +163,14 @@ impl Volumes<'_> {
     async fn keeps_files_over_reboot(&self) -> bool {
         let directory = self.cx.driver_directory().await;
         directory.is_some_and(|directory| !mounts::is_in_memory(&directory))
-            && !is_recorded_in_memory(&self.stays.published.staged.attached.volume.id)
+            && !is_recorded_in_memory(&self.stays.volume.volume.id)
     }
 
     /// Target paths before those that they may be bound from.
     fn paths(&self) -> impl Iterator<Item = &str> {
-        let volumes = [&self.stays.published, &self.goes.published];
+        let volumes = [&self.stays.volume, &self.goes.volume];
         let targets = volumes.into_iter().map(|volume| volume.target_path.as_str());
-        targets.chain(volumes.into_iter().map(|volume| volume.staged.staging_path.as_str()))
+        targets.chain(volumes.into_iter().map(|volume| volume.staging_path.as_str()))
     }
 
     /// Whether the file systems end with processes, which may be those of the driver.
@@ -179,44 +181,54 @@ impl Volumes<'_> {
 
 /// A volume in use.
 struct InUse {
-    published: Published,
-    /// Whether the tests could play a workload on it.
+    volume: TrackedVolume,
+    /// True if the tests could play a workload on it.
     has_data: bool,
 }
 
 impl InUse {
     async fn begin(cx: &Cx) -> CheckResult<InUse> {
-        let attached = cx.attached(cx.node_volume().await?).await?;
-        let published = cx.published(cx.staged(attached).await?).await?;
-        let path = PathBuf::from(&published.target_path);
-        let has_data = !published.staged.attached.volume.readonly
+        let mut volume = TrackedVolume::new(cx, cx.node_volume().await?);
+        volume.reach(cx, Operation::NodeUnpublishVolume).await?;
+        let path = PathBuf::from(&volume.target_path);
+        let has_data = !volume.volume.readonly
             && Need::Root.unmet(cx.target(), cx.access()).is_none()
-            && cx.sees_published(&published.target_path);
+            && cx.sees_published(&volume.target_path);
         if has_data {
-            let stamp = stamp(&published);
+            let stamp = stamp(&volume);
             let written = workload::play(move || workload::write(&path, PLACE, &stamp)).await?;
             written.map_err(|error| Stop::broken(format!("failed to write to the volume: {error}")))?;
         }
-        Ok(InUse { published, has_data })
+        Ok(InUse { volume, has_data })
     }
 
     /// Stages and publishes once more, and looks for the data.
     async fn again(&self, cx: &Cx) -> CheckResult {
-        let Published { staged, target_path } = &self.published;
-        if !staged.staging_path.is_empty() {
-            let request = cx.stage_request(&staged.attached, &staged.staging_path);
-            let again = cx.node_stage(request).await.must("stage again what was staged before it ended");
-            again.map_err(|stop| stop.of(&req::NODE_STAGE_007))?;
-        }
-        let again = cx.node_publish(cx.publish_request(staged, target_path)).await;
-        let again = again.must("publish again what was published before it ended");
-        again.map_err(|stop| stop.of(&req::NODE_PUBLISH_005))?;
+        let stage = "stage again what was staged before it ended";
+        self.call(cx, Operation::NodeStageVolume, stage, &req::NODE_STAGE_007).await?;
+        let publish = "publish again what was published before it ended";
+        self.call(cx, Operation::NodePublishVolume, publish, &req::NODE_PUBLISH_005).await?;
         if self.has_data { self.find_data().await } else { Ok(()) }
     }
 
+    /// Makes a call that has to succeed, where the driver has it.
+    async fn call(
+        &self,
+        cx: &Cx,
+        operation: Operation,
+        what: &str,
+        rule: &'static Requirement,
+    ) -> CheckResult {
+        if !operation.is_offered(cx) {
+            return Ok(());
+        }
+        let request = self.volume.clone().request(cx, operation).await?;
+        request.send(cx).await.must(what).map(drop).map_err(|stop| stop.of(rule))
+    }
+
     async fn find_data(&self) -> CheckResult {
-        let path = PathBuf::from(&self.published.target_path);
-        let (stamp, place) = (stamp(&self.published), whereabouts(&path));
+        let path = PathBuf::from(&self.volume.target_path);
+        let (stamp, place) = (stamp(&self.volume), whereabouts(&path));
         let actual = match workload::play(move || workload::read(&path, PLACE)).await? {
             Ok(Found::Write(found)) if found == stamp => return Ok(()),
             Ok(found) => format!("{found}, at {place}"),
@@ -231,23 +243,19 @@ impl InUse {
 
     /// Gives the volume back.
     async fn back(&self, cx: &Cx, [unpublish, unstage]: Rules) -> CheckResult {
-        let Published { staged, target_path } = &self.published;
-        let id = &staged.attached.volume.id;
-        let done = cx.node_unpublish(id, target_path).await;
-        done.must("unpublish what was published before it ended").map_err(|stop| stop.of(unpublish))?;
+        let TrackedVolume { target_path, staging_path, .. } = &self.volume;
+        let what = "unpublish what was published before it ended";
+        self.call(cx, Operation::NodeUnpublishVolume, what, unpublish).await?;
         is_unmounted(cx, target_path, "NodeUnpublishVolume", &req::NODE_UNPUBLISH_002).await?;
-        if staged.staging_path.is_empty() {
-            return Ok(());
-        }
-        let done = cx.node_unstage(id, &staged.staging_path).await;
-        done.must("unstage what was staged before it ended").map_err(|stop| stop.of(unstage))?;
-        is_unmounted(cx, &staged.staging_path, "NodeUnstageVolume", &req::NODE_UNSTAGE_002).await
+        let what = "unstage what was staged before it ended";
+        self.call(cx, Operation::NodeUnstageVolume, what, unstage).await?;
+        is_unmounted(cx, staging_path, "NodeUnstageVolume", &req::NODE_UNSTAGE_002).await
     }
 }
 
 /// What the workload writes.
-fn stamp(published: &Published) -> Stamp {
-    Stamp { run: 0, volume: published.staged.attached.volume.id.clone(), number: 1 }
+fn stamp(volume: &TrackedVolume) -> Stamp {
+    Stamp { run: 0, volume: volume.volume.id.clone(), number: 1 }
 }
 
 async fn is_unmounted(cx: &Cx, path: &str, method: &str, rule: &'static Requirement) -> CheckResult {

@@ -4,7 +4,7 @@ use csi_harness::driver::Left;
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 
-use super::used::Used;
+use super::volume_in_use::VolumeInUse;
 use crate::disruption::{driver, look_for_one, start_twice};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
@@ -28,7 +28,7 @@ check! {
         needs_memory(driver(cx)?)?;
         let probed = ProbedDriver::probe(cx).await?;
         let recorder = Recorder::new(cx, &probed);
-        let used = Used::begin(&probed, &recorder).await?;
+        let used = VolumeInUse::begin(&probed, &recorder).await?;
         let left = start_twice(cx).await?;
         look_for_one(cx).await?;
         if let Some(used) = used {

@@ -1,32 +1,22 @@
 //! Things undone in an unusual order: whichever calls the driver does, the right order undoes the rest.
 
 use csi_harness::prelude::*;
+use csi_ops::lifecycle::Lifecycle;
+use csi_ops::operation::Operation::{self, *};
+use csi_ops::volume::TrackedVolume;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
 use super::rules::AFTER_ERROR_004;
 
-/// A call that undoes something of a volume in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Undo {
-    Unpublish,
-    Unstage,
-    Detach,
-    Delete,
-}
-
-use Undo::{Delete, Detach, Unpublish, Unstage};
-
-/// The right order.
-const RIGHT: [Undo; 4] = [Unpublish, Unstage, Detach, Delete];
-/// What comes before it.
-const UNUSUAL: [&[Undo]; 7] = [
-    &[Unstage],
-    &[Detach],
-    &[Delete],
-    &[Unpublish, Detach],
-    &[Unpublish, Delete],
-    &[Unpublish, Unstage, Delete],
-    &[Delete, Detach, Unstage],
+/// Calls for a volume in use that come before the right order.
+const UNUSUAL: [&[Operation]; 7] = [
+    &[NodeUnstageVolume],
+    &[ControllerUnpublishVolume],
+    &[DeleteVolume],
+    &[NodeUnpublishVolume, ControllerUnpublishVolume],
+    &[NodeUnpublishVolume, DeleteVolume],
+    &[NodeUnpublishVolume, NodeUnstageVolume, DeleteVolume],
+    &[DeleteVolume, ControllerUnpublishVolume, NodeUnstageVolume],
 ];
 
 check! {
@@ -52,69 +42,40 @@ check! {
     }
 }
 
-impl Undo {
-    fn is_there(self, cx: &Cx) -> bool {
-        let has = |capability| cx.target().capabilities().has(capability);
-        match self {
-            Unpublish | Delete => true,
-            Unstage => has(Capability::StageUnstageVolume),
-            Detach => has(Capability::PublishUnpublishVolume),
-        }
-    }
-
-    fn method(self) -> &'static str {
-        match self {
-            Unpublish => "NodeUnpublishVolume",
-            Unstage => "NodeUnstageVolume",
-            Detach => "ControllerUnpublishVolume",
-            Delete => "DeleteVolume",
-        }
-    }
-
-    async fn make(self, cx: &Cx, published: &Published, node_id: &str) -> Reply<()> {
-        let id = &published.staged.attached.volume.id;
-        match self {
-            Unpublish => cx.node_unpublish(id, &published.target_path).await.map(drop),
-            Unstage => cx.node_unstage(id, &published.staged.staging_path).await.map(drop),
-            Detach => cx.controller_unpublish(id, node_id).await.map(drop),
-            Delete => cx.delete_volume(id).await.map(drop),
-        }
-    }
-}
-
 /// Undoes a volume in use in an unusual order, and then in the right one.
-async fn undone(cx: &Cx, unusual: &[Undo]) -> CheckResult {
-    if unusual.iter().any(|undo| !undo.is_there(cx)) {
+async fn undone(cx: &Cx, unusual: &[Operation]) -> CheckResult {
+    if unusual.iter().any(|operation| !operation.is_offered(cx)) {
         return Ok(());
     }
     let scope = cx.scope();
-    let volume = scope.node_volume().await?;
-    let published = scope.published(scope.staged(scope.attached(volume).await?).await?).await?;
-    let node_id = if Detach.is_there(cx) { scope.node_id().await? } else { String::new() };
+    let mut volume = TrackedVolume::new(&scope, scope.node_volume().await?);
+    volume.reach(&scope, NodeUnpublishVolume).await?;
+    let right: Vec<Operation> = Lifecycle::of(cx).teardown().collect();
     let mut done = Vec::new();
     let mut story = Vec::new();
-    for undo in unusual {
-        let answer = undo.make(&scope, &published, &node_id).await.any_answer()?;
+    for operation in unusual {
+        let request = volume.request(&scope, *operation).await?;
+        let answer = request.send(&scope).await.any_answer()?;
         story.push(match &answer {
-            Ok(()) => format!("{}: OK", undo.method()),
-            Err(refused) => format!("{}: {refused}", undo.method()),
+            Ok(_) => format!("{}: OK", operation.method()),
+            Err(refused) => format!("{}: {refused}", operation.method()),
         });
-        done.extend(answer.is_ok().then_some(*undo));
+        done.extend(answer.is_ok().then_some(*operation));
     }
-    for undo in RIGHT.into_iter().filter(|undo| undo.is_there(cx)) {
-        let Err(refused) = undo.make(&scope, &published, &node_id).await.any_answer()? else { continue };
-        // Of what the driver has deleted it may know nothing more; what is left of it shows below.
-        if done.contains(&Delete) {
+    for (at, operation) in right.iter().enumerate() {
+        let request = volume.request(&scope, *operation).await?;
+        let Err(refused) = request.send(&scope).await.any_answer()? else { continue };
+        // A driver may know nothing more of a volume that it has deleted. The mounts below show what is left of it.
+        if done.contains(&DeleteVolume) {
             continue;
         }
         scope.undo_or_leave().await;
-        let violation = Violation::new(format!("{} fails after an unusual order of calls", undo.method()))
-            .expected("OK: in the right order, everything can be undone")
-            .actual(format!("{refused}, after {}", story.join(", ")));
-        // What a caller has taken away under the driver, it may miss.
-        let is_callers = done.iter().any(|early| {
-            RIGHT.iter().position(|one| one == early) > RIGHT.iter().position(|one| *one == undo)
-        });
+        let violation =
+            Violation::new(format!("{} fails after an unusual order of calls", operation.method()))
+                .expected("OK: in the right order, everything can be undone")
+                .actual(format!("{refused}, after {}", story.join(", ")));
+        // The driver may need what the caller has undone too early.
+        let is_callers = right[at + 1..].iter().any(|later| done.contains(later));
         return match is_callers {
             true => {
                 cx.warn(violation);
@@ -123,7 +84,7 @@ async fn undone(cx: &Cx, unusual: &[Undo]) -> CheckResult {
             false => Err(violation.into()),
         };
     }
-    if cx.mounts_at(&published.target_path) > 0 {
+    if cx.mounts_at(&volume.target_path) > 0 {
         // It was deleted under its workload, by a call that a driver may refuse and this one did.
         cx.warn(
             Violation::new(
@@ -135,8 +96,7 @@ async fn undone(cx: &Cx, unusual: &[Undo]) -> CheckResult {
             .actual(format!("{}, and then the right order", story.join(", "))),
         );
     }
-    let Published { staged, target_path } = &published;
-    let places = [target_path.as_str(), staged.staging_path.as_str()];
+    let places = [volume.target_path.as_str(), volume.staging_path.as_str()];
     if cx.shares_files_with_driver().await {
         cx.unmount_below(places.into_iter().filter(|place| !place.is_empty()))?;
     }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use csi_harness::prelude::*;
+use csi_ops::malformed::Malformed;
 use csi_proto::Service;
 
-use super::asked::RefusedRpc;
-use super::refused;
 use super::rules::AFTER_ERROR_002;
+use super::{Right, operations, rejected};
 use crate::budget::Budget;
 use crate::facts::{Change, Facts, Objects};
 
@@ -33,29 +33,29 @@ check! {
     async |cx| {
         let others = Others::make(cx).await?;
         let mut rng = cx.rng();
-        let kinds = RefusedRpc::of(cx);
-        let budget = Budget::new(cx, kinds.len(), 0);
+        let operations = operations(cx);
+        let budget = Budget::new(cx, operations.len(), 0);
         let mut tries = 0;
-        for kind in kinds {
+        for operation in operations {
             if !budget.begins(cx, "RPC", tries) {
                 break;
             }
             tries += 1;
             let scope = cx.scope();
             let volume = scope.node_volume().await?;
-            let right = kind.ready(&scope, &volume).await?;
-            for (what, wrong) in right.wrong(&scope) {
-                if let Some(refused) = refused(&scope, &wrong).await? {
+            let right = Right::prepare(&scope, &volume, operation).await?;
+            for Malformed { what, request, .. } in right.malformed(&scope) {
+                if let Some(refused) = rejected(&scope, &request).await? {
                     let after = format!("{} {what} was rejected with {refused}", right.method());
                     others.look(cx, &after).await?;
                 }
             }
             let limit = GIVEN_UP_MAX.mul_f64(rng.f64());
-            if scope.give_up_after(limit, right.once(&scope)).await.is_none() {
+            if scope.give_up_after(limit, right.request.send(&scope).once()).await.is_none() {
                 others.look(cx, &format!("{} was given up after {limit:?}", right.method())).await?;
             }
             // What came of it, the same call says; whether it works, another check judges.
-            right.insist(&scope).await.any_answer().map(drop)?;
+            right.request.send(&scope).await.any_answer().map(drop)?;
             // Whether what a wrong call has done can be undone, others judge as well.
             scope.undo_or_leave().await;
         }

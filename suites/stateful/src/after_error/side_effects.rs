@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use csi_harness::prelude::*;
 use csi_harness::protocol::effect::{Effect, of_change};
+use csi_ops::malformed::Malformed;
+use csi_ops::operation::{Operation, Request};
 
-use super::asked::{Asked, RefusedRpc};
-use super::refused;
 use super::rules::AFTER_ERROR_003;
+use super::{Right, operations, rejected};
 use crate::budget::Budget;
 use crate::facts::{Change, Facts, Objects};
 
@@ -35,47 +36,40 @@ check! {
         varies: true,
     }
     async |cx| {
-        let kinds = RefusedRpc::of(cx);
-        let budget = Budget::new(cx, kinds.len(), 0);
+        let operations = operations(cx);
+        let budget = Budget::new(cx, operations.len(), 0);
         let mut tries = 0;
-        for kind in kinds {
+        for operation in operations {
             if !budget.begins(cx, "RPC", tries) {
                 break;
             }
             tries += 1;
-            after_refusals(cx, kind).await?;
+            after_rejections(cx, operation).await?;
         }
         budget.end(cx, tries, "RPCs");
         Ok(())
     }
 }
 
-async fn after_refusals(cx: &Cx, kind: RefusedRpc) -> CheckResult {
+async fn after_rejections(cx: &Cx, operation: Operation) -> CheckResult {
     let scope = cx.scope();
     let volume = scope.node_volume().await?;
-    let published = match kind {
-        RefusedRpc::Unpublish => {
-            Some(scope.published(scope.staged(scope.attached(volume.clone()).await?).await?).await?)
-        }
-        _ => None,
-    };
-    let right = match &published {
-        Some(published) => Asked::unpublish(published),
-        None => kind.ready(&scope, &volume).await?,
-    };
+    let right = Right::prepare(&scope, &volume, operation).await?;
+    let published = (operation == Operation::NodeUnpublishVolume).then(|| right.volume.published());
     let objects = Objects { volumes: vec![volume.clone()], ..Objects::default() };
     let mut before = Before::look(&scope, &objects, published.as_ref()).await?;
-    for (what, wrong) in right.wrong(&scope) {
+    for Malformed { what, request, .. } in right.malformed(&scope) {
         let known = Listed::now(&scope).await?;
-        let refused = refused(&scope, &wrong).await?;
+        let refused = rejected(&scope, &request).await?;
         let is_definite = refused.as_ref().is_some_and(is_definite);
         if let Some(refused) = refused.filter(ends_the_matter) {
             let after = format!("{} {what} was rejected with {refused}", right.method());
             if is_definite {
                 before.is_still(&scope, &objects, published.as_ref(), &after).await?;
             }
-            if kind.makes()
-                && let Some(violation) = made(&scope, &known, &wrong, &after).await?
+            // Leftovers of a group snapshot are found by group/create-volume-group-snapshot/no-leak.
+            if matches!(operation, Operation::CreateVolume | Operation::CreateSnapshot)
+                && let Some(violation) = made(&scope, &known, &request, &after).await?
             {
                 // Others may use the back end, and an error such as INTERNAL does not say that nothing was done.
                 if is_definite && cx.target().is_owned() {
@@ -83,7 +77,7 @@ async fn after_refusals(cx: &Cx, kind: RefusedRpc) -> CheckResult {
                 }
                 cx.warn(violation);
             }
-            if kind == RefusedRpc::Attach && is_definite {
+            if operation == Operation::ControllerPublishVolume && is_definite {
                 deletable(cx, what, &after).await?;
             }
         }
@@ -105,13 +99,6 @@ fn is_definite(refused: &Refused) -> bool {
 /// True for a refusal after which sidecars make no further attempt, so that an object which it leaves is never deleted.
 fn ends_the_matter(refused: &Refused) -> bool {
     of_change(refused.code) != Effect::Pending && refused.code != Code::ResourceExhausted
-}
-
-impl RefusedRpc {
-    fn makes(self) -> bool {
-        // What a group snapshot leaves, group/create-volume-group-snapshot/no-leak tells.
-        matches!(self, RefusedRpc::CreateVolume | RefusedRpc::CreateSnapshot)
-    }
 }
 
 /// What was told of a volume before a call, and of its publication.
@@ -186,7 +173,7 @@ impl Listed {
 }
 
 /// Finds an object that is listed since a call was refused, if one comes each time, and stays.
-async fn made(cx: &Cx, known: &Listed, wrong: &Asked, after: &str) -> CheckResult<Option<Violation>> {
+async fn made(cx: &Cx, known: &Listed, malformed: &Request, after: &str) -> CheckResult<Option<Violation>> {
     let new = Listed::now(cx).await?.beyond(known);
     if new.is_empty() {
         return Ok(None);
@@ -194,7 +181,7 @@ async fn made(cx: &Cx, known: &Listed, wrong: &Asked, after: &str) -> CheckResul
     for _ in 1..TIMES {
         let known = Listed::now(cx).await?;
         // A driver that has kept an object under the name makes no second one for the same name.
-        refused(cx, &wrong.under_a_new_name(cx)).await?;
+        rejected(cx, &malformed.renamed(cx)).await?;
         if Listed::now(cx).await?.beyond(&known).is_empty() {
             return Ok(None);
         }
@@ -233,11 +220,11 @@ async fn delete(cx: &Cx, made: &[String]) -> CheckResult {
 async fn deletable(cx: &Cx, what: &str, after: &str) -> CheckResult {
     let scope = cx.scope();
     let volume = scope.node_volume().await?;
-    let right = RefusedRpc::Attach.ready(&scope, &volume).await?;
-    let Some((_, wrong)) = right.wrong(&scope).into_iter().find(|(other, _)| *other == what) else {
+    let right = Right::prepare(&scope, &volume, Operation::ControllerPublishVolume).await?;
+    let Some(malformed) = right.malformed(&scope).into_iter().find(|other| other.what == what) else {
         return Ok(());
     };
-    if refused(&scope, &wrong).await?.filter(is_definite).is_none() {
+    if rejected(&scope, &malformed.request).await?.filter(is_definite).is_none() {
         return scope.undo().await;
     }
     let Err(kept) = scope.delete_volume(&volume.id).await.any_answer()? else { return scope.undo().await };
