@@ -1,43 +1,46 @@
 //! The Controller service.
 
-mod capabilities;
-mod capacity;
-mod create_snapshot;
 mod create_volume;
-mod delete_snapshot;
-mod delete_volume;
 mod expand_volume;
-mod get_snapshot;
-mod get_volume;
-mod get_volume_health;
-mod list_snapshots;
-mod list_volume_health;
-mod list_volumes;
-mod modify_volume;
 mod page;
 mod placement;
 mod publish_volume;
-mod snapshot_message;
-mod unpublish_volume;
+mod snapshots;
 mod validate_capabilities;
-mod volume_message;
+mod volumes;
 
-pub(crate) use self::capabilities::controller_get_capabilities;
-pub(crate) use self::capacity::get_capacity;
-pub(crate) use self::create_snapshot::{create_snapshot, cut};
+use csi_proto::v1;
+use tonic::Status;
+
+use crate::capability::controller_capability;
+use crate::driver::MockDriver;
+use crate::identity::FUTURE_TYPE;
+use crate::quirk::Quirk;
+
 pub(crate) use self::create_volume::create_volume;
-pub(crate) use self::delete_snapshot::{check_unused, delete_snapshot, has_copies};
-pub(crate) use self::delete_volume::{delete_volume, snapshots_of};
 pub(crate) use self::expand_volume::{controller_expand_volume, rounded};
-pub(crate) use self::get_snapshot::get_snapshot;
-pub(crate) use self::get_volume::controller_get_volume;
-pub(crate) use self::get_volume_health::controller_get_volume_health;
-pub(crate) use self::list_snapshots::list_snapshots;
-pub(crate) use self::list_volume_health::controller_list_volume_health;
-pub(crate) use self::list_volumes::list_volumes;
-pub(crate) use self::modify_volume::controller_modify_volume;
-pub(crate) use self::publish_volume::{check_context, controller_publish_volume};
-pub(crate) use self::snapshot_message::{creation_time, is_ready, look_at, snapshot_message, timestamp};
-pub(crate) use self::unpublish_volume::controller_unpublish_volume;
+pub(crate) use self::page::{List, sequence, token};
+pub(crate) use self::placement::get_capacity;
+pub(crate) use self::publish_volume::{
+    check_context, controller_publish_volume, controller_unpublish_volume,
+};
+pub(crate) use self::snapshots::{
+    check_unused, create_snapshot, creation_time, cut, delete_snapshot, get_snapshot, has_copies, is_ready,
+    list_snapshots, look_at, snapshot_message, timestamp,
+};
 pub(crate) use self::validate_capabilities::{confirmed, validate_volume_capabilities};
-pub(crate) use self::volume_message::volume_condition;
+pub(crate) use self::volumes::{
+    controller_get_volume, controller_get_volume_health, controller_list_volume_health,
+    controller_modify_volume, delete_volume, list_volumes, snapshots_of, volume_condition,
+};
+
+pub(crate) async fn controller_get_capabilities(
+    driver: &MockDriver,
+    _: &v1::ControllerGetCapabilitiesRequest,
+) -> Result<v1::ControllerGetCapabilitiesResponse, Status> {
+    let mut capabilities = driver.capabilities.controller();
+    if driver.is(Quirk::FutureCapability) {
+        capabilities.push(controller_capability(FUTURE_TYPE));
+    }
+    Ok(v1::ControllerGetCapabilitiesResponse { capabilities })
+}

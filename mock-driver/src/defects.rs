@@ -4,19 +4,13 @@
 
 mod capabilities;
 mod controller_expand_volume;
-mod controller_get_volume;
 mod controller_get_volume_health;
 mod controller_list_volume_health;
-mod controller_modify_volume;
 mod controller_publish_volume;
-mod controller_unpublish_volume;
 mod create_group_snapshot;
 mod create_snapshot;
 mod create_volume;
-mod delete_snapshot;
 mod delete_volume;
-mod get_capacity;
-mod get_snapshot;
 mod group_snapshot;
 mod health;
 mod host;
@@ -27,13 +21,10 @@ mod list_volumes;
 mod metadata;
 mod node_expand_volume;
 mod node_get_info;
-mod node_get_storage_health;
 mod node_get_volume_health;
 mod node_get_volume_stats;
 mod node_publish_volume;
 mod node_stage_volume;
-mod node_unpublish_volume;
-mod node_unstage_volume;
 mod overlap;
 mod saving;
 mod side_effects;
@@ -44,9 +35,9 @@ mod volume;
 
 use std::collections::BTreeMap;
 
+use csi_proto::v1;
 use csi_proto::v1::volume_capability::access_mode::Mode;
 use csi_proto::v1::volume_capability::{AccessMode, AccessType, MountVolume};
-use csi_proto::v1::{self};
 use tonic::{Code, Status};
 
 use crate::defect::Defect;
@@ -59,20 +50,15 @@ pub(crate) use self::capabilities::{
     node_get_capabilities,
 };
 pub(crate) use self::controller_expand_volume::controller_expand_volume;
-pub(crate) use self::controller_get_volume::controller_get_volume;
 pub(crate) use self::controller_get_volume_health::controller_get_volume_health;
 pub(crate) use self::controller_list_volume_health::controller_list_volume_health;
-pub(crate) use self::controller_modify_volume::controller_modify_volume;
-pub(crate) use self::controller_publish_volume::controller_publish_volume;
-pub(crate) use self::controller_unpublish_volume::controller_unpublish_volume;
+pub(crate) use self::controller_publish_volume::{controller_publish_volume, controller_unpublish_volume};
 pub(crate) use self::create_group_snapshot::create_volume_group_snapshot;
 pub(crate) use self::create_snapshot::create_snapshot;
 pub(crate) use self::create_volume::create_volume;
-pub(crate) use self::delete_snapshot::delete_snapshot;
 pub(crate) use self::delete_volume::delete_volume;
-pub(crate) use self::get_capacity::get_capacity;
-pub(crate) use self::get_snapshot::get_snapshot;
 pub(crate) use self::group_snapshot::{delete_volume_group_snapshot, get_volume_group_snapshot};
+pub(crate) use self::health::node_get_storage_health;
 pub(crate) use self::identity::{get_plugin_info, probe};
 pub(crate) use self::leaks::{End, Leak, leak_after, leak_for_connection, leak_for_copy};
 pub(crate) use self::list_snapshots::list_snapshots;
@@ -80,18 +66,17 @@ pub(crate) use self::list_volumes::list_volumes;
 pub(crate) use self::metadata::{get_metadata_allocated, get_metadata_delta, send};
 pub(crate) use self::node_expand_volume::node_expand_volume;
 pub(crate) use self::node_get_info::node_get_info;
-pub(crate) use self::node_get_storage_health::node_get_storage_health;
 pub(crate) use self::node_get_volume_health::node_get_volume_health;
 pub(crate) use self::node_get_volume_stats::node_get_volume_stats;
-pub(crate) use self::node_publish_volume::node_publish_volume;
-pub(crate) use self::node_stage_volume::node_stage_volume;
-pub(crate) use self::node_unpublish_volume::node_unpublish_volume;
-pub(crate) use self::node_unstage_volume::node_unstage_volume;
+pub(crate) use self::node_publish_volume::{node_publish_volume, node_unpublish_volume};
+pub(crate) use self::node_stage_volume::{node_stage_volume, node_unstage_volume};
 pub(crate) use self::overlap::{StaleRead, crash_on_second_connection};
 pub(crate) use self::saving::{SAVING, has_saving_defect, lose_at_restart, save_with_defect};
 pub(crate) use self::side_effects::stays_locked;
+pub(crate) use self::snapshot::{delete_snapshot, get_snapshot};
 pub(crate) use self::status::{corrupt_rejection, print_secrets};
 pub(crate) use self::validate_volume_capabilities::validate_volume_capabilities;
+pub(crate) use self::volume::{controller_get_volume, controller_modify_volume, get_capacity};
 
 const GIB: i64 = 1 << 30;
 

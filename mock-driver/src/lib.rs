@@ -25,7 +25,6 @@ mod node;
 pub mod options;
 mod quirk;
 mod serve;
-mod services;
 mod state;
 mod validate;
 

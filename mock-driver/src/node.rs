@@ -1,33 +1,29 @@
 //! The Node service. Each node has its own view of the volumes.
 
 mod expand_volume;
-mod health;
-mod info;
 mod publish_volume;
 mod stage_volume;
 mod stats;
 mod target;
-mod unpublish_volume;
-mod unstage_volume;
 
+use csi_proto::v1;
 use csi_proto::v1::node_service_capability::rpc::Type as NodeType;
 use tonic::Status;
 
-pub(crate) use self::expand_volume::node_expand_volume;
-pub(crate) use self::health::{node_get_storage_health, node_get_volume_health};
-pub(crate) use self::info::{node_get_capabilities, node_get_info};
-pub(crate) use self::publish_volume::node_publish_volume;
-pub(crate) use self::stage_volume::node_stage_volume;
-pub(crate) use self::stats::node_get_volume_stats;
-pub(crate) use self::target::note_written;
-pub(crate) use self::unpublish_volume::node_unpublish_volume;
-pub(crate) use self::unstage_volume::node_unstage_volume;
-
+use crate::capability::node_capability;
 use crate::controller::check_context;
 use crate::driver::MockDriver;
+use crate::health;
+use crate::identity::FUTURE_TYPE;
 use crate::quirk::Quirk;
 use crate::state::{Map, State, Usage, Volume};
 use crate::validate::{self, invalid};
+
+pub(crate) use self::expand_volume::node_expand_volume;
+pub(crate) use self::publish_volume::{node_publish_volume, node_unpublish_volume};
+pub(crate) use self::stage_volume::{node_stage_volume, node_unstage_volume};
+pub(crate) use self::stats::node_get_volume_stats;
+pub(crate) use self::target::note_written;
 
 /// Checks the contexts of staging and publishing.
 fn check_contexts(
@@ -74,4 +70,53 @@ fn find_volume<'a>(driver: &MockDriver, state: &'a State, id: &str, path: &str) 
 
 fn not_found(id: &str) -> Status {
     Status::not_found(format!("volume {id} does not exist"))
+}
+
+pub(crate) async fn node_get_capabilities(
+    driver: &MockDriver,
+    _: &v1::NodeGetCapabilitiesRequest,
+) -> Result<v1::NodeGetCapabilitiesResponse, Status> {
+    let mut capabilities = driver.capabilities.node();
+    if driver.is(Quirk::FutureCapability) {
+        capabilities.push(node_capability(FUTURE_TYPE));
+    }
+    Ok(v1::NodeGetCapabilitiesResponse { capabilities })
+}
+
+pub(crate) async fn node_get_info(
+    driver: &MockDriver,
+    _: &v1::NodeGetInfoRequest,
+) -> Result<v1::NodeGetInfoResponse, Status> {
+    let node = driver.this_node();
+    let has_topology = driver.has_topology() && !driver.is(Quirk::NodeTopologyLeftOut);
+    Ok(v1::NodeGetInfoResponse {
+        node_id: node.id.clone(),
+        max_volumes_per_node: i64::from(driver.config.max_volumes_per_node),
+        accessible_topology: has_topology.then(|| v1::Topology { segments: node.topology.clone() }),
+    })
+}
+
+pub(crate) async fn node_get_volume_health(
+    driver: &MockDriver,
+    request: &v1::NodeGetVolumeHealthRequest,
+) -> Result<v1::NodeGetVolumeHealthResponse, Status> {
+    driver.check_id_format("volume_id", &request.volume_id, "vol")?;
+    let path = request.volume_publish_path.as_str();
+    let paths = [("volume_publish_path", path), ("staging_target_path", &request.staging_target_path)];
+    for (field, given) in paths.into_iter().filter(|(_, given)| !given.is_empty()) {
+        target::path(field, given)?;
+    }
+    let state = driver.state();
+    let volume = find_volume(driver, &state, &request.volume_id, path);
+    let volume = volume.ok_or_else(|| not_found(&request.volume_id))?;
+    let mut volume_health = health::on_this_node(driver, volume, path)?;
+    volume_health.volume_id.clone_from(&request.volume_id);
+    Ok(v1::NodeGetVolumeHealthResponse { volume_health: Some(volume_health) })
+}
+
+pub(crate) async fn node_get_storage_health(
+    driver: &MockDriver,
+    _: &v1::NodeGetStorageHealthRequest,
+) -> Result<v1::NodeGetStorageHealthResponse, Status> {
+    Ok(v1::NodeGetStorageHealthResponse { backend_health: health::of_storage(driver)? })
 }

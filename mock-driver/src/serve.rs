@@ -5,8 +5,14 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use csi_proto::v1;
+use csi_proto::v1::controller_server::Controller;
+use csi_proto::v1::group_controller_server::GroupController;
+use csi_proto::v1::identity_server::Identity;
+use csi_proto::v1::node_server::Node;
+use csi_proto::v1::snapshot_metadata_server::SnapshotMetadata;
 use csi_proto::{ConnectionNumber, RPCS, StreamingCall, UnaryCall};
-use tonic::Status;
+use tonic::{Request, Response, Status};
 
 use crate::call::{Call, NODE_VOLUME};
 use crate::config::RpcName;
@@ -17,10 +23,10 @@ use crate::defects::{
 };
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, HoldStage};
-use crate::inspect;
 use crate::quirk::Quirk;
 use crate::state::State;
 use crate::validate::{self, Demand, invalid};
+use crate::{defects, inspect};
 
 /// The largest number of different calls that are throttled.
 const PUT_OFF_MAX: usize = 100_000;
@@ -275,5 +281,50 @@ impl Drop for Pending<'_> {
         } else {
             busy.remove(&self.object);
         }
+    }
+}
+
+/// Implements a service whose RPCs all return a single message. Each calls the function of its name.
+macro_rules! serve {
+    ($service:ident: $($rpc:ident($request:ident) -> $response:ident;)*) => {
+        #[tonic::async_trait]
+        impl $service for MockDriver {
+            $(async fn $rpc(&self, request: Request<v1::$request>) -> Result<Response<v1::$response>, Status> {
+                let connection = request.extensions().get().copied();
+                let request = request.into_inner();
+                self.serve(connection, &request, defects::$rpc(self, &request)).await.map(Response::new)
+            })*
+        }
+    };
+}
+
+csi_proto::rpcs!(Identity serve);
+csi_proto::rpcs!(Controller serve);
+csi_proto::rpcs!(GroupController serve);
+csi_proto::rpcs!(Node serve);
+
+#[tonic::async_trait]
+impl SnapshotMetadata for MockDriver {
+    type GetMetadataAllocatedStream = Stream<v1::GetMetadataAllocatedResponse>;
+    type GetMetadataDeltaStream = Stream<v1::GetMetadataDeltaResponse>;
+
+    async fn get_metadata_allocated(
+        &self,
+        request: Request<v1::GetMetadataAllocatedRequest>,
+    ) -> Result<Response<Self::GetMetadataAllocatedStream>, Status> {
+        let connection = request.extensions().get().copied();
+        let request = request.into_inner();
+        let handler = defects::get_metadata_allocated(self, &request);
+        self.serve_stream(connection, &request, &request.snapshot_id, handler).await.map(Response::new)
+    }
+
+    async fn get_metadata_delta(
+        &self,
+        request: Request<v1::GetMetadataDeltaRequest>,
+    ) -> Result<Response<Self::GetMetadataDeltaStream>, Status> {
+        let connection = request.extensions().get().copied();
+        let request = request.into_inner();
+        let handler = defects::get_metadata_delta(self, &request);
+        self.serve_stream(connection, &request, &request.target_snapshot_id, handler).await.map(Response::new)
     }
 }

@@ -3,8 +3,6 @@
 mod content;
 mod file;
 mod model;
-mod page;
-mod store;
 mod table;
 
 use std::hash::{BuildHasher, RandomState};
@@ -12,15 +10,12 @@ use std::hash::{BuildHasher, RandomState};
 use serde::{Deserialize, Serialize};
 use tonic::Status;
 
-pub use self::file::StateFileError;
-
 pub(crate) use self::content::{Content, Extent, WRITTEN_BLOCK_BYTES, hash, hash_text};
-pub(crate) use self::file::StateFile;
+pub use self::file::StateFileError;
+pub(crate) use self::file::{StateFile, Store};
 pub(crate) use self::model::{
     Access, Attachment, Group, Made, Map, Publication, Snapshot, Source, Usage, Volume,
 };
-pub(crate) use self::page::{List, sequence, token};
-pub(crate) use self::store::Store;
 pub(crate) use self::table::{Row, Table};
 
 /// The number of lists that still contain a volume after it was deleted in the background.

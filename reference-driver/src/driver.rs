@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::thread::{CapabilitySet, capabilities};
 use tokio::sync::Semaphore;
 
 use crate::capability::Capability;
@@ -13,7 +14,6 @@ use crate::ids::{STRING_BYTES_MAX, Shown};
 use crate::layout::Layout;
 use crate::locks::{Guard, Key, Locks};
 use crate::paths::occupant_of;
-use crate::privilege::{CAP_SYS_ADMIN, has_capability};
 use crate::quota::Quota;
 use crate::store::{Attachment, Snapshot, Store, StoreError, View, Volume};
 use crate::{mount, reconcile};
@@ -77,7 +77,7 @@ impl Driver {
             locks: Locks::default(),
             quota: Quota::of(layout.volumes_directory()),
             removals: Arc::new(Semaphore::new(REMOVALS_MAX)),
-            privileged: has_capability(CAP_SYS_ADMIN),
+            privileged: has_capability(CapabilitySet::SYS_ADMIN),
             config,
             layout,
             store: Arc::new(store),
@@ -203,4 +203,10 @@ fn fs_type_of(path: &Path) -> Result<String> {
     let mount_id = occupant_of(path)?.map(|occupant| occupant.mount_id);
     let entry = mount::mounts()?.into_iter().find(|entry| Some(entry.mount_id) == mount_id);
     Ok(entry.map(|entry| entry.fs_type).unwrap_or_default())
+}
+
+/// Returns whether this thread may use a capability, such as CAP_SYS_ADMIN to mount or CAP_SYS_RESOURCE to grow a mounted
+/// ext4 file system.
+pub(crate) fn has_capability(capability: CapabilitySet) -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(capability))
 }

@@ -75,7 +75,7 @@ pub enum DriverError {
     },
 }
 
-pub(crate) type Result<T> = std::result::Result<T, DriverError>;
+pub(crate) type Result<T, E = DriverError> = std::result::Result<T, E>;
 
 impl DriverError {
     pub fn invalid(field: &'static str, reason: impl Into<String>) -> DriverError {

@@ -1,9 +1,5 @@
 //! The file systems that an image can contain.
 
-mod btrfs;
-mod ext4;
-mod xfs;
-
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -177,6 +173,137 @@ fn is_blank(file: &File) -> io::Result<bool> {
             return Ok(true);
         }
         offset += count as u64;
+    }
+}
+
+/// ext4 and ext3, through e2fsprogs.
+mod ext4 {
+    use std::path::Path;
+
+    use rustix::thread::CapabilitySet;
+
+    use super::TOOL_LIMIT;
+    use crate::driver::has_capability;
+    use crate::error::{DriverError, Result};
+    use crate::tool::run;
+
+    /// The smallest size at which mkfs still creates a journal.
+    pub(super) const SIZE_BYTES_MIN: u64 = 1 << 20;
+    /// The offset of the magic number in the superblock.
+    pub(super) const MAGIC_OFFSET: u64 = 1080;
+    pub(super) const MAGIC: [u8; 2] = [0x53, 0xef];
+
+    /// The offset of two feature masks in the superblock: the compatible features, which an old kernel may ignore, and
+    /// the incompatible ones.
+    pub(super) const FEATURES_OFFSET: u64 = 1116;
+    pub(super) const FEATURES_LENGTH: usize = 8;
+    const HAS_JOURNAL: u32 = 0x4;
+    const EXTENTS: u32 = 0x40;
+
+    /// Returns whether a file system is ext3, which has a journal but no extents.
+    pub(super) fn is_ext3(features: [u8; FEATURES_LENGTH]) -> bool {
+        let [a, b, c, d, e, f, g, h] = features;
+        let (compatible, incompatible) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]));
+        compatible & HAS_JOURNAL != 0 && incompatible & EXTENTS == 0
+    }
+
+    pub(super) fn format(tool: &'static str, device: &Path) -> Result<()> {
+        let device = device.as_os_str();
+        let options = ["-q", "-F", "-m", "0", "-E", "nodiscard"].map(AsRef::as_ref);
+        Ok(run(tool, options.into_iter().chain([device]), &[0], TOOL_LIMIT)?)
+    }
+
+    /// Replays the journal and makes safe repairs. Exit code 1 means that something was repaired.
+    pub(super) fn check(device: &Path) -> Result<()> {
+        Ok(run("e2fsck", ["-p".as_ref(), device.as_os_str()], &[0, 1], TOOL_LIMIT)?)
+    }
+
+    /// Grows an unmounted file system. resize2fs demands a full check first.
+    pub(super) fn grow_unmounted(device: &Path) -> Result<()> {
+        run("e2fsck", ["-f".as_ref(), "-p".as_ref(), device.as_os_str()], &[0, 1], TOOL_LIMIT)?;
+        Ok(run("resize2fs", [device], &[0], TOOL_LIMIT)?)
+    }
+
+    /// Grows a mounted file system, which needs CAP_SYS_RESOURCE.
+    pub(super) fn grow_mounted(device: &Path) -> Result<()> {
+        if !has_capability(CapabilitySet::SYS_RESOURCE) {
+            let reason =
+                "growing it while mounted needs CAP_SYS_RESOURCE; it is grown when it is staged next";
+            return Err(DriverError::precondition("an ext4 file system", reason));
+        }
+        Ok(run("resize2fs", [device], &[0], TOOL_LIMIT)?)
+    }
+}
+
+/// XFS, through xfsprogs.
+mod xfs {
+    use std::path::Path;
+
+    use super::TOOL_LIMIT;
+    use crate::error::Result;
+    use crate::tool::run;
+
+    /// The smallest size that mkfs.xfs accepts.
+    pub(super) const SIZE_BYTES_MIN: u64 = 300 << 20;
+    pub(super) const MAGIC: &[u8] = b"XFSB";
+
+    pub(super) fn format(device: &Path) -> Result<()> {
+        Ok(run(
+            "mkfs.xfs",
+            ["-q".as_ref(), "-f".as_ref(), "-K".as_ref(), device.as_os_str()],
+            &[0],
+            TOOL_LIMIT,
+        )?)
+    }
+
+    /// Repairs without discarding the log, so that no written data are lost.
+    pub(super) fn repair(device: &Path) -> Result<()> {
+        Ok(run("xfs_repair", [device], &[0], TOOL_LIMIT)?)
+    }
+
+    pub(super) fn grow(mount_point: &Path) -> Result<()> {
+        Ok(run("xfs_growfs", ["-d".as_ref(), mount_point.as_os_str()], &[0], TOOL_LIMIT)?)
+    }
+}
+
+/// Btrfs, through btrfs-progs.
+mod btrfs {
+    use std::path::Path;
+
+    use super::TOOL_LIMIT;
+    use crate::error::Result;
+    use crate::tool::{ToolError, run};
+
+    /// The smallest device for mkfs.btrfs with one copy of data and metadata, rounded up.
+    pub(super) const SIZE_BYTES_MIN: u64 = 128 << 20;
+    pub(super) const MAGIC_OFFSET: u64 = 65_600;
+    pub(super) const MAGIC: &[u8] = b"_BHRfS_M";
+
+    /// mkfs.btrfs reads every loop device that is mounted anywhere, and fails if one of another program is detached while
+    /// it does.
+    const FORMAT_TRIES_MAX: usize = 5;
+    const OTHERS_DETACHED: &str = "cannot check mount status";
+
+    pub(super) fn format(device: &Path) -> Result<()> {
+        let options = ["-q", "-f", "-K", "-m", "single", "-d", "single"].map(AsRef::as_ref);
+        let format = || run("mkfs.btrfs", options.into_iter().chain([device.as_os_str()]), &[0], TOOL_LIMIT);
+        for _ in 1..FORMAT_TRIES_MAX {
+            match format() {
+                Err(ToolError::Failed { output, .. }) if output.contains(OTHERS_DETACHED) => {}
+                ended => return Ok(ended?),
+            }
+        }
+        Ok(format()?)
+    }
+
+    /// Changes the UUID, because the kernel does not mount two file systems with the same one.
+    pub(super) fn make_unique(device: &Path) -> Result<()> {
+        Ok(run("btrfstune", ["-f".as_ref(), "-m".as_ref(), device.as_os_str()], &[0], TOOL_LIMIT)?)
+    }
+
+    pub(super) fn grow(mount_point: &Path) -> Result<()> {
+        let command = ["filesystem", "resize", "max"].map(AsRef::as_ref);
+        Ok(run("btrfs", command.into_iter().chain([mount_point.as_os_str()]), &[0], TOOL_LIMIT)?)
     }
 }
 

@@ -24,7 +24,6 @@ mod error;
 mod extents;
 #[cfg(test)]
 mod failed_commits;
-mod freeze;
 mod fs;
 mod group;
 mod health;
@@ -40,7 +39,6 @@ pub mod metrics;
 pub mod mount;
 mod node;
 pub mod paths;
-mod privilege;
 pub mod proxy;
 mod quota;
 mod reconcile;

@@ -173,7 +173,7 @@ mod tests {
         refused(&|path| chown(path, Some(NOBODY), Some(NOBODY)).unwrap());
         refused(&|path| fs::set_permissions(path, Permissions::from_mode(0o775)).unwrap());
         refused(&|path| fs::set_permissions(path, Permissions::from_mode(0o1777)).unwrap());
-        // A link of root that somebody else could have moved there.
+        // A link of root that another user could have moved there.
         refused(&|path| {
             let (theirs, ours) = (path.join("theirs"), path.join("theirs/ours"));
             fs::create_dir_all(&ours).unwrap();

@@ -2,18 +2,19 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::StatVfsMountFlags;
+use rustix::fs::{OFlags, StatVfsMountFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::error::{DriverError, IoContext, Result};
 use crate::fs::FsType;
-use crate::loopdev;
 use crate::paths::{Held, Occupant, PathEntry, occupant_of};
+use crate::{kernel, loopdev};
 
 /// The largest stack of mounts at one path that the driver removes.
 const STACK_DEPTH_MAX: usize = 16;
@@ -276,6 +277,37 @@ fn unescape(field: &[u8]) -> OsString {
         }
     }
     OsString::from_vec(bytes)
+}
+
+/// A file system whose writers are blocked until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    mount_point: OwnedFd,
+    path: PathBuf,
+}
+
+impl Frozen {
+    /// Flushes the file system and blocks writers.
+    pub(crate) fn freeze(at: &PathEntry) -> Result<Frozen> {
+        let mount_point = at.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+        let path = at.path().to_owned();
+        kernel::freeze(mount_point.as_fd()).on("freeze", &path)?;
+        Ok(Frozen { mount_point, path })
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        if let Err(error) = kernel::thaw(self.mount_point.as_fd()) {
+            tracing::error!(path = %self.path.display(), %error, "a file system could not be thawed");
+        }
+    }
+}
+
+/// Thaws a file system that a killed process may have left frozen; returns whether it was.
+pub(crate) fn thaw_leftover(at: &PathEntry) -> Result<bool> {
+    let mount_point = at.open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+    Ok(kernel::thaw(mount_point.as_fd()).is_ok())
 }
 
 #[cfg(test)]

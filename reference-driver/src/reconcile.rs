@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use crate::driver::Driver;
 use crate::error::{IoContext, Result};
-use crate::freeze;
 use crate::ids::{ObjectId, ObjectKind};
 use crate::loopdev::{self, LoopDevice};
+use crate::mount;
 use crate::node;
 use crate::paths::PathEntry;
 use crate::storage;
@@ -76,7 +76,7 @@ fn thaw_all(driver: &Driver) -> Result<()> {
 
 fn thaw(driver: &Driver, volume: &Volume, path: &str) -> Result<()> {
     let Some(place) = PathEntry::recorded(path)? else { return Ok(()) };
-    if volume.backend().is_mounted(driver, volume, &place)? && freeze::thaw_leftover(&place)? {
+    if volume.backend().is_mounted(driver, volume, &place)? && mount::thaw_leftover(&place)? {
         tracing::info!(volume = %volume.key, "thawed");
     }
     Ok(())

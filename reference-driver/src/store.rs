@@ -15,7 +15,6 @@ mod open;
 mod overlay;
 mod quiet;
 mod records;
-mod rewrite;
 mod tables;
 
 use std::fs::File;

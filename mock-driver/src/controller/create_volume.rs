@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::expand_volume::rounded;
 use super::placement;
-use super::volume_message::volume_message;
+use super::volumes::volume_message;
 use crate::defect::Defect;
 use crate::driver::{MockDriver, is_long_fs_type, now_ms};
 use crate::quirk::Quirk;

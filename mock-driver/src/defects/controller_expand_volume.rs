@@ -17,19 +17,19 @@ const MIB: i64 = 1 << 20;
 
 pub(crate) async fn controller_expand_volume(
     driver: &MockDriver,
-    asked: &ControllerExpandVolumeRequest,
+    original: &ControllerExpandVolumeRequest,
 ) -> Result<ControllerExpandVolumeResponse, Status> {
     let has = |defect| driver.has(defect);
-    let known = driver.state().volumes.get(&asked.volume_id).cloned();
-    reject(driver, asked, known.as_ref())?;
-    let mut request = asked.clone();
+    let known = driver.state().volumes.get(&original.volume_id).cloned();
+    reject(driver, original, known.as_ref())?;
+    let mut request = original.clone();
     if has(Defect::ControllerExpandIgnoresCapability) {
         request.volume_capability = None;
     }
     alter_range(driver, &mut request, known.as_ref());
     let mut answer = controller::controller_expand_volume(driver, &request).await;
     if answer.is_err() {
-        after_rejected_controller_expand(driver, asked);
+        after_rejected_controller_expand(driver, original);
     }
     if has(Defect::ControllerExpandUnknownOk) {
         forgive(&mut answer, Code::NotFound);
@@ -43,7 +43,7 @@ pub(crate) async fn controller_expand_volume(
         }
     }
     let mut response = answer?;
-    let required_bytes = asked.capacity_range.map_or(0, |range| range.required_bytes);
+    let required_bytes = original.capacity_range.map_or(0, |range| range.required_bytes);
     if has(Defect::ControllerExpandWaitsForExactSize) && required_bytes % MIB != 0 {
         return Err(Status::internal(format!("timed out waiting for {required_bytes} bytes")));
     }
@@ -61,24 +61,24 @@ pub(crate) async fn controller_expand_volume(
 
 fn reject(
     driver: &MockDriver,
-    asked: &ControllerExpandVolumeRequest,
+    original: &ControllerExpandVolumeRequest,
     known: Option<&Volume>,
 ) -> Result<(), Status> {
     let has = |defect| driver.has(defect);
-    if has(Defect::ControllerExpandPanicsWithoutRange) && !asked.volume_id.is_empty() {
-        asked.capacity_range.expect("capacity_range is always there");
+    if has(Defect::ControllerExpandPanicsWithoutRange) && !original.volume_id.is_empty() {
+        original.capacity_range.expect("capacity_range is always there");
     }
     if has(Defect::ControllerExpandOverflows) {
-        let required_bytes = asked.capacity_range.map_or(0, |range| range.required_bytes);
+        let required_bytes = original.capacity_range.map_or(0, |range| range.required_bytes);
         required_bytes.checked_add(4095).expect("no volume is that large");
     }
-    if has(Defect::ControllerExpandEmptyIdAsNotFound) && asked.volume_id.is_empty() {
+    if has(Defect::ControllerExpandEmptyIdAsNotFound) && original.volume_id.is_empty() {
         return Err(volume_not_found(""));
     }
-    if has(Defect::ControllerExpandDemandsCapability) && asked.volume_capability.is_none() {
+    if has(Defect::ControllerExpandDemandsCapability) && original.volume_capability.is_none() {
         return Err(invalid("volume_capability is missing"));
     }
-    let (Some(known), Some(range)) = (known, asked.capacity_range) else { return Ok(()) };
+    let (Some(known), Some(range)) = (known, original.capacity_range) else { return Ok(()) };
     let large_enough = range.required_bytes > 0 && range.required_bytes <= known.capacity_bytes;
     if has(Defect::ControllerExpandRefusesRepeats) && large_enough {
         return Err(Status::out_of_range("the volume is large enough"));

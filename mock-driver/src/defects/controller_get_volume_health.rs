@@ -14,10 +14,10 @@ use crate::health::entry;
 
 pub(crate) async fn controller_get_volume_health(
     driver: &MockDriver,
-    asked: &ControllerGetVolumeHealthRequest,
+    original: &ControllerGetVolumeHealthRequest,
 ) -> Result<ControllerGetVolumeHealthResponse, Status> {
     let has = |defect| driver.has(defect);
-    let id = &asked.volume_id;
+    let id = &original.volume_id;
     if has(Defect::ControllerGetVolumeHealthEmptyIdAsNotFound) && id.is_empty() {
         return Err(volume_not_found(""));
     }
@@ -33,7 +33,7 @@ pub(crate) async fn controller_get_volume_health(
     if has(Defect::ControllerGetVolumeHealthRefusesUnpublished) && !used {
         return Err(volume_not_found(id));
     }
-    let mut response = controller::controller_get_volume_health(driver, asked).await?;
+    let mut response = controller::controller_get_volume_health(driver, original).await?;
     if let Some(health) = &mut response.volume_health {
         corrupt_reply(driver, used, health);
     }

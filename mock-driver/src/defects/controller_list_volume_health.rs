@@ -9,30 +9,31 @@ use tonic::{Code, Status};
 use super::health::corrupt_health;
 use super::recode;
 use crate::controller;
+use crate::controller::{List, sequence, token};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::health::entry;
-use crate::state::{List, sequence, token};
 
 pub(crate) async fn controller_list_volume_health(
     driver: &MockDriver,
-    asked: &ControllerListVolumeHealthRequest,
+    original: &ControllerListVolumeHealthRequest,
 ) -> Result<ControllerListVolumeHealthResponse, Status> {
     let has = |defect| driver.has(defect);
-    let mut request = asked.clone();
-    let known = asked.starting_token.is_empty() || sequence(List::Health, &asked.starting_token).is_some();
+    let mut request = original.clone();
+    let known =
+        original.starting_token.is_empty() || sequence(List::Health, &original.starting_token).is_some();
     if has(Defect::ControllerListVolumeHealthAcceptsAnyToken) && !known {
         request.starting_token.clear();
     }
-    if has(Defect::ControllerListVolumeHealthRefusesItsTokens) && !asked.starting_token.is_empty() {
+    if has(Defect::ControllerListVolumeHealthRefusesItsTokens) && !original.starting_token.is_empty() {
         return Err(Status::aborted("the list has changed"));
     }
     if has(Defect::ControllerListVolumeHealthLosesPageEnds)
-        && let Some(response) = without_page_ends(driver, asked)
+        && let Some(response) = without_page_ends(driver, original)
     {
         return Ok(response);
     }
-    let is_negative = asked.max_entries < 0;
+    let is_negative = original.max_entries < 0;
     if (has(Defect::ControllerListVolumeHealthAcceptsNegativeMax) && is_negative)
         || (has(Defect::ControllerListVolumeHealthIgnoresMaxEntries) && !is_negative)
     {
@@ -43,18 +44,18 @@ pub(crate) async fn controller_list_volume_health(
         recode(&mut answer, Code::Aborted, Code::Internal);
     }
     let mut response = answer?;
-    corrupt_reply(driver, asked, &mut response);
+    corrupt_reply(driver, original, &mut response);
     Ok(response)
 }
 
 fn corrupt_reply(
     driver: &MockDriver,
-    asked: &ControllerListVolumeHealthRequest,
+    original: &ControllerListVolumeHealthRequest,
     response: &mut ControllerListVolumeHealthResponse,
 ) {
     let has = |defect| driver.has(defect);
     let ControllerListVolumeHealthResponse { entries, next_token } = response;
-    let first = asked.starting_token.is_empty();
+    let first = original.starting_token.is_empty();
     if has(Defect::ControllerListVolumeHealthInverted) {
         let degraded = entry(VolumeHealthErrorType::Degraded, "Degraded", "");
         *entries = well(driver, entries);
@@ -88,10 +89,10 @@ fn corrupt_reply(
 /// A page of all volumes, after which the next page skips one entry.
 fn without_page_ends(
     driver: &MockDriver,
-    asked: &ControllerListVolumeHealthRequest,
+    original: &ControllerListVolumeHealthRequest,
 ) -> Option<ControllerListVolumeHealthResponse> {
-    let length = usize::try_from(asked.max_entries).ok().filter(|length| *length > 0)?;
-    let first = match asked.starting_token.as_str() {
+    let length = usize::try_from(original.max_entries).ok().filter(|length| *length > 0)?;
+    let first = match original.starting_token.as_str() {
         "" => 0,
         given => usize::try_from(sequence(List::Health, given)?).ok()?,
     };

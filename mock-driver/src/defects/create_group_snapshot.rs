@@ -14,13 +14,13 @@ use crate::validate::invalid;
 
 pub(crate) async fn create_volume_group_snapshot(
     driver: &MockDriver,
-    asked: &CreateVolumeGroupSnapshotRequest,
+    original: &CreateVolumeGroupSnapshotRequest,
 ) -> Result<CreateVolumeGroupSnapshotResponse, Status> {
     let has = |defect| driver.has(defect);
-    if has(Defect::CreateGroupSnapshotRefusesUnicodeNames) && !asked.name.is_ascii() {
+    if has(Defect::CreateGroupSnapshotRefusesUnicodeNames) && !original.name.is_ascii() {
         return Err(invalid("name is not ASCII"));
     }
-    let mut request = asked.clone();
+    let mut request = original.clone();
     alter_request(driver, &mut request);
     let known = driver.state().groups.named(&request.name).cloned();
     if let Some(known) = &known {
@@ -30,7 +30,7 @@ pub(crate) async fn create_volume_group_snapshot(
     if answer.as_ref().is_err_and(|status| status.code() == Code::NotFound)
         && has(Defect::CreateGroupSnapshotLeaksMembers)
     {
-        leave_members_behind(driver, asked);
+        leave_members_behind(driver, original);
     }
     if has(Defect::CreateGroupSnapshotMissingSourceAsInternal) {
         recode(&mut answer, Code::NotFound, Code::Internal);
@@ -86,9 +86,9 @@ fn repeat(
 }
 
 /// Leaves snapshots of the sources that exist.
-fn leave_members_behind(driver: &MockDriver, asked: &CreateVolumeGroupSnapshotRequest) {
+fn leave_members_behind(driver: &MockDriver, original: &CreateVolumeGroupSnapshotRequest) {
     let mut state = driver.state();
-    for source in &asked.source_volume_ids {
+    for source in &original.source_volume_ids {
         if state.volumes.get(source).is_some() {
             let id = state.fresh_id("snap");
             let leaked = controller::cut(driver, &mut state, id, source);

@@ -13,11 +13,11 @@ use crate::validate::invalid;
 
 pub(crate) async fn create_snapshot(
     driver: &MockDriver,
-    asked: &CreateSnapshotRequest,
+    original: &CreateSnapshotRequest,
 ) -> Result<CreateSnapshotResponse, Status> {
     let has = |defect| driver.has(defect);
-    reject(driver, asked)?;
-    let mut request = asked.clone();
+    reject(driver, original)?;
+    let mut request = original.clone();
     if has(Defect::CreateSnapshotAcceptsEmptyName) && request.name.is_empty() {
         request.name = "unnamed".to_owned();
     }
@@ -28,8 +28,8 @@ pub(crate) async fn create_snapshot(
         driver.state().snapshots.forget_name(&request.name);
     }
     let asks_for_nothing =
-        |asked: &TopologyRequirement| asked.requisite.is_empty() && asked.preferred.is_empty();
-    let is_empty = asked.accessibility_requirements.as_ref().is_some_and(asks_for_nothing);
+        |original: &TopologyRequirement| original.requisite.is_empty() && original.preferred.is_empty();
+    let is_empty = original.accessibility_requirements.as_ref().is_some_and(asks_for_nothing);
     if has(Defect::CreateSnapshotIgnoresTopology)
         || has(Defect::CreateSnapshotEchoesTopology)
         || (has(Defect::CreateSnapshotAcceptsEmptyTopology) && is_empty)
@@ -59,15 +59,15 @@ pub(crate) async fn create_snapshot(
         }
     }
     if answer.is_err() {
-        after_rejected_create_snapshot(driver, asked);
+        after_rejected_create_snapshot(driver, original);
     }
     let mut response = answer?;
     if let Some(snapshot) = &mut response.snapshot {
         corrupt_snapshot(driver, snapshot);
         if has(Defect::CreateSnapshotEchoesTopology)
-            && let Some(asked) = &asked.accessibility_requirements
+            && let Some(original) = &original.accessibility_requirements
         {
-            snapshot.accessible_topology.clone_from(&asked.requisite);
+            snapshot.accessible_topology.clone_from(&original.requisite);
         }
         if has(Defect::CreateSnapshotTimeIsNow) {
             snapshot.creation_time = Some(controller::timestamp(now_ms() / 1000 * 1000));
@@ -82,19 +82,19 @@ pub(crate) async fn create_snapshot(
     Ok(response)
 }
 
-fn reject(driver: &MockDriver, asked: &CreateSnapshotRequest) -> Result<(), Status> {
+fn reject(driver: &MockDriver, original: &CreateSnapshotRequest) -> Result<(), Status> {
     let (source, is_known) =
-        (&asked.source_volume_id, |id: &String| driver.state().volumes.get(id).is_some());
+        (&original.source_volume_id, |id: &String| driver.state().volumes.get(id).is_some());
     if driver.has(Defect::CreateSnapshotPanicsOnUnknownVolume) && !source.is_empty() && !is_known(source) {
         driver.crash("CreateSnapshot");
     }
-    if driver.has(Defect::CreateSnapshotRefusesLongNames) && asked.name.len() > 63 {
+    if driver.has(Defect::CreateSnapshotRefusesLongNames) && original.name.len() > 63 {
         return Err(invalid("name is longer than 63 bytes"));
     }
-    if driver.has(Defect::CreateSnapshotRefusesUnicodeNames) && !asked.name.is_ascii() {
+    if driver.has(Defect::CreateSnapshotRefusesUnicodeNames) && !original.name.is_ascii() {
         return Err(invalid("name is not ASCII"));
     }
-    if driver.has(Defect::CreateSnapshotEmptySourceAsNotFound) && asked.source_volume_id.is_empty() {
+    if driver.has(Defect::CreateSnapshotEmptySourceAsNotFound) && original.source_volume_id.is_empty() {
         return Err(volume_not_found(""));
     }
     Ok(())

@@ -27,18 +27,18 @@ const SECRETS_TAKEN: [&str; 2] = ["password", "user"];
 
 pub(crate) async fn create_volume(
     driver: &MockDriver,
-    asked: &CreateVolumeRequest,
+    original: &CreateVolumeRequest,
 ) -> Result<CreateVolumeResponse, Status> {
-    host::before_create_volume(driver, asked);
-    reject(driver, asked)?;
-    reject_secrets(driver, &asked.secrets)?;
-    let mut request = asked.clone();
+    host::before_create_volume(driver, original);
+    reject(driver, original)?;
+    reject_secrets(driver, &original.secrets)?;
+    let mut request = original.clone();
     alter_request(driver, &mut request);
     accept_invalid(driver, &mut request);
     let known = driver.state().volumes.named(&request.name).cloned();
     match &known {
         Some(known) => {
-            reject_repeat(driver, asked, known)?;
+            reject_repeat(driver, original, known)?;
             ignore_conflict(driver, &mut request, known);
         }
         None => alter_size(driver, &mut request),
@@ -49,34 +49,34 @@ pub(crate) async fn create_volume(
     if let Ok(CreateVolumeResponse { volume: Some(volume) }) = &mut answer {
         corrupt_volume(driver, volume);
     }
-    if let Some(source) = asked.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref()) {
+    if let Some(source) = original.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref()) {
         leak_for_copy(driver, source, answer.is_ok());
     }
     if driver.has(Defect::CreateVolumeEchoesRequisite)
-        && let Some(requirement) = &asked.accessibility_requirements
+        && let Some(requirement) = &original.accessibility_requirements
         && let Ok(CreateVolumeResponse { volume: Some(volume) }) = &mut answer
     {
         volume.accessible_topology.clone_from(&requirement.requisite);
     }
     match (&mut answer, known) {
-        (Ok(response), Some(_)) => repeated(driver, asked, response),
+        (Ok(response), Some(_)) => repeated(driver, original, response),
         (Ok(response), None) => {
-            leave_snapshot(driver, asked);
+            leave_snapshot(driver, original);
             first(driver, response)?;
         }
         (Err(_), _) => {
-            after_rejected_create_volume(driver, asked);
-            failed(driver, asked, &mut answer);
+            after_rejected_create_volume(driver, original);
+            failed(driver, original, &mut answer);
         }
     }
     answer
 }
 
 /// Rejects requests that should be accepted, or crashes on them.
-fn reject(driver: &MockDriver, asked: &CreateVolumeRequest) -> Result<(), Status> {
-    let (name, has) = (&asked.name, |defect| driver.has(defect));
+fn reject(driver: &MockDriver, original: &CreateVolumeRequest) -> Result<(), Status> {
+    let (name, has) = (&original.name, |defect| driver.has(defect));
     if has(Defect::CreateVolumePanicsWithoutRange) {
-        asked.capacity_range.expect("capacity_range is always there");
+        original.capacity_range.expect("capacity_range is always there");
     }
     if has(Defect::CreateVolumeFailsAfterQuotes) {
         let is_quoted = name.contains(['"', '\'']);
@@ -86,7 +86,7 @@ fn reject(driver: &MockDriver, asked: &CreateVolumeRequest) -> Result<(), Status
             ));
         }
     }
-    if has(Defect::CreateVolumeDemandsRange) && asked.capacity_range.is_none() {
+    if has(Defect::CreateVolumeDemandsRange) && original.capacity_range.is_none() {
         return Err(invalid("capacity_range is missing"));
     }
     if has(Defect::CreateVolumeCrashesOnLongNames) && name.len() > 128 {
@@ -101,17 +101,18 @@ fn reject(driver: &MockDriver, asked: &CreateVolumeRequest) -> Result<(), Status
     if has(Defect::CreateVolumeInternalOnPathNames) && name.contains('/') {
         return Err(Status::internal("mkdir: no such file or directory"));
     }
-    if has(Defect::CreateVolumeDemandsFsType) && usages(asked).any(|usage| usage.lacks_fs_type()) {
+    if has(Defect::CreateVolumeDemandsFsType) && usages(original).any(|usage| usage.lacks_fs_type()) {
         return Err(invalid("fs_type is missing"));
     }
-    if has(Defect::CreateVolumeRefusesMutableParameters) && !asked.mutable_parameters.is_empty() {
+    if has(Defect::CreateVolumeRefusesMutableParameters) && !original.mutable_parameters.is_empty() {
         return Err(invalid("mutable_parameters are not supported"));
     }
-    let negative = asked.capacity_range.is_some_and(|range| range.required_bytes.min(range.limit_bytes) < 0);
+    let negative =
+        original.capacity_range.is_some_and(|range| range.required_bytes.min(range.limit_bytes) < 0);
     if has(Defect::CreateVolumeInternalOnNegativeSize) && negative {
         return Err(Status::internal("size overflow"));
     }
-    let source = asked.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref());
+    let source = original.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref());
     if has(Defect::CreateVolumeRefusesSources) && source.is_some() {
         return Err(invalid("volumes cannot be copied"));
     }
@@ -149,8 +150,8 @@ fn bytes(map: &Map) -> usize {
     map.iter().map(|(key, value)| key.len() + value.len()).sum()
 }
 
-fn usages(asked: &CreateVolumeRequest) -> impl Iterator<Item = Usage> {
-    asked.volume_capabilities.iter().filter_map(|capability| validate::usage(capability).ok())
+fn usages(original: &CreateVolumeRequest) -> impl Iterator<Item = Usage> {
+    original.volume_capabilities.iter().filter_map(|capability| validate::usage(capability).ok())
 }
 
 /// Changes the request to a different one.
@@ -376,8 +377,8 @@ fn ignore_conflict(driver: &MockDriver, request: &mut CreateVolumeRequest, known
 }
 
 /// Leaves a snapshot of a cloned volume, with the defect that does so.
-fn leave_snapshot(driver: &MockDriver, asked: &CreateVolumeRequest) {
-    let source = asked.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref());
+fn leave_snapshot(driver: &MockDriver, original: &CreateVolumeRequest) {
+    let source = original.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref());
     if let Some(SourceType::Volume(source)) = source
         && driver.has(Defect::CreateVolumeLeavesSnapshotOfSource)
     {
@@ -419,11 +420,11 @@ fn first(driver: &MockDriver, response: &mut CreateVolumeResponse) -> Result<(),
 }
 
 /// Changes the reply to a repeated request.
-fn repeated(driver: &MockDriver, asked: &CreateVolumeRequest, response: &mut CreateVolumeResponse) {
+fn repeated(driver: &MockDriver, original: &CreateVolumeRequest, response: &mut CreateVolumeResponse) {
     let has = |defect| driver.has(defect);
     let Some(volume) = &mut response.volume else { return };
     if has(Defect::CreateVolumeRepeatTakesContextFromRequest) {
-        volume.volume_context.extend(asked.parameters.clone());
+        volume.volume_context.extend(original.parameters.clone());
     }
     if has(Defect::CreateVolumeRepeatChangesContext) {
         volume.volume_context.insert("answer".to_owned(), "repeated".to_owned());
@@ -447,20 +448,20 @@ fn repeated(driver: &MockDriver, asked: &CreateVolumeRequest, response: &mut Cre
 
 fn failed(
     driver: &MockDriver,
-    asked: &CreateVolumeRequest,
+    original: &CreateVolumeRequest,
     answer: &mut Result<CreateVolumeResponse, Status>,
 ) {
     if driver.has(Defect::CreateVolumeLeaksOnError) {
         leave_behind(&mut driver.state(), None, GIB);
     }
     let needs_unknown_fs_type = || {
-        let usages = validate::usages(&asked.volume_capabilities).unwrap_or_default();
+        let usages = validate::usages(&original.volume_capabilities).unwrap_or_default();
         usages.iter().any(|usage| !validate::knows_fs_type(usage))
     };
     if driver.has(Defect::CreateVolumeFailsLate) && needs_unknown_fs_type() {
         let mut state = driver.state();
-        if state.volumes.named(&asked.name).is_none() {
-            leave_behind(&mut state, Some(asked.name.clone()), GIB);
+        if state.volumes.named(&original.name).is_none() {
+            leave_behind(&mut state, Some(original.name.clone()), GIB);
         }
         recode(answer, Code::InvalidArgument, Code::Internal);
     }
@@ -479,7 +480,7 @@ fn failed(
     if let Err(status) = answer
         && driver.has(Defect::MountFlagsInErrors)
     {
-        let message = format!("{} ({:?})", status.message(), asked.volume_capabilities);
+        let message = format!("{} ({:?})", status.message(), original.volume_capabilities);
         *status = Status::new(status.code(), message);
     }
 }

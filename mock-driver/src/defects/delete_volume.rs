@@ -11,11 +11,11 @@ use crate::health::entry;
 
 pub(crate) async fn delete_volume(
     driver: &MockDriver,
-    asked: &DeleteVolumeRequest,
+    original: &DeleteVolumeRequest,
 ) -> Result<DeleteVolumeResponse, Status> {
     let has = |defect| driver.has(defect);
-    host::before_delete_volume(driver, asked);
-    let mut request = asked.clone();
+    host::before_delete_volume(driver, original);
+    let mut request = original.clone();
     alter_request(driver, &mut request);
     let id = &request.volume_id;
     if has(Defect::DeleteVolumeAcceptsEmptyId) && id.is_empty() {
@@ -72,21 +72,21 @@ fn alter_request(driver: &MockDriver, request: &mut DeleteVolumeRequest) {
         let id = request.volume_id.trim_matches(|c: char| c.is_whitespace() || c == '/');
         request.volume_id = id.to_owned();
     }
-    let asked = request.volume_id.clone();
+    let original = request.volume_id.clone();
     let mut take_for = |is_meant: &dyn Fn(&str) -> bool| {
         let state = driver.state();
-        if let Some(find_volume) = state.volumes.values().find(|volume| is_meant(&volume.id)) {
-            request.volume_id.clone_from(&find_volume.id);
+        if let Some(found) = state.volumes.values().find(|volume| is_meant(&volume.id)) {
+            request.volume_id.clone_from(&found.id);
         }
     };
     if driver.has(Defect::DeleteVolumeMatchesBeginnings) {
-        take_for(&|id| asked.starts_with(id));
+        take_for(&|id| original.starts_with(id));
     }
     if driver.has(Defect::DeleteVolumeCompletesIds) {
-        take_for(&|id| id.starts_with(&asked));
+        take_for(&|id| id.starts_with(&original));
     }
     if driver.has(Defect::DeleteVolumeIgnoresLastLetters) {
-        take_for(&|id| all_but_last(id) == all_but_last(&asked));
+        take_for(&|id| all_but_last(id) == all_but_last(&original));
     }
 }
 

@@ -15,9 +15,9 @@ use crate::group;
 
 pub(crate) async fn delete_volume_group_snapshot(
     driver: &MockDriver,
-    asked: &DeleteVolumeGroupSnapshotRequest,
+    original: &DeleteVolumeGroupSnapshotRequest,
 ) -> Result<DeleteVolumeGroupSnapshotResponse, Status> {
-    let (id, has) = (&asked.group_snapshot_id, |defect| driver.has(defect));
+    let (id, has) = (&original.group_snapshot_id, |defect| driver.has(defect));
     if has(Defect::DeleteGroupSnapshotAcceptsEmptyId) && id.is_empty() {
         return Ok(DeleteVolumeGroupSnapshotResponse {});
     }
@@ -28,7 +28,7 @@ pub(crate) async fn delete_volume_group_snapshot(
     if has(Defect::DeleteGroupSnapshotInUseAsInternal) && is_copied(driver, id) {
         return Err(Status::internal("volumes made from members exist"));
     }
-    let mut request = asked.clone();
+    let mut request = original.clone();
     alter_members(driver, id, &mut request.snapshot_ids)?;
     group::delete_volume_group_snapshot(driver, &request).await
 }
@@ -42,13 +42,13 @@ fn is_copied(driver: &MockDriver, id: &str) -> bool {
 
 pub(crate) async fn get_volume_group_snapshot(
     driver: &MockDriver,
-    asked: &GetVolumeGroupSnapshotRequest,
+    original: &GetVolumeGroupSnapshotRequest,
 ) -> Result<GetVolumeGroupSnapshotResponse, Status> {
-    let (id, has) = (&asked.group_snapshot_id, |defect| driver.has(defect));
+    let (id, has) = (&original.group_snapshot_id, |defect| driver.has(defect));
     if has(Defect::GetGroupSnapshotEmptyIdAsNotFound) && id.is_empty() {
         return Err(Status::not_found("group snapshot  does not exist"));
     }
-    let mut request = asked.clone();
+    let mut request = original.clone();
     alter_members(driver, id, &mut request.snapshot_ids)?;
     let mut answer = group::get_volume_group_snapshot(driver, &request).await;
     if has(Defect::GetGroupSnapshotUnknownOk) {

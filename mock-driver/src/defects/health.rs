@@ -1,12 +1,17 @@
-//! Health, whichever RPC returns it.
+//! NodeGetStorageHealth, and the health messages of all RPCs.
 
 use csi_proto::v1::node_get_storage_health_response::StorageBackendHealth;
 use csi_proto::v1::volume_health::VolumeHealthEntry;
-use csi_proto::v1::{StorageHealthErrorType, VolumeHealth, VolumeHealthErrorType};
+use csi_proto::v1::{
+    NodeGetStorageHealthRequest, NodeGetStorageHealthResponse, StorageHealthErrorType, VolumeHealth,
+    VolumeHealthErrorType,
+};
+use tonic::Status;
 
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::health::entry;
+use crate::node;
 
 /// A length that no text of the protocol may have.
 const LONG: usize = 129;
@@ -78,4 +83,23 @@ pub(super) fn corrupt_storage(driver: &MockDriver, reported: &mut Vec<StorageBac
     if has(Defect::NodeGetStorageHealthUnreachable) {
         reported.push(storage(StorageUnreachable, "NoPath"));
     }
+}
+
+pub(crate) async fn node_get_storage_health(
+    driver: &MockDriver,
+    original: &NodeGetStorageHealthRequest,
+) -> Result<NodeGetStorageHealthResponse, Status> {
+    let has = |defect| driver.has(defect);
+    if has(Defect::NodeGetStorageHealthNeedsAVolume) {
+        let state = driver.state();
+        if !state.volumes.values().any(|volume| volume.is_staged_or_published()) {
+            return Err(Status::failed_precondition("no volume is in use"));
+        }
+    }
+    let mut response = node::node_get_storage_health(driver, original).await?;
+    corrupt_storage(driver, &mut response.backend_health);
+    if has(Defect::NodeGetStorageHealthNeverIll) {
+        response.backend_health.clear();
+    }
+    Ok(response)
 }

@@ -10,16 +10,16 @@ use super::side_effects::check_token;
 use super::snapshot::corrupt_snapshot;
 use super::{is_plain, recode};
 use crate::controller;
+use crate::controller::{List, sequence, token};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
-use crate::state::{List, sequence, token};
 
 /// The position at which a defect splits a token.
 const TOKEN_BYTES: usize = 16;
 
 pub(crate) async fn list_snapshots(
     driver: &MockDriver,
-    asked: &ListSnapshotsRequest,
+    original: &ListSnapshotsRequest,
 ) -> Result<ListSnapshotsResponse, Status> {
     let has = |defect| driver.has(defect);
     if has(Defect::ListSnapshotsFailsOnUnusualNames)
@@ -31,27 +31,33 @@ pub(crate) async fn list_snapshots(
         return Err(Status::unknown("no metadata in an empty directory"));
     }
     if has(Defect::ListSnapshotsInternalOnOtherTokens)
-        && sequence(List::Volumes, &asked.starting_token).is_some()
+        && sequence(List::Volumes, &original.starting_token).is_some()
     {
         return Err(Status::internal("the snapshot of the token does not exist"));
     }
-    if has(Defect::ListSnapshotsForgetsTokens) && !asked.starting_token.is_empty() {
+    if has(Defect::ListSnapshotsForgetsTokens) && !original.starting_token.is_empty() {
         return Err(Status::aborted("the listing is over"));
     }
-    let mut request = asked.clone();
+    let mut request = original.clone();
     let behind_deleted = Defect::ListSnapshotsFailsBehindDeleted;
-    check_token(driver, behind_deleted, List::Snapshots, &driver.state().snapshots, &asked.starting_token)?;
+    check_token(
+        driver,
+        behind_deleted,
+        List::Snapshots,
+        &driver.state().snapshots,
+        &original.starting_token,
+    )?;
     alter_request(driver, &mut request);
     let mut answer = controller::list_snapshots(driver, &request).await;
     if has(Defect::ListSnapshotsInvalidTokenAsInvalidArgument) {
         recode(&mut answer, Code::Aborted, Code::InvalidArgument);
     }
     let mut response = answer?;
-    let filtered = !asked.snapshot_id.is_empty() || !asked.source_volume_id.is_empty();
+    let filtered = !original.snapshot_id.is_empty() || !original.source_volume_id.is_empty();
     if has(Defect::ListSnapshotsUnknownFilterNotFound) && filtered && response.entries.is_empty() {
         return Err(Status::not_found("nothing matches"));
     }
-    corrupt_reply(driver, asked, &mut response);
+    corrupt_reply(driver, original, &mut response);
     Ok(response)
 }
 
@@ -102,16 +108,16 @@ fn alter_request(driver: &MockDriver, request: &mut ListSnapshotsRequest) {
     }
 }
 
-fn corrupt_reply(driver: &MockDriver, asked: &ListSnapshotsRequest, response: &mut ListSnapshotsResponse) {
+fn corrupt_reply(driver: &MockDriver, original: &ListSnapshotsRequest, response: &mut ListSnapshotsResponse) {
     let has = |defect| driver.has(defect);
     let ListSnapshotsResponse { entries, next_token } = response;
-    entries.retain(|entry| !is_hidden(driver, asked, entry));
+    entries.retain(|entry| !is_hidden(driver, original, entry));
     if has(Defect::ListSnapshotsLacksNewest)
         && let Some((_, newest)) = driver.state().snapshots.after(0).last()
     {
         entries.retain(|entry| entry.snapshot.as_ref().is_none_or(|listed| listed.snapshot_id != newest.id));
     }
-    if has(Defect::ListSnapshotsOnePerSource) && !asked.source_volume_id.is_empty() {
+    if has(Defect::ListSnapshotsOnePerSource) && !original.source_volume_id.is_empty() {
         entries.truncate(1);
     }
     if has(Defect::ListSnapshotsSkipsLastOfPage) && !next_token.is_empty() {
@@ -126,14 +132,14 @@ fn corrupt_reply(driver: &MockDriver, asked: &ListSnapshotsRequest, response: &m
     }
 }
 
-fn is_hidden(driver: &MockDriver, asked: &ListSnapshotsRequest, entry: &Entry) -> bool {
+fn is_hidden(driver: &MockDriver, original: &ListSnapshotsRequest, entry: &Entry) -> bool {
     let has = |defect| driver.has(defect);
     let Some(snapshot) = &entry.snapshot else { return false };
     let joined = has(Defect::ListSnapshotsJoinsFilters)
-        && !asked.snapshot_id.is_empty()
-        && !asked.source_volume_id.is_empty();
-    let passes =
-        snapshot.snapshot_id == asked.snapshot_id || snapshot.source_volume_id == asked.source_volume_id;
+        && !original.snapshot_id.is_empty()
+        && !original.source_volume_id.is_empty();
+    let passes = snapshot.snapshot_id == original.snapshot_id
+        || snapshot.source_volume_id == original.source_volume_id;
     (has(Defect::ListSnapshotsOmitsGroupMembers) && !snapshot.group_snapshot_id.is_empty())
         || (has(Defect::ListSnapshotsHidesUnready) && !snapshot.ready_to_use)
         || (joined && !passes)

@@ -9,16 +9,16 @@ use super::side_effects::check_token;
 use super::volume::{corrupt_condition, corrupt_volume};
 use super::{host, is_plain, recode};
 use crate::controller;
+use crate::controller::{List, sequence, token};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
-use crate::state::{List, sequence, token};
 
 /// The number of calls after which a defect forgets a listing.
 const CALLS_KEPT: u32 = 100;
 
 pub(crate) async fn list_volumes(
     driver: &MockDriver,
-    asked: &ListVolumesRequest,
+    original: &ListVolumesRequest,
 ) -> Result<ListVolumesResponse, Status> {
     if driver.has(Defect::ListVolumesFailsOnUnusualNames)
         && driver.state().volumes.values().any(|volume| !is_plain(volume.name.as_deref()))
@@ -26,11 +26,11 @@ pub(crate) async fn list_volumes(
         return Err(Status::internal("cannot read the name of a volume"));
     }
     crash_if_creating(driver);
-    host::before_list_volumes(driver, &asked.starting_token);
+    host::before_list_volumes(driver, &original.starting_token);
     let calls = driver.next_number();
-    let mut request = asked.clone();
+    let mut request = original.clone();
     if driver.has(Defect::ListVolumesKeepsFewListings)
-        && let Some((token, number)) = asked.starting_token.rsplit_once('.')
+        && let Some((token, number)) = original.starting_token.rsplit_once('.')
     {
         if number.parse().is_ok_and(|number: u32| calls.saturating_sub(number) > CALLS_KEPT) {
             return Err(Status::internal("no such listing"));
@@ -38,7 +38,7 @@ pub(crate) async fn list_volumes(
         request.starting_token = token.to_owned();
     }
     let behind_deleted = Defect::ListVolumesFailsBehindDeleted;
-    check_token(driver, behind_deleted, List::Volumes, &driver.state().volumes, &asked.starting_token)?;
+    check_token(driver, behind_deleted, List::Volumes, &driver.state().volumes, &original.starting_token)?;
     alter_request(driver, &mut request);
     let mut answer = controller::list_volumes(driver, &request).await;
     if driver.has(Defect::ListVolumesInvalidTokenAsInvalidArgument) {
@@ -46,7 +46,7 @@ pub(crate) async fn list_volumes(
     }
     let mut response = answer?;
     response.entries.iter_mut().for_each(|entry| corrupt_entry(driver, entry));
-    corrupt_reply(driver, asked, &mut response);
+    corrupt_reply(driver, original, &mut response);
     if driver.has(Defect::ListVolumesKeepsFewListings) && !response.next_token.is_empty() {
         response.next_token.push_str(&format!(".{calls}"));
     }
@@ -111,7 +111,7 @@ fn corrupt_entry(driver: &MockDriver, entry: &mut Entry) {
     }
 }
 
-fn corrupt_reply(driver: &MockDriver, asked: &ListVolumesRequest, response: &mut ListVolumesResponse) {
+fn corrupt_reply(driver: &MockDriver, original: &ListVolumesRequest, response: &mut ListVolumesResponse) {
     let has = |defect| driver.has(defect);
     let ListVolumesResponse { entries, next_token } = response;
     if has(Defect::ListVolumesLacksNewest)
@@ -128,7 +128,7 @@ fn corrupt_reply(driver: &MockDriver, asked: &ListVolumesRequest, response: &mut
     if has(Defect::ListVolumesSkipsLastOfPage) && !next_token.is_empty() {
         entries.pop();
     }
-    if has(Defect::ListVolumesRepeatsFirstEntry) && !asked.starting_token.is_empty() {
+    if has(Defect::ListVolumesRepeatsFirstEntry) && !original.starting_token.is_empty() {
         entries.extend(entries.first().cloned());
     }
     if has(Defect::ListVolumesNeverSetsNextToken) {
@@ -141,7 +141,7 @@ fn corrupt_reply(driver: &MockDriver, asked: &ListVolumesRequest, response: &mut
         entries.clear();
         next_token.clear();
     }
-    if has(Defect::ListVolumesZeroMaxMeansOne) && asked.max_entries == 0 && next_token.is_empty() {
+    if has(Defect::ListVolumesZeroMaxMeansOne) && original.max_entries == 0 && next_token.is_empty() {
         entries.truncate(1);
     }
 }

@@ -24,16 +24,16 @@ const SLOW_MESSAGES: usize = 3;
 
 pub(crate) async fn get_metadata_allocated(
     driver: &MockDriver,
-    asked: &GetMetadataAllocatedRequest,
+    original: &GetMetadataAllocatedRequest,
 ) -> Result<Vec<GetMetadataAllocatedResponse>, Status> {
-    if driver.has(Defect::GetMetadataAllocatedEmptyIdAsNotFound) && asked.snapshot_id.is_empty() {
+    if driver.has(Defect::GetMetadataAllocatedEmptyIdAsNotFound) && original.snapshot_id.is_empty() {
         return Err(Status::not_found("snapshot  does not exist"));
     }
-    if driver.has(Defect::GetMetadataAllocatedAcceptsEmptyId) && asked.snapshot_id.is_empty() {
+    if driver.has(Defect::GetMetadataAllocatedAcceptsEmptyId) && original.snapshot_id.is_empty() {
         return Ok(Vec::new());
     }
-    check_busy(driver, &asked.snapshot_id)?;
-    let mut request = asked.clone();
+    check_busy(driver, &original.snapshot_id)?;
+    let mut request = original.clone();
     let GetMetadataAllocatedRequest { snapshot_id, starting_offset, max_results, .. } = &mut request;
     alter_request(driver, snapshot_id, starting_offset, max_results);
     let mut answer = metadata::get_metadata_allocated(driver, &request).await;
@@ -45,26 +45,26 @@ pub(crate) async fn get_metadata_allocated(
         recode(&mut answer, Code::OutOfRange, Code::Internal);
     }
     let mut messages = answer?;
-    corrupt_reply(driver, asked.starting_offset, &mut messages);
+    corrupt_reply(driver, original.starting_offset, &mut messages);
     Ok(messages)
 }
 
 pub(crate) async fn get_metadata_delta(
     driver: &MockDriver,
-    asked: &GetMetadataDeltaRequest,
+    original: &GetMetadataDeltaRequest,
 ) -> Result<Vec<GetMetadataDeltaResponse>, Status> {
     let has = |defect| driver.has(defect);
-    let empty = asked.base_snapshot_id.is_empty() || asked.target_snapshot_id.is_empty();
+    let empty = original.base_snapshot_id.is_empty() || original.target_snapshot_id.is_empty();
     if has(Defect::GetMetadataDeltaEmptyIdAsNotFound) && empty {
         return Err(Status::not_found("snapshot  does not exist"));
     }
-    if (has(Defect::GetMetadataDeltaAcceptsEmptyBaseId) && asked.base_snapshot_id.is_empty())
-        || (has(Defect::GetMetadataDeltaAcceptsEmptyTargetId) && asked.target_snapshot_id.is_empty())
+    if (has(Defect::GetMetadataDeltaAcceptsEmptyBaseId) && original.base_snapshot_id.is_empty())
+        || (has(Defect::GetMetadataDeltaAcceptsEmptyTargetId) && original.target_snapshot_id.is_empty())
     {
         return Ok(Vec::new());
     }
-    check_busy(driver, &asked.target_snapshot_id)?;
-    let mut request = asked.clone();
+    check_busy(driver, &original.target_snapshot_id)?;
+    let mut request = original.clone();
     let GetMetadataDeltaRequest { target_snapshot_id, starting_offset, max_results, .. } = &mut request;
     alter_request(driver, target_snapshot_id, starting_offset, max_results);
     let mut answer = metadata::get_metadata_delta(driver, &request).await;
@@ -83,7 +83,7 @@ pub(crate) async fn get_metadata_delta(
         recode(&mut answer, Code::OutOfRange, Code::Internal);
     }
     let mut messages = answer?;
-    corrupt_reply(driver, asked.starting_offset, &mut messages);
+    corrupt_reply(driver, original.starting_offset, &mut messages);
     if has(Defect::GetMetadataDeltaAnswersNothing) {
         messages.clear();
     }

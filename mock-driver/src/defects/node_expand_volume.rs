@@ -12,16 +12,16 @@ use crate::validate::{self, invalid};
 
 pub(crate) async fn node_expand_volume(
     driver: &MockDriver,
-    asked: &NodeExpandVolumeRequest,
+    original: &NodeExpandVolumeRequest,
 ) -> Result<NodeExpandVolumeResponse, Status> {
     let has = |defect| driver.has(defect);
-    reject(driver, asked)?;
-    let mut request = asked.clone();
+    reject(driver, original)?;
+    let mut request = original.clone();
     if has(Defect::NodeExpandIgnoresCapability) {
         request.volume_capability = None;
     }
     let size = |volume: &Volume| volume.on(driver.this_node()).grown_bytes;
-    let known = driver.state().volumes.get(&asked.volume_id).map(size);
+    let known = driver.state().volumes.get(&original.volume_id).map(size);
     let mut answer = node::node_expand_volume(driver, &request).await;
     if has(Defect::NodeExpandUnknownOk) && known.is_none() {
         forgive(&mut answer, Code::NotFound);
@@ -29,7 +29,7 @@ pub(crate) async fn node_expand_volume(
     if has(Defect::NodeExpandOutOfRangeAsInternal) {
         recode(&mut answer, Code::OutOfRange, Code::Internal);
     }
-    let range = validate::range(asked.capacity_range.as_ref());
+    let range = validate::range(original.capacity_range.as_ref());
     let (small, repeated) = match (&answer, range) {
         (Ok(_), Ok(range)) => {
             (range.required_bytes < 3 * GIB, known.is_some_and(|size| size > 0 && range.contains(size)))
@@ -48,25 +48,25 @@ pub(crate) async fn node_expand_volume(
     answer
 }
 
-fn reject(driver: &MockDriver, asked: &NodeExpandVolumeRequest) -> Result<(), Status> {
+fn reject(driver: &MockDriver, original: &NodeExpandVolumeRequest) -> Result<(), Status> {
     let has = |defect| driver.has(defect);
-    if (has(Defect::NodeExpandEmptyIdAsNotFound) && asked.volume_id.is_empty())
-        || (has(Defect::NodeExpandMissingPathAsNotFound) && asked.volume_path.is_empty())
+    if (has(Defect::NodeExpandEmptyIdAsNotFound) && original.volume_id.is_empty())
+        || (has(Defect::NodeExpandMissingPathAsNotFound) && original.volume_path.is_empty())
     {
-        return Err(volume_not_found(&asked.volume_id));
+        return Err(volume_not_found(&original.volume_id));
     }
-    if has(Defect::NodeExpandDemandsStagingPath) && asked.staging_target_path.is_empty() {
+    if has(Defect::NodeExpandDemandsStagingPath) && original.staging_target_path.is_empty() {
         return Err(invalid("staging_target_path is missing"));
     }
     let limits = [Defect::NodeExpandRefusesPathsOf128Bytes, Defect::NodeExpandRefusesLongPaths];
-    check_lengths(driver, &[&asked.volume_path, &asked.staging_target_path], limits)?;
+    check_lengths(driver, &[&original.volume_path, &original.staging_target_path], limits)?;
     let state = driver.state();
-    let Some(volume) = state.volumes.get(&asked.volume_id) else { return Ok(()) };
+    let Some(volume) = state.volumes.get(&original.volume_id) else { return Ok(()) };
     let here = volume.on(driver.this_node());
     if has(Defect::NodeExpandFailsOnDevices) && volume.is_block() {
         return Err(Status::internal("resize2fs: bad magic number in super-block"));
     }
-    if has(Defect::NodeExpandRefusesStagingPath) && here.staged.contains_key(&asked.volume_path) {
+    if has(Defect::NodeExpandRefusesStagingPath) && here.staged.contains_key(&original.volume_path) {
         return Err(Status::internal("resize: not a file system"));
     }
     Ok(())

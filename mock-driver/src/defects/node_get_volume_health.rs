@@ -17,11 +17,11 @@ use crate::validate::invalid;
 
 pub(crate) async fn node_get_volume_health(
     driver: &MockDriver,
-    asked: &NodeGetVolumeHealthRequest,
+    original: &NodeGetVolumeHealthRequest,
 ) -> Result<NodeGetVolumeHealthResponse, Status> {
     let has = |defect| driver.has(defect);
-    let id = &asked.volume_id;
-    reject(driver, asked)?;
+    let id = &original.volume_id;
+    reject(driver, original)?;
     let (known, used, published) = {
         let state = driver.state();
         let here = state.volumes.get(id).map(|volume| volume.on(driver.this_node()));
@@ -35,11 +35,11 @@ pub(crate) async fn node_get_volume_health(
     if has(Defect::NodeGetVolumeHealthRefusesUnused) && known && !used {
         return Err(Status::internal("stat: the volume is not mounted"));
     }
-    if has(Defect::NodeGetVolumeHealthMakesPaths) && Path::new(&asked.volume_publish_path).is_absolute() {
+    if has(Defect::NodeGetVolumeHealthMakesPaths) && Path::new(&original.volume_publish_path).is_absolute() {
         // The defect is not about whether the directory can be created.
-        let _ = std::fs::create_dir(&asked.volume_publish_path);
+        let _ = std::fs::create_dir(&original.volume_publish_path);
     }
-    let mut response = node::node_get_volume_health(driver, asked).await?;
+    let mut response = node::node_get_volume_health(driver, original).await?;
     if let Some(health) = &mut response.volume_health {
         corrupt_health(driver, health);
         corrupt_reply(driver, published, health);
@@ -50,10 +50,10 @@ pub(crate) async fn node_get_volume_health(
     Ok(response)
 }
 
-fn reject(driver: &MockDriver, asked: &NodeGetVolumeHealthRequest) -> Result<(), Status> {
+fn reject(driver: &MockDriver, original: &NodeGetVolumeHealthRequest) -> Result<(), Status> {
     let has = |defect| driver.has(defect);
-    let paths = [asked.volume_publish_path.as_str(), asked.staging_target_path.as_str()];
-    if has(Defect::NodeGetVolumeHealthEmptyIdAsNotFound) && asked.volume_id.is_empty() {
+    let paths = [original.volume_publish_path.as_str(), original.staging_target_path.as_str()];
+    if has(Defect::NodeGetVolumeHealthEmptyIdAsNotFound) && original.volume_id.is_empty() {
         return Err(volume_not_found(""));
     }
     if has(Defect::NodeGetVolumeHealthDemandsPaths) && paths[0].is_empty() {

@@ -13,23 +13,26 @@ use crate::validate::invalid;
 
 pub(crate) async fn node_get_volume_stats(
     driver: &MockDriver,
-    asked: &NodeGetVolumeStatsRequest,
+    original: &NodeGetVolumeStatsRequest,
 ) -> Result<NodeGetVolumeStatsResponse, Status> {
     let has = |defect| driver.has(defect);
-    reject(driver, asked)?;
-    let is_known = driver.state().volumes.get(&asked.volume_id).is_some();
-    if (has(Defect::NodeGetVolumeStatsPanicsOnInlineIds) && is_inline(&asked.volume_id))
-        || (has(Defect::NodeGetVolumeStatsPanicsOnUnknownVolume) && !is_known && !asked.volume_id.is_empty())
+    reject(driver, original)?;
+    let is_known = driver.state().volumes.get(&original.volume_id).is_some();
+    if (has(Defect::NodeGetVolumeStatsPanicsOnInlineIds) && is_inline(&original.volume_id))
+        || (has(Defect::NodeGetVolumeStatsPanicsOnUnknownVolume)
+            && !is_known
+            && !original.volume_id.is_empty())
     {
         driver.crash("NodeGetVolumeStats");
     }
     let (known, elsewhere) = {
         let state = driver.state();
-        let volume = state.volumes.get(&asked.volume_id);
-        let elsewhere = volume.is_some_and(|volume| !volume.on(driver.this_node()).has(&asked.volume_path));
+        let volume = state.volumes.get(&original.volume_id);
+        let elsewhere =
+            volume.is_some_and(|volume| !volume.on(driver.this_node()).has(&original.volume_path));
         (volume.is_some(), elsewhere)
     };
-    let mut answer = node::node_get_volume_stats(driver, asked).await;
+    let mut answer = node::node_get_volume_stats(driver, original).await;
     if (has(Defect::NodeGetVolumeStatsUnknownOk) && !known)
         || (has(Defect::NodeGetVolumeStatsIgnoresPath) && elsewhere)
     {
@@ -50,25 +53,25 @@ pub(crate) async fn node_get_volume_stats(
     Ok(response)
 }
 
-fn reject(driver: &MockDriver, asked: &NodeGetVolumeStatsRequest) -> Result<(), Status> {
+fn reject(driver: &MockDriver, original: &NodeGetVolumeStatsRequest) -> Result<(), Status> {
     let has = |defect| driver.has(defect);
-    let path = &asked.volume_path;
-    if (has(Defect::NodeGetVolumeStatsEmptyIdAsNotFound) && asked.volume_id.is_empty())
+    let path = &original.volume_path;
+    if (has(Defect::NodeGetVolumeStatsEmptyIdAsNotFound) && original.volume_id.is_empty())
         || (has(Defect::NodeGetVolumeStatsMissingPathAsNotFound) && path.is_empty())
     {
-        return Err(volume_not_found(&asked.volume_id));
+        return Err(volume_not_found(&original.volume_id));
     }
     if has(Defect::NodeGetVolumeStatsDemandsStagingPath)
         && node::stages(driver)
-        && asked.staging_target_path.is_empty()
+        && original.staging_target_path.is_empty()
     {
         return Err(invalid("staging_target_path is missing"));
     }
     let limits =
         [Defect::NodeGetVolumeStatsRefusesPathsOf128Bytes, Defect::NodeGetVolumeStatsRefusesLongPaths];
-    check_lengths(driver, &[path, &asked.staging_target_path], limits)?;
+    check_lengths(driver, &[path, &original.staging_target_path], limits)?;
     let state = driver.state();
-    let volume = state.volumes.get(&asked.volume_id);
+    let volume = state.volumes.get(&original.volume_id);
     let is_staged = volume.is_some_and(|volume| volume.on(driver.this_node()).staged.contains_key(path));
     if has(Defect::NodeGetVolumeStatsRefusesStagingPath) && is_staged {
         return Err(Status::not_found("the volume is not published at volume_path"));

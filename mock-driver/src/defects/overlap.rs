@@ -174,10 +174,10 @@ fn unstage_late(driver: &MockDriver, request: &NodeUnstageVolumeRequest) {
 }
 
 /// Finishes an abandoned unstaging, now that the volume was staged again.
-pub(super) fn end_unstaging(driver: &MockDriver, asked: &NodeStageVolumeRequest) {
-    let path = &asked.staging_target_path;
+pub(super) fn end_unstaging(driver: &MockDriver, original: &NodeStageVolumeRequest) {
+    let path = &original.staging_target_path;
     if driver.orphaned_unstagings.lock().remove(path)
-        && let Some(volume) = driver.state().volumes.get_mut(&asked.volume_id)
+        && let Some(volume) = driver.state().volumes.get_mut(&original.volume_id)
     {
         volume.on_mut(driver.this_node()).staged.remove(path);
     }

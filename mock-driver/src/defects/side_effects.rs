@@ -10,9 +10,10 @@ use tonic::Status;
 
 use super::{GIB, create_volume::leave_behind};
 use crate::controller;
+use crate::controller::{List, sequence};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
-use crate::state::{Access, Attachment, List, Publication, Row, Table, Usage, sequence};
+use crate::state::{Access, Attachment, Publication, Row, Table, Usage};
 
 /// The RPCs whose object stays locked after a rejected call, by defect.
 const BUSY: &[(Defect, &str)] = &[
@@ -32,100 +33,106 @@ pub(crate) fn stays_locked(driver: &MockDriver, method: &str) -> bool {
         || BUSY.iter().any(|(defect, rpc)| *rpc == method && driver.has(*defect))
 }
 
-pub(super) fn after_rejected_create_volume(driver: &MockDriver, asked: &CreateVolumeRequest) {
+pub(super) fn after_rejected_create_volume(driver: &MockDriver, original: &CreateVolumeRequest) {
     let mut state = driver.state();
-    if state.volumes.named(&asked.name).is_some() {
+    if state.volumes.named(&original.name).is_some() {
         return;
     }
     if driver.has(Defect::CreateVolumeRefusalMakesVolume) {
         leave_behind(&mut state, None, GIB);
     }
     if driver.has(Defect::CreateVolumeRefusalKeepsVolume) {
-        leave_behind(&mut state, Some(asked.name.clone()), GIB);
+        leave_behind(&mut state, Some(original.name.clone()), GIB);
     }
 }
 
-pub(super) fn after_rejected_create_snapshot(driver: &MockDriver, asked: &CreateSnapshotRequest) {
+pub(super) fn after_rejected_create_snapshot(driver: &MockDriver, original: &CreateSnapshotRequest) {
     let mut state = driver.state();
     if driver.has(Defect::CreateSnapshotRefusalMakesSnapshot)
-        && state.volumes.get(&asked.source_volume_id).is_some()
+        && state.volumes.get(&original.source_volume_id).is_some()
     {
         let id = state.fresh_id("snap");
-        let snapshot = controller::cut(driver, &mut state, id, &asked.source_volume_id);
+        let snapshot = controller::cut(driver, &mut state, id, &original.source_volume_id);
         state.snapshots.insert(snapshot);
     }
 }
 
-pub(super) fn after_rejected_controller_publish(driver: &MockDriver, asked: &ControllerPublishVolumeRequest) {
+pub(super) fn after_rejected_controller_publish(
+    driver: &MockDriver,
+    original: &ControllerPublishVolumeRequest,
+) {
     let mut state = driver.state();
     if driver.has(Defect::ControllerPublishRefusalDetachesOthers) {
-        let others = state.volumes.values_mut().filter(|volume| volume.id != asked.volume_id);
+        let others = state.volumes.values_mut().filter(|volume| volume.id != original.volume_id);
         others.for_each(|volume| volume.attachments.clear());
     }
     if driver.has(Defect::ControllerPublishRefusalAttaches)
-        && let Some(volume) = state.volumes.get_mut(&asked.volume_id)
+        && let Some(volume) = state.volumes.get_mut(&original.volume_id)
     {
         let node = driver.this_node().id.clone();
-        let attachment = Attachment { usage: some_usage(), readonly: asked.readonly };
+        let attachment = Attachment { usage: some_usage(), readonly: original.readonly };
         volume.attachments.entry(node).or_insert(attachment);
     }
 }
 
-pub(super) fn after_rejected_controller_expand(driver: &MockDriver, asked: &ControllerExpandVolumeRequest) {
+pub(super) fn after_rejected_controller_expand(
+    driver: &MockDriver,
+    original: &ControllerExpandVolumeRequest,
+) {
     if driver.has(Defect::ControllerExpandRefusalGrows) {
         let mut state = driver.state();
-        let present = state.volumes.get(&asked.volume_id).map(|volume| volume.capacity_bytes);
+        let present = state.volumes.get(&original.volume_id).map(|volume| volume.capacity_bytes);
         if let Some(present) = present {
-            state.resize_volume(&asked.volume_id, present + 1);
+            state.resize_volume(&original.volume_id, present + 1);
         }
     }
 }
 
-pub(super) fn after_rejected_node_stage(driver: &MockDriver, asked: &NodeStageVolumeRequest) {
+pub(super) fn after_rejected_node_stage(driver: &MockDriver, original: &NodeStageVolumeRequest) {
     let mut state = driver.state();
     if driver.has(Defect::NodeStageRefusalUnstagesOthers) {
-        let others = state.volumes.values_mut().filter(|volume| volume.id != asked.volume_id);
+        let others = state.volumes.values_mut().filter(|volume| volume.id != original.volume_id);
         others.for_each(|volume| volume.on_mut(driver.this_node()).staged.clear());
     }
     if driver.has(Defect::NodeStageRefusalStages)
-        && let Some(volume) = state.volumes.get_mut(&asked.volume_id)
-        && !asked.staging_target_path.is_empty()
+        && let Some(volume) = state.volumes.get_mut(&original.volume_id)
+        && !original.staging_target_path.is_empty()
     {
         let staged = &mut volume.on_mut(driver.this_node()).staged;
-        staged.entry(asked.staging_target_path.clone()).or_insert_with(some_usage);
+        staged.entry(original.staging_target_path.clone()).or_insert_with(some_usage);
     }
 }
 
-pub(super) fn after_rejected_node_publish(driver: &MockDriver, asked: &NodePublishVolumeRequest) {
+pub(super) fn after_rejected_node_publish(driver: &MockDriver, original: &NodePublishVolumeRequest) {
     let mut state = driver.state();
     if driver.has(Defect::NodePublishRefusalUnpublishesOthers) {
-        let others = state.volumes.values_mut().filter(|volume| volume.id != asked.volume_id);
+        let others = state.volumes.values_mut().filter(|volume| volume.id != original.volume_id);
         others.for_each(|volume| volume.on_mut(driver.this_node()).published.clear());
     }
     if driver.has(Defect::NodePublishRefusalPublishes)
-        && let Some(volume) = state.volumes.get_mut(&asked.volume_id)
-        && !asked.target_path.is_empty()
+        && let Some(volume) = state.volumes.get_mut(&original.volume_id)
+        && !original.target_path.is_empty()
     {
-        let publication = Publication { usage: some_usage(), readonly: asked.readonly, made: None };
+        let publication = Publication { usage: some_usage(), readonly: original.readonly, made: None };
         let published = &mut volume.on_mut(driver.this_node()).published;
-        published.entry(asked.target_path.clone()).or_insert(publication);
+        published.entry(original.target_path.clone()).or_insert(publication);
     }
 }
 
-pub(super) fn after_rejected_node_unpublish(driver: &MockDriver, asked: &NodeUnpublishVolumeRequest) {
+pub(super) fn after_rejected_node_unpublish(driver: &MockDriver, original: &NodeUnpublishVolumeRequest) {
     if driver.has(Defect::NodeUnpublishRefusalUnpublishes)
-        && let Some(volume) = driver.state().volumes.get_mut(&asked.volume_id)
+        && let Some(volume) = driver.state().volumes.get_mut(&original.volume_id)
     {
         volume.on_mut(driver.this_node()).published.clear();
     }
 }
 
 /// Fails if the volume was detached before unstaging, with the defect that relies on the device.
-pub(super) fn check_attached(driver: &MockDriver, asked: &NodeUnstageVolumeRequest) -> Result<(), Status> {
+pub(super) fn check_attached(driver: &MockDriver, original: &NodeUnstageVolumeRequest) -> Result<(), Status> {
     let state = driver.state();
-    let Some(volume) = state.volumes.get(&asked.volume_id) else { return Ok(()) };
+    let Some(volume) = state.volumes.get(&original.volume_id) else { return Ok(()) };
     let node = driver.this_node();
-    let is_staged = volume.on(node).staged.contains_key(&asked.staging_target_path);
+    let is_staged = volume.on(node).staged.contains_key(&original.staging_target_path);
     match is_staged && !volume.attachments.contains_key(&node.id) {
         true if driver.has(Defect::NodeUnstageNeedsAttachment) => {
             Err(Status::internal("the volume has no device on this node"))

@@ -13,16 +13,18 @@ use crate::validate;
 
 pub(crate) async fn validate_volume_capabilities(
     driver: &MockDriver,
-    asked: &ValidateVolumeCapabilitiesRequest,
+    original: &ValidateVolumeCapabilitiesRequest,
 ) -> Result<ValidateVolumeCapabilitiesResponse, Status> {
     let has = |defect| driver.has(defect);
-    if has(Defect::ValidateEmptyIdAsNotFound) && asked.volume_id.is_empty() {
+    if has(Defect::ValidateEmptyIdAsNotFound) && original.volume_id.is_empty() {
         return Err(volume_not_found(""));
     }
-    let request = alter_request(driver, asked);
+    let request = alter_request(driver, original);
     let mut answer = match request.volume_capabilities.is_empty() {
-        true if !asked.volume_capabilities.is_empty() || has(Defect::ValidateAcceptsMissingCapabilities) => {
-            Ok(controller::confirmed(driver, asked))
+        true if !original.volume_capabilities.is_empty()
+            || has(Defect::ValidateAcceptsMissingCapabilities) =>
+        {
+            Ok(controller::confirmed(driver, original))
         }
         _ => controller::validate_volume_capabilities(driver, &request).await,
     };
@@ -31,7 +33,7 @@ pub(crate) async fn validate_volume_capabilities(
         answer = Ok(unconfirmed("the volume does not exist"));
     }
     if has(Defect::ValidateUnknownVolumeConfirmed) && unknown {
-        answer = Ok(controller::confirmed(driver, asked));
+        answer = Ok(controller::confirmed(driver, original));
     }
     let mut response = answer?;
     match &mut response.confirmed {
@@ -39,8 +41,10 @@ pub(crate) async fn validate_volume_capabilities(
             return Ok(unconfirmed("not this time"));
         }
         Some(_) if has(Defect::ValidateNeverConfirms) => return Ok(unconfirmed("not sure")),
-        Some(confirmed) => corrupt_reply(driver, asked, confirmed),
-        None if has(Defect::ValidateConfirmsEverything) => return Ok(controller::confirmed(driver, asked)),
+        Some(confirmed) => corrupt_reply(driver, original, confirmed),
+        None if has(Defect::ValidateConfirmsEverything) => {
+            return Ok(controller::confirmed(driver, original));
+        }
         None if has(Defect::ValidateUnsupportedAsInternal) => return Err(Status::internal(response.message)),
         None => {}
     }
@@ -50,10 +54,10 @@ pub(crate) async fn validate_volume_capabilities(
 /// Removes the capabilities that a defect does not check from the request.
 fn alter_request(
     driver: &MockDriver,
-    asked: &ValidateVolumeCapabilitiesRequest,
+    original: &ValidateVolumeCapabilitiesRequest,
 ) -> ValidateVolumeCapabilitiesRequest {
     let has = |defect| driver.has(defect);
-    let mut request = asked.clone();
+    let mut request = original.clone();
     let capabilities = &mut request.volume_capabilities;
     if has(Defect::ValidateAcceptsMissingAccessType) {
         capabilities.retain(|capability| capability.access_type.is_some());
@@ -65,7 +69,7 @@ fn alter_request(
         capabilities.truncate(1);
     }
     if has(Defect::ValidateIgnoresVolume) {
-        let made_for = made_for(driver, &asked.volume_id);
+        let made_for = made_for(driver, &original.volume_id);
         for capability in capabilities {
             let supported = validate::usage(capability).is_ok_and(|usage| driver.supports(&usage).is_ok());
             if let Some(made_for) = made_for.clone().filter(|_| supported) {
@@ -80,8 +84,12 @@ fn unconfirmed(message: &str) -> ValidateVolumeCapabilitiesResponse {
     ValidateVolumeCapabilitiesResponse { confirmed: None, message: message.to_owned() }
 }
 
-fn corrupt_reply(driver: &MockDriver, asked: &ValidateVolumeCapabilitiesRequest, confirmed: &mut Confirmed) {
-    confirmed.volume_capabilities = asked.volume_capabilities.clone();
+fn corrupt_reply(
+    driver: &MockDriver,
+    original: &ValidateVolumeCapabilitiesRequest,
+    confirmed: &mut Confirmed,
+) {
+    confirmed.volume_capabilities = original.volume_capabilities.clone();
     if driver.has(Defect::ValidateConfirmsWithoutCapabilities) {
         confirmed.volume_capabilities.clear();
     }

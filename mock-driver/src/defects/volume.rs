@@ -1,10 +1,17 @@
-//! The Volume message, whichever RPC returns it.
+//! ControllerGetVolume, ControllerModifyVolume and GetCapacity, and the Volume message of all RPCs.
 
-use csi_proto::v1::{Topology, Volume, VolumeCapability, VolumeCondition};
+use csi_proto::v1::{
+    ControllerGetVolumeRequest, ControllerGetVolumeResponse, ControllerModifyVolumeRequest,
+    ControllerModifyVolumeResponse, GetCapacityRequest, GetCapacityResponse, Topology, Volume,
+    VolumeCapability, VolumeCondition,
+};
+use tonic::{Code, Status};
 
+use super::{drop_unknown, forgive, volume_not_found};
 use crate::defect::Defect;
 use crate::driver::MockDriver;
 use crate::state::Usage;
+use crate::{controller, validate};
 
 pub(super) fn corrupt_volume(driver: &MockDriver, volume: &mut Volume) {
     if driver.has(Defect::VolumeTopologyWithoutCapability) && !driver.has_topology() {
@@ -73,4 +80,136 @@ pub(super) fn corrupt_condition(driver: &MockDriver, condition: Option<&mut Volu
 pub(super) fn made_for(driver: &MockDriver, volume_id: &str) -> Option<VolumeCapability> {
     let state = driver.state();
     state.volumes.get(volume_id)?.usages.first().map(Usage::to_proto)
+}
+
+pub(crate) async fn controller_get_volume(
+    driver: &MockDriver,
+    request: &ControllerGetVolumeRequest,
+) -> Result<ControllerGetVolumeResponse, Status> {
+    let has = |defect| driver.has(defect);
+    if has(Defect::ControllerGetVolumeEmptyIdAsNotFound) && request.volume_id.is_empty() {
+        return Err(volume_not_found(""));
+    }
+    let mut answer = controller::controller_get_volume(driver, request).await;
+    if has(Defect::ControllerGetVolumeUnknownOk) {
+        forgive(&mut answer, Code::NotFound);
+    }
+    let mut response = answer?;
+    if let Some(volume) = &mut response.volume {
+        corrupt_volume(driver, volume);
+        if has(Defect::ControllerGetVolumeOtherId) {
+            volume.volume_id.push_str("-0");
+        }
+        if has(Defect::ControllerGetVolumeDropsContext) {
+            volume.volume_context.clear();
+        }
+        if has(Defect::ControllerGetVolumeStaleCapacity) {
+            volume.capacity_bytes /= 2;
+        }
+    }
+    if let Some(status) = &mut response.status {
+        corrupt_condition(driver, status.volume_condition.as_mut());
+        if has(Defect::ControllerGetVolumeOmitsPublishedNodes) {
+            status.published_node_ids.clear();
+        }
+        if has(Defect::ControllerGetVolumeOmitsCondition) {
+            status.volume_condition = None;
+        }
+    }
+    if has(Defect::ControllerGetVolumeWithoutVolume) {
+        response.volume = None;
+    }
+    if has(Defect::ControllerGetVolumeOmitsStatus) {
+        response.status = None;
+    }
+    Ok(response)
+}
+
+pub(crate) async fn controller_modify_volume(
+    driver: &MockDriver,
+    original: &ControllerModifyVolumeRequest,
+) -> Result<ControllerModifyVolumeResponse, Status> {
+    let has = |defect| driver.has(defect);
+    if has(Defect::ControllerModifyEmptyIdAsNotFound) && original.volume_id.is_empty() {
+        return Err(volume_not_found(""));
+    }
+    reject(driver, original)?;
+    let mut request = original.clone();
+    if has(Defect::ControllerModifyAcceptsUnknownKeys) {
+        drop_unknown(&mut request.mutable_parameters, &driver.config.mutable_parameters);
+    }
+    let nothing_left = request.mutable_parameters.is_empty() && !original.mutable_parameters.is_empty();
+    let nothing_given = original.mutable_parameters.is_empty();
+    if nothing_left || (nothing_given && has(Defect::ControllerModifyAcceptsMissingParameters)) {
+        return Ok(ControllerModifyVolumeResponse {});
+    }
+    let mut answer = controller::controller_modify_volume(driver, &request).await;
+    if has(Defect::ControllerModifyUnknownOk) {
+        forgive(&mut answer, Code::NotFound);
+    }
+    answer
+}
+
+fn reject(driver: &MockDriver, original: &ControllerModifyVolumeRequest) -> Result<(), Status> {
+    let state = driver.state();
+    let Some(volume) = state.volumes.get(&original.volume_id) else { return Ok(()) };
+    let wanted = &original.mutable_parameters;
+    let changes = wanted.iter().any(|(key, value)| volume.mutable_parameters.get(key) != Some(value));
+    if driver.has(Defect::ControllerModifyRefusesRepeats) && !changes && !wanted.is_empty() {
+        return Err(Status::failed_precondition("nothing would change"));
+    }
+    let known = wanted.keys().all(|key| driver.config.mutable_parameters.contains(key));
+    if driver.has(Defect::ControllerModifyRefusesUpdates) && changes && known && volume.modifications > 0 {
+        return Err(Status::already_exists("the volume has been modified"));
+    }
+    Ok(())
+}
+
+pub(crate) async fn get_capacity(
+    driver: &MockDriver,
+    original: &GetCapacityRequest,
+) -> Result<GetCapacityResponse, Status> {
+    let has = |defect| driver.has(defect);
+    if has(Defect::GetCapacityFails) {
+        return Err(Status::internal("the backend does not tell"));
+    }
+    let mut request = original.clone();
+    if has(Defect::GetCapacityIgnoresCapabilities) {
+        request.volume_capabilities.retain(|capability| validate::usage(capability).is_err());
+    }
+    if has(Defect::GetCapacityIgnoresParameters) {
+        drop_unknown(&mut request.parameters, &driver.config.parameters);
+    }
+    if has(Defect::GetCapacityIgnoresTopology) {
+        request.accessible_topology = None;
+    }
+    let mut response = controller::get_capacity(driver, &request).await?;
+    corrupt_reply(driver, &mut response);
+    Ok(response)
+}
+
+fn corrupt_reply(driver: &MockDriver, response: &mut GetCapacityResponse) {
+    let has = |defect| driver.has(defect);
+    if has(Defect::GetCapacityNegative) {
+        response.available_capacity = -1;
+    }
+    if has(Defect::GetCapacityConstant) {
+        response.available_capacity = driver.config.capacity_bytes;
+    }
+    if has(Defect::GetCapacityHidesSizeLimits) {
+        response.maximum_volume_size = None;
+        response.minimum_volume_size = None;
+    }
+    if has(Defect::GetCapacityMaximumNegative) {
+        response.maximum_volume_size = Some(-1);
+    }
+    if has(Defect::GetCapacityMinimumNegative) {
+        response.minimum_volume_size = Some(-1);
+    }
+    if has(Defect::GetCapacityMinimumAboveMaximum) {
+        response.minimum_volume_size = response.maximum_volume_size.map(|maximum| maximum + 1);
+    }
+    if has(Defect::GetCapacityMaximumTooSmall) {
+        response.maximum_volume_size = response.minimum_volume_size;
+    }
 }

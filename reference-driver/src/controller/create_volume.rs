@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use csi_proto::v1::volume_content_source::Type as SourceType;
 use csi_proto::v1::{CreateVolumeRequest, CreateVolumeResponse, VolumeContentSource};
 
-use super::{modify, topology, volume_message};
+use super::expand::check_parameters;
+use super::{is_reachable, volume_message};
 use crate::backend::{self, Backend, BackendRef};
 use crate::capability::Capability;
 use crate::capacity_range::{Range, Sizes};
@@ -107,7 +108,7 @@ impl<'a> CheckedRequest<'a> {
         let name = checked_name(&request.name)?;
         let capabilities = Capability::required_list(&request.volume_capabilities)?;
         checked_map("parameters", &request.parameters)?;
-        modify::check_parameters(driver, &request.mutable_parameters)?;
+        check_parameters(driver, &request.mutable_parameters)?;
         let effective =
             |key: &str| request.mutable_parameters.get(key).or_else(|| request.parameters.get(key));
         Ok(CheckedRequest {
@@ -117,7 +118,7 @@ impl<'a> CheckedRequest<'a> {
             capabilities,
             parameters: Parameters::read(effective, &driver.config)?,
             source: request.volume_content_source.as_ref().map(read_source).transpose()?,
-            reachable: topology::is_reachable(driver, request.accessibility_requirements.as_ref())?,
+            reachable: is_reachable(driver, request.accessibility_requirements.as_ref())?,
         })
     }
 

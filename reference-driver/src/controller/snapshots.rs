@@ -9,9 +9,7 @@ use csi_proto::v1::{
     GetSnapshotRequest, GetSnapshotResponse, ListSnapshotsRequest, ListSnapshotsResponse,
 };
 
-use super::paging::Page;
-use super::signed;
-use super::topology::{self, node_topology};
+use super::{Page, is_reachable, node_topology, signed};
 use crate::driver::{Driver, checked_map, checked_name, required};
 use crate::error::{DriverError, Result};
 use crate::ids::{ObjectId, ObjectKind, Shown};
@@ -26,7 +24,7 @@ pub(crate) fn create_snapshot(
     required("source_volume_id", &request.source_volume_id)?;
     let name = checked_name(&request.name)?;
     checked_map("parameters", &request.parameters)?;
-    let reachable = topology::is_reachable(driver, request.accessibility_requirements.as_ref())?;
+    let reachable = is_reachable(driver, request.accessibility_requirements.as_ref())?;
     let _name = driver.locks.exclusive(Key::SnapshotName(name.to_owned()))?;
     if let Some(existing) = driver.store.view()?.snapshot_by_name(name)? {
         if existing.source_volume_id != request.source_volume_id {

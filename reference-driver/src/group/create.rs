@@ -8,9 +8,9 @@ use super::{group_message, members};
 use crate::controller::take_snapshot;
 use crate::driver::{Driver, checked_map, checked_name};
 use crate::error::{DriverError, Result};
-use crate::freeze::Frozen;
 use crate::ids::{ObjectId, ObjectKind, Shown};
 use crate::locks::{Guard, Key};
+use crate::mount::Frozen;
 use crate::storage::NewData;
 use crate::store::{Change, Group, Snapshot, Volume, may_be_committed};
 

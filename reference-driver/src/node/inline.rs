@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use csi_proto::v1::NodePublishVolumeRequest;
 
-use super::{publish, undo};
+use super::{clear_published, publish, report};
 use crate::backend::{self, Backend};
 use crate::capability::Capability;
 use crate::config::parse_quantity;
@@ -60,7 +60,7 @@ pub(super) fn publish(
     let mut volume = driver.store.view()?.volume_by_key(&found.key)?.ok_or_else(gone)?;
     let published = publish_made(driver, request, &mut volume, target, capability, &place);
     if published.is_err() && made {
-        undo::report(forget_unused(driver, &volume));
+        report(forget_unused(driver, &volume));
     }
     published
 }
@@ -161,7 +161,7 @@ fn size_of(
 
 /// Removes the last publication of an inline volume, and then the volume.
 pub(super) fn unpublish(driver: &Driver, volume: &Volume, published: &Published) -> Result<()> {
-    undo::clear_published(driver, volume, published)?;
+    clear_published(driver, volume, published)?;
     forget(driver, volume, vec![Change::DeletePublished(published.clone())])
 }
 

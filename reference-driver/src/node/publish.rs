@@ -6,7 +6,7 @@ use csi_proto::v1::{
 };
 use rustix::mount::MountFlags;
 
-use super::{inline, require_free, undo};
+use super::{inline, report, require_free, undo_published};
 use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
@@ -78,7 +78,7 @@ pub(super) fn match_present(driver: &Driver, volume: &Volume, wanted: &Published
     if let Some(same_path) = present.iter().find(|published| published.path == wanted.path) {
         return match same_path.phase {
             Phase::Done => check_same(same_path, wanted).map(|()| true),
-            Phase::Begun => undo::undo_published(driver, volume, same_path).map(|()| false),
+            Phase::Begun => undo_published(driver, volume, same_path).map(|()| false),
         };
     }
     let Some(other) = present.first() else { return Ok(false) };
@@ -141,7 +141,7 @@ pub(super) fn publish(
         Ok(driver.store.commit(vec![Change::PutPublished(wanted.clone())])?)
     });
     if done.is_err() {
-        undo::report(undo::undo_published(driver, volume, &wanted));
+        report(undo_published(driver, volume, &wanted));
     }
     done
 }
@@ -169,7 +169,7 @@ pub(crate) fn node_unpublish_volume(
         Some(published) if volume.inline_id.is_some() && !others => {
             inline::unpublish(driver, &volume, &published)?;
         }
-        Some(published) => undo::undo_published(driver, &volume, &published)?,
+        Some(published) => undo_published(driver, &volume, &published)?,
         // A repeated call has failed and undone the publication; only the volume is left.
         None if volume.inline_id.is_some() && !others => inline::forget_unused(driver, &volume)?,
         None => {}

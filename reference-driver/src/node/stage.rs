@@ -4,7 +4,7 @@ use csi_proto::v1::{
     NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
 };
 
-use super::{require_free, undo};
+use super::{report, require_free, undo_staged};
 use crate::capability::Capability;
 use crate::driver::{Driver, checked_map, required};
 use crate::error::{DriverError, Result};
@@ -37,7 +37,7 @@ pub(crate) fn node_stage_volume(
             stage(driver, &mut volume, staged, &place)?; // A reboot removed the mount.
         }
         Some(begun) => {
-            undo::undo_staged(driver, &volume, &begun)?;
+            undo_staged(driver, &volume, &begun)?;
             stage_anew(driver, &mut volume, &path, capability, &place)?;
         }
         None => stage_anew(driver, &mut volume, &path, capability, &place)?,
@@ -86,7 +86,7 @@ fn stage(driver: &Driver, volume: &mut Volume, mut staged: Staged, place: &PathE
         Ok(driver.store.commit(changes)?)
     });
     if done.is_err() {
-        undo::report(undo::undo_staged(driver, volume, &staged));
+        report(undo_staged(driver, volume, &staged));
     }
     done
 }
@@ -126,6 +126,6 @@ pub(crate) fn node_unstage_volume(
         let reason = format!("it is still published at {}", Shown(&user.path));
         return Err(DriverError::precondition(format!("volume {}", Shown(volume.id())), reason));
     }
-    undo::undo_staged(driver, &volume, &staged)?;
+    undo_staged(driver, &volume, &staged)?;
     Ok(NodeUnstageVolumeResponse {})
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::{Database, DatabaseError, ReadableDatabase};
 
 use super::handle::Open;
+use super::handle::rewrite;
 use super::overlay::Overlay;
-use super::rewrite::rewrite;
 use super::tables::{META, View, create_tables};
 use super::{StoreError, quiet};
 
