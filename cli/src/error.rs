@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use csi_driver_definitions::{ClassError, LoadError};
+use csi_harness::checks::known::KnownFailingError;
 use csi_harness::client::target::TargetError;
 use csi_harness::config::ConfigError;
 use csi_harness::results::stored::CaseError;
@@ -31,7 +32,9 @@ pub(crate) enum Error {
     #[error("--secrets: {}: {problem}", path.display())]
     Secrets { path: PathBuf, problem: String },
     #[error(transparent)]
-    Plan(PlanError),
+    KnownFailing(#[from] KnownFailingError),
+    #[error("the known-failing list is out of date; these patterns match no check:\n  {}", .0.join("\n  "))]
+    KnownFailingStale(Vec<String>),
     #[error(
         "no check is selected; `csi-sanity list` shows all of them, and `csi-sanity e2e --plan` those of Kubernetes"
     )]
@@ -100,7 +103,7 @@ impl Error {
             | Error::Config(_)
             | Error::ValueFile { .. }
             | Error::Secrets { .. }
-            | Error::Plan(PlanError::KnownFailing(_))
+            | Error::KnownFailing(_)
             | Error::DriverLog { .. }
             | Error::Draft { .. }
             | Error::Case(_)
@@ -134,9 +137,8 @@ impl Error {
                 | TargetError::Ended { .. }
                 | TargetError::NotADriver { .. } => Exit::Broken,
             },
-            Error::Plan(PlanError::KnownFailingStale(_)) => Exit::KnownFailingStale,
+            Error::KnownFailingStale(_) => Exit::KnownFailingStale,
             Error::NothingSelected
-            | Error::Plan(PlanError::NothingSelected)
             | Error::IdleFilter(_)
             | Error::IdleRequirement(_)
             | Error::NothingFailed(_) => Exit::NothingSelected,
@@ -157,8 +159,9 @@ impl Error {
 impl From<PlanError> for Error {
     fn from(error: PlanError) -> Error {
         match error {
+            PlanError::KnownFailing(source) => source.into(),
+            PlanError::KnownFailingStale(patterns) => Error::KnownFailingStale(patterns),
             PlanError::NothingSelected => Error::NothingSelected,
-            other => Error::Plan(other),
         }
     }
 }

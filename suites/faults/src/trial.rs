@@ -30,9 +30,11 @@ const ENDS_IN: Duration = Duration::from_millis(500);
 /// are, and after that.
 const SETTLES_IN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 /// How long a call is repeated if it is reported that it does not succeed after such a fault.
-const KNOWN_TO_FAIL_IN: Duration = Duration::from_secs(2);
+const KNOWN_TO_FAIL_IN: Duration = Duration::from_secs(1);
 /// The same limit for the fault alone, once several together have shown that it does not succeed in its full time.
-const SEEN_TO_FAIL_IN: Duration = Duration::from_secs(6);
+const SEEN_TO_FAIL_IN: Duration = Duration::from_secs(4);
+/// How long a call is repeated where no connection has to come back.
+const CONVERGES_LOCALLY_IN: Duration = Duration::from_secs(10);
 /// Waits in vain for something to be removed after which lives with several faults wait less.
 const FULL_WAITS: u32 = 2;
 /// The shortest wait for something to be removed.
@@ -114,13 +116,17 @@ impl Reported {
         self.seen.iter().any(|(known, ..)| *known == rule.id)
     }
 
-    /// How long a call is to be repeated after a fault in this step, if one was repeated for its full time before, and did not succeed.
-    fn converges_in(&self, step: Step) -> Option<Duration> {
+    /// How long a call is to be repeated after a fault in this step; `None` for the full time. Only a connection to a back end takes so long
+    /// to come back, and a call that was repeated in vain before is not repeated for as long again.
+    fn converges_in(&self, step: Step, breaks_connections: bool) -> Option<Duration> {
         let is_of_step = |(rule, rpc, _): &Key| *rule == FAULT_HEAL_001.id && *rpc == step.rpc();
         if self.times.keys().any(is_of_step) {
-            return Some(KNOWN_TO_FAIL_IN);
+            Some(KNOWN_TO_FAIL_IN)
+        } else if self.seen.iter().any(is_of_step) {
+            Some(SEEN_TO_FAIL_IN)
+        } else {
+            (!breaks_connections).then_some(CONVERGES_LOCALLY_IN)
         }
-        self.seen.iter().any(is_of_step).then_some(SEEN_TO_FAIL_IN)
     }
 
     /// True if it is reported that the driver breaks a rule in the call of this step.
@@ -474,7 +480,7 @@ impl<'a> Trial<'a> {
     async fn break_it(&mut self, life: &mut Life) -> CheckResult<Broke> {
         let Some(At { fault, traits }) = self.at else { return Ok(Broke::Unmet) };
         let step = fault.step;
-        life.converges_in = self.reported.converges_in(step);
+        life.converges_in = self.reported.converges_in(step, traits.isolates);
         let injected = self.lever.inject(fault).await?;
         let limit = Duration::from_millis(self.cx().config().time_limits.call_ms);
         let begun = Instant::now();
