@@ -13,3 +13,4 @@ pub mod spent;
 pub mod stages;
 pub mod tally;
 pub mod target;
+mod unmet;

@@ -28,6 +28,8 @@ pub mod checks;
 
 pub mod results;
 
+mod verdict;
+
 pub mod run;
 
 /// What a file of checks needs.

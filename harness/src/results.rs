@@ -5,5 +5,4 @@ pub mod failure_report;
 pub mod fault;
 pub mod outcome;
 pub mod stored;
-pub(crate) mod stripping;
 pub mod wording;

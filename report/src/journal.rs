@@ -949,12 +949,14 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
     }
     let (message, known_because) = match &report.outcome {
         Outcome::Passed => (String::new(), None),
-        Outcome::Failed(violation) | Outcome::Warned(violation) | Outcome::Flaky(Flaky { violation, .. }) => {
-            (violation.message.clone(), None)
+        Outcome::Failed(finding) | Outcome::Warned(finding) | Outcome::Flaky(Flaky { finding, .. }) => {
+            (finding.violation.message.clone(), None)
         }
         Outcome::Skipped(why) | Outcome::Broken(why) => (why.clone(), None),
         Outcome::SameFault(same) => (same.sentence(), None),
-        Outcome::KnownFailure { violation, reason } => (violation.message.clone(), Some(reason.clone())),
+        Outcome::KnownFailure { finding, reason } => {
+            (finding.violation.message.clone(), Some(reason.clone()))
+        }
         Outcome::UnexpectedPass { reason } => {
             ("passes, but is listed as known to fail".to_owned(), Some(reason.clone()))
         }
@@ -970,7 +972,7 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
             Outcome::Flaky(flaky) => Some(flaky.counts_as()),
             _ => None,
         },
-        plays: violation.and_then(|violation| violation.plays),
+        plays: report.outcome.finding().and_then(|finding| finding.plays),
         damage: violation.and_then(|violation| violation.damage),
         cut_short: report.cut_short.clone(),
         spent_ms: SpentEntry::of(&report.spent),

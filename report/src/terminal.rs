@@ -441,8 +441,8 @@ fn reason(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Passed => String::new(),
         Outcome::SameFault(same) => same.sentence(),
-        Outcome::Failed(violation) | Outcome::Warned(violation) => violation.message.clone(),
-        Outcome::Flaky(flaky) => flaky.violation.message.clone(),
+        Outcome::Failed(finding) | Outcome::Warned(finding) => finding.violation.message.clone(),
+        Outcome::Flaky(flaky) => flaky.finding.violation.message.clone(),
         Outcome::Skipped(why) | Outcome::Broken(why) => why.clone(),
         Outcome::KnownFailure { reason, .. } | Outcome::UnexpectedPass { reason } => reason.clone(),
     }

@@ -8,7 +8,7 @@ use csi_harness::checks::planned::Planned;
 use csi_harness::client::target::Target;
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::failure_report::FailureReport;
-use csi_harness::results::outcome::{CheckReport, Halt, Outcome, Summary};
+use csi_harness::results::outcome::{CheckReport, Finding, Halt, Outcome, Summary};
 use csi_harness::results::wording;
 use csi_harness::run::runner::{RunOptions, Runner};
 use libtest_mimic::Failed;
@@ -84,7 +84,7 @@ impl Run {
     pub fn accusations(&self) -> Vec<String> {
         let accused = self.by_label().into_iter().flat_map(|(label, report)| {
             let outcomes = outcomes(report).filter_map(|outcome| match outcome {
-                Outcome::Failed(violation) => {
+                Outcome::Failed(Finding { violation, .. }) => {
                     Some(format!("{label} failed: {violation:#?}\n{}", report.notes.join("\n")))
                 }
                 Outcome::Broken(why) => Some(format!("{label} is broken: {why}")),

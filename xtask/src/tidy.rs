@@ -93,6 +93,10 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("checks", &["text", "protocol", "config", "spec", "lifecycle"]),
     ("results", &["text", "protocol", "config", "spec", "resources", "client", "checks"]),
     (
+        "verdict",
+        &["text", "protocol", "config", "spec", "resources", "client", "lifecycle", "checks", "results"],
+    ),
+    (
         "run",
         &[
             "text",
@@ -105,6 +109,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "lifecycle",
             "checks",
             "results",
+            "verdict",
         ],
     ),
 ];

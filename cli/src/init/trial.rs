@@ -206,7 +206,9 @@ async fn modes(cx: &Cx, findings: &Findings) -> CheckResult {
 
 fn why(stop: &Stop) -> String {
     match stop {
-        Stop::Violation(violation) => format!("{}: {}", violation.message, violation.actual),
+        Stop::Violation(violation) | Stop::MetAgain(violation) => {
+            format!("{}: {}", violation.message, violation.actual)
+        }
         Stop::Skip(why) | Stop::Declined(_, why) | Stop::Broken(why) | Stop::Unanswered(why) => why.clone(),
     }
 }

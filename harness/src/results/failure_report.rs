@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::client::answer::Answer;
 use crate::client::record::CallRecord;
 use crate::protocol::rpc::Facts;
-use crate::results::outcome::{CheckReport, Flaky, Outcome, OutcomeKind};
+use crate::results::outcome::{CheckReport, Finding, Flaky, Outcome, OutcomeKind};
 use crate::spec::requirements::Requirement;
 use crate::spec::verdict::Violation;
 use crate::text::shorten::{shortened, shortened_json};
@@ -55,11 +55,11 @@ pub fn findings(report: &CheckReport) -> String {
 
 fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
     match &report.outcome {
-        Outcome::Failed(violation)
-        | Outcome::Warned(violation)
-        | Outcome::Flaky(Flaky { violation, .. })
-        | Outcome::KnownFailure { violation, .. } => {
-            write_violation(f, report, violation, report.outcome.kind())?;
+        Outcome::Failed(finding)
+        | Outcome::Warned(finding)
+        | Outcome::Flaky(Flaky { finding, .. })
+        | Outcome::KnownFailure { finding, .. } => {
+            write_finding(f, report, finding, report.outcome.kind())?;
         }
         Outcome::Skipped(why) | Outcome::Broken(why) => writeln!(f, "  {}", shortened(why))?,
         Outcome::SameFault(same) => writeln!(f, "  {}", shortened(&same.sentence()))?,
@@ -98,12 +98,13 @@ pub fn transcript(report: &CheckReport) -> String {
 fn write_also(f: &mut String, report: &CheckReport) -> fmt::Result {
     let key = |one: &Violation| (rule(report, one).map(|rule| rule.id), one.message.clone());
     let mut seen: BTreeSet<_> = report.outcome.violation().into_iter().map(key).collect();
-    let also = report.also.iter().filter_map(|one| Some((one.violation()?, one.kind())));
-    let also: Vec<(&Violation, OutcomeKind)> = also.filter(|(one, _)| seen.insert(key(one))).collect();
-    for (violation, kind) in also.iter().take(ALSO_SHOWN_MAX) {
+    let also = report.also.iter().filter_map(|one| Some((one.finding()?, one.kind())));
+    let also: Vec<(&Finding, OutcomeKind)> =
+        also.filter(|(one, _)| seen.insert(key(&one.violation))).collect();
+    for (finding, kind) in also.iter().take(ALSO_SHOWN_MAX) {
         writeln!(f, "  also")?;
-        write_violation(f, report, violation, *kind)?;
-        violation.transcript.iter().try_for_each(|line| writeln!(f, "  {}", shortened(line)))?;
+        write_finding(f, report, finding, *kind)?;
+        finding.violation.transcript.iter().try_for_each(|line| writeln!(f, "  {}", shortened(line)))?;
     }
     match also.len().checked_sub(ALSO_SHOWN_MAX) {
         Some(1) => writeln!(f, "  … and 1 more fault; --report json=FILE has it"),
@@ -112,10 +113,10 @@ fn write_also(f: &mut String, report: &CheckReport) -> fmt::Result {
     }
 }
 
-fn write_violation(
+fn write_finding(
     f: &mut String,
     report: &CheckReport,
-    violation: &Violation,
+    Finding { violation, plays, .. }: &Finding,
     kind: OutcomeKind,
 ) -> fmt::Result {
     writeln!(f, "  {}", shortened(&violation.message))?;
@@ -126,7 +127,7 @@ fn write_violation(
             writeln!(f, "  only warns   {why}")?;
         }
     }
-    if let Some(plays) = violation.plays {
+    if let Some(plays) = plays {
         writeln!(f, "  repeated     {plays}")?;
     }
     if !violation.expected.is_empty() {

@@ -20,13 +20,14 @@ pub fn key(report: &CheckReport) -> String {
         Outcome::Broken(why) if is_undoing(report, why) => shape(why),
         Outcome::Broken(why) => obstacle(report).unwrap_or_else(|| shape(why)),
         Outcome::UnexpectedPass { .. } => report.label(),
-        Outcome::Failed(violation)
-        | Outcome::Warned(violation)
-        | Outcome::Flaky(Flaky { violation, .. })
-        | Outcome::KnownFailure { violation, .. } => {
+        Outcome::Failed(finding)
+        | Outcome::Warned(finding)
+        | Outcome::Flaky(Flaky { finding, .. })
+        | Outcome::KnownFailure { finding, .. } => {
             if let Some(rpc) = missing(report) {
                 return rpc;
             }
+            let violation = &finding.violation;
             let rule = failure_report::rule(report, violation).map_or("", |rule| rule.id);
             format!("{rule} {}{}", shape(&violation.message), deadly_fields(report))
         }

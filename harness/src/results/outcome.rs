@@ -11,10 +11,10 @@ use crate::checks::planned::Planned;
 use crate::client::record::CallRecord;
 use crate::client::spent::Spent;
 use crate::client::tally::{FirstFailure, RpcCalls};
-use crate::config::profile::{FlakyResult, Profile};
+use crate::config::profile::Profile;
 use crate::protocol::version::Judged;
 use crate::resources::left_behind::{LeftBehind, Removal};
-use crate::spec::verdict::{CutShort, Violation};
+use crate::spec::verdict::{CutShort, Plays, Violation};
 
 /// What came of one check.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,11 +22,11 @@ pub enum Outcome {
     /// The driver kept the rule.
     Passed,
     /// The driver broke a rule that binds.
-    Failed(Violation),
+    Failed(Finding),
     /// The driver broke a rule that binds, and did not when the same was done again.
     Flaky(Flaky),
     /// The driver broke a recommendation, or answered in a way that is only tolerated.
-    Warned(Violation),
+    Warned(Finding),
     /// The check only shows again what another one reports.
     SameFault(SameFault),
     /// The check does not apply, because.
@@ -36,7 +36,7 @@ pub enum Outcome {
     /// The driver broke the rule, as the known-failing list says it does.
     KnownFailure {
         /// What is wrong.
-        violation: Violation,
+        finding: Finding,
         /// The reason in the list.
         reason: String,
     },
@@ -47,45 +47,46 @@ pub enum Outcome {
     },
 }
 
+/// A violation, with what the run knows of it beside what the check states.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The rule that was broken, and how.
+    pub violation: Violation,
+    /// The mildest profile under which it makes a run fail.
+    pub binds_from: Profile,
+    /// The number of plays of the failing case, where there was more than one: by the check, or by the run, which repeats the check.
+    pub plays: Option<Plays>,
+    /// How the run knows of it.
+    pub source: Source,
+}
+
+/// How a run knows of a violation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The check found it.
+    Check,
+    /// The check met again what another check reports, and found nothing else.
+    MetAgain,
+    /// The driver stopped working after the check. The violation is not about the rules of the check.
+    Harm,
+}
+
+impl From<Violation> for Finding {
+    fn from(violation: Violation) -> Finding {
+        let plays = violation.replayed;
+        Finding { violation, binds_from: Profile::default(), plays, source: Source::Check }
+    }
+}
+
 /// A failure that did not come again when its check, or the failing case of it, was repeated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flaky {
     /// The rule that was broken, and how.
-    pub violation: Violation,
+    pub finding: Finding,
     /// The mildest profile under which it makes a run fail, if there is one.
     pub fails_from: Option<Profile>,
     /// It makes this run fail. Otherwise it counts as a warning.
     pub fails: bool,
-}
-
-/// The settings that decide how grave a violation is.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Strictness {
-    /// The profile, which says which rules bind.
-    pub profile: Profile,
-    /// The result of flaky failures, if the user sets it.
-    pub flaky_result: Option<FlakyResult>,
-}
-
-impl Strictness {
-    /// The outcome of a violation that binds from one profile on.
-    pub(crate) fn weigh(self, violation: Violation, binds_from: Profile) -> Outcome {
-        let violation = Violation { binds_from, ..violation };
-        match violation.plays {
-            _ if binds_from > self.profile => Outcome::Warned(violation),
-            Some(plays) if plays.is_flaky() => {
-                let fails_from = match self.flaky_result {
-                    Some(FlakyResult::Fail) => Some(binds_from),
-                    Some(FlakyResult::Warn) => None,
-                    None if violation.damage.is_some() => Some(binds_from),
-                    None => Some(Profile::Strict),
-                };
-                let fails = fails_from.is_some_and(|from| from <= self.profile);
-                Outcome::Flaky(Flaky { violation, fails_from, fails })
-            }
-            _ => Outcome::Failed(violation),
-        }
-    }
 }
 
 /// What a check shows that another one reports.
@@ -185,17 +186,22 @@ impl Outcome {
     pub fn binds_from(&self) -> Option<Profile> {
         match self {
             Outcome::Flaky(flaky) => flaky.fails_from,
-            other => other.violation().map(|violation| violation.binds_from),
+            other => other.finding().map(|finding| finding.binds_from),
         }
     }
 
     /// What is wrong, where the driver broke something.
     pub fn violation(&self) -> Option<&Violation> {
+        self.finding().map(|finding| &finding.violation)
+    }
+
+    /// What is wrong and what the run knows of it, where the driver broke something.
+    pub fn finding(&self) -> Option<&Finding> {
         match self {
-            Outcome::Failed(violation)
-            | Outcome::Warned(violation)
-            | Outcome::Flaky(Flaky { violation, .. })
-            | Outcome::KnownFailure { violation, .. } => Some(violation),
+            Outcome::Failed(finding)
+            | Outcome::Warned(finding)
+            | Outcome::Flaky(Flaky { finding, .. })
+            | Outcome::KnownFailure { finding, .. } => Some(finding),
             Outcome::Passed
             | Outcome::SameFault(_)
             | Outcome::Skipped(_)
@@ -296,6 +302,25 @@ impl CheckReport {
     /// The label of the run.
     pub fn label(&self) -> String {
         self.planned.label()
+    }
+
+    /// Everything that came of it, the gravest first.
+    pub fn outcomes(&self) -> impl Iterator<Item = &Outcome> {
+        std::iter::once(&self.outcome).chain(&self.also)
+    }
+
+    /// Takes everything that came of it, until [`set_outcomes`](CheckReport::set_outcomes) puts something in its place.
+    pub(crate) fn take_outcomes(&mut self) -> Vec<Outcome> {
+        let mut all = vec![std::mem::replace(&mut self.outcome, Outcome::Passed)];
+        all.append(&mut self.also);
+        all
+    }
+
+    /// Sets what came of it, the gravest first. Nothing means that it passed.
+    pub(crate) fn set_outcomes(&mut self, all: impl IntoIterator<Item = Outcome>) {
+        let mut all = all.into_iter();
+        self.outcome = all.next().unwrap_or(Outcome::Passed);
+        self.also = all.collect();
     }
 }
 
@@ -555,7 +580,6 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::verdict::Damage;
 
     #[test]
     fn programs_read_the_names() {
@@ -587,35 +611,6 @@ mod tests {
         assert_eq!((summary.failed, summary.known_failures, summary.warned, summary.passed), (2, 1, 0, 2));
         assert_eq!(summary.again, Again { failed: 1, warned: 1, known_failures: 1 });
         assert_eq!(summary.checks(), 8, "and each check is counted");
-    }
-
-    #[test]
-    fn a_flaky_failure_fails_for_damage_or_by_a_setting() {
-        let flaky = |damage: Option<Damage>, flaky_result, profile| {
-            let violation = Violation { damage, ..Violation::new("once").replayed(1, 4) };
-            let outcome = Strictness { profile, flaky_result }.weigh(violation, Profile::Csi);
-            let mut summary = Summary { profile, passed: 1, ..Summary::default() };
-            summary.count(outcome.kind(), outcome.counts_as(), "a", outcome.binds_from());
-            assert_eq!((summary.flaky, summary.failed, summary.checks()), (1, 0, 2));
-            assert_eq!(
-                summary.verdict_under(Profile::Strict) == Verdict::Conforms,
-                flaky_result == Some(FlakyResult::Warn)
-            );
-            summary.verdict()
-        };
-        use Verdict::*;
-        assert_eq!(flaky(None, None, Profile::Csi), Conforms);
-        assert_eq!(flaky(None, None, Profile::Strict), Deviates);
-        assert_eq!(flaky(None, Some(FlakyResult::Fail), Profile::Csi), Deviates);
-        for damage in [Damage::DataLoss, Damage::Crash, Damage::Leak] {
-            assert_eq!(flaky(Some(damage), None, Profile::Csi), Deviates);
-            assert_eq!(flaky(Some(damage), Some(FlakyResult::Warn), Profile::Strict), Conforms);
-        }
-        let confirmed = Violation::new("each time").replayed(2, 2);
-        let strictness = Strictness { flaky_result: Some(FlakyResult::Warn), ..Strictness::default() };
-        assert_eq!(strictness.weigh(confirmed, Profile::Csi).kind(), OutcomeKind::Failed);
-        let milder = Violation::new("once").replayed(1, 4);
-        assert_eq!(strictness.weigh(milder, Profile::Strict).kind(), OutcomeKind::Warned);
     }
 
     #[test]

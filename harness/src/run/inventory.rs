@@ -24,8 +24,8 @@ const QUICK: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     things: BTreeSet<(&'static str, String)>,
-    /// What is new, and was there before any check ran alone: which of those that ran at the same time has made it, nobody knows.
-    of_many: BTreeSet<(&'static str, String)>,
+    /// Things that are new since checks ran at the same time, so that it is not known which check made them.
+    unattributed: BTreeSet<(&'static str, String)>,
     ownership: Ownership,
     took: Duration,
 }
@@ -58,16 +58,16 @@ impl Inventory {
         Ok(Inventory { things, ownership, took: begun.elapsed(), ..Inventory::default() })
     }
 
-    /// Puts down what is new, and what no call has named, to the check that has just run alone, where looking costs little.
-    pub(crate) async fn put_down_to(&self, check: &str, session: &Session) {
+    /// Attributes what is new and what no call has named to the check that has just run alone, where looking costs little.
+    pub(crate) async fn attribute_leaks_to(&self, check: &str, session: &Session) {
         for (_, id) in self.unnamed(session).await {
             session.target().made(&id, check);
         }
     }
 
-    /// From now on, what is new is of the check that has just run alone.
-    pub(crate) async fn ends_of_many(&mut self, session: &Session) {
-        self.of_many = self.unnamed(session).await;
+    /// Records what is new and what no call has named after checks that ran at the same time. It is attributed to none of them.
+    pub(crate) async fn mark_unattributed(&mut self, session: &Session) {
+        self.unattributed = self.unnamed(session).await;
     }
 
     /// What is new, and what no call has named, where looking costs little.
@@ -79,7 +79,7 @@ impl Inventory {
         let Ok(now) = Inventory::take(session).await else { return BTreeSet::new() };
         let is_old = |thing: &(&'static str, String)| {
             self.things.contains(thing)
-                || self.of_many.contains(thing)
+                || self.unattributed.contains(thing)
                 || session.target().maker_of(&thing.1).is_some()
         };
         now.things.into_iter().filter(|thing| !is_old(thing)).collect()
@@ -268,7 +268,7 @@ impl Owner {
 fn text(stop: Stop) -> String {
     match stop {
         Stop::Broken(why) | Stop::Unanswered(why) | Stop::Skip(why) | Stop::Declined(_, why) => why,
-        Stop::Violation(violation) => violation.message,
+        Stop::Violation(violation) | Stop::MetAgain(violation) => violation.message,
     }
 }
 

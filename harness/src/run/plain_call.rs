@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use csi_proto::{Rpc, Service};
 use tokio::sync::Mutex;
-use tonic::{Code, async_trait};
+use tonic::async_trait;
 
 use crate::checks::check::{Check, CheckRef};
 use crate::checks::planned::Planned;
-use crate::client::answer::{Answer, NoAnswer};
-use crate::client::record::{CallLog, CallRecord, Ticket};
+use crate::client::answer::Answer;
+use crate::client::record::{CallLog, Ticket};
 use crate::client::session::{AfterCall, Session};
 use crate::client::target::Target;
 use crate::config::AccessType;
@@ -20,10 +20,9 @@ use crate::lifecycle::cx::Cx;
 use crate::protocol::effect;
 use crate::protocol::rpc::{Facts, Resource};
 use crate::results::failure_report;
-use crate::run::precondition::Preconditions;
 use crate::run::run_check::body;
-use crate::spec::verdict::Violation;
-use crate::text::shorten::shortened;
+use crate::verdict::harm::{Culprit, Lost};
+use crate::verdict::precondition::Preconditions;
 
 /// What calls are about: harm to one of these need not show in the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,48 +80,6 @@ pub(crate) enum Made {
     Done,
     /// It could not be made, or was put off.
     Not,
-}
-
-/// How a plain call ended that is not done any more.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lost {
-    /// Which one.
-    pub(crate) rpc: Rpc,
-    /// Its code; `None` where there was no answer.
-    pub(crate) code: Option<Code>,
-    /// What the driver said.
-    pub(crate) answer: String,
-    /// The call and its answer, as failures show them.
-    pub(crate) line: String,
-    /// In what way it failed, as the tally of the run has it.
-    pub(crate) failure: Option<&'static str>,
-}
-
-impl Lost {
-    /// The end of this call, if it is one that says more than "not now".
-    fn of(call: &CallRecord) -> Option<Lost> {
-        let code = match &call.outcome {
-            Answer::Refused(refused) if !effect::is_not_now(call.rpc.method, refused.code) => {
-                Some(refused.code)
-            }
-            Answer::Unknown(NoAnswer::Timeout(_) | NoAnswer::Broken(_)) => None,
-            _ => return None,
-        };
-        let answer = shortened(&call.outcome().to_string());
-        let (line, failure) = (failure_report::call_line(call), call.outcome.failure());
-        Some(Lost { rpc: call.rpc, code, answer, line, failure })
-    }
-
-    /// Whether a call of a check has ended in the same way.
-    pub(crate) fn shows_in(&self, call: &CallRecord) -> bool {
-        let same = || Lost::of(call).is_some_and(|lost| lost.code == self.code);
-        !call.cleanup && call.rpc == self.rpc && same()
-    }
-
-    /// Whether it is all there is in a violation.
-    pub(crate) fn is_all_of(&self, violation: &Violation) -> bool {
-        violation.refused.as_deref().is_some_and(|(rpc, code)| *rpc == self.rpc && Some(*code) == self.code)
-    }
 }
 
 impl PlainCall {
@@ -194,18 +151,7 @@ pub(crate) struct Probe {
     plain: Arc<PlainCall>,
     /// Calls of the check that are known to be harmless: so many first ones.
     harmless: u64,
-    found: Mutex<Option<Found>>,
-}
-
-/// The call of a check after which the plain call failed.
-#[derive(Clone, Debug)]
-pub(crate) struct Found {
-    /// It and its answer, as failures show them.
-    pub(crate) line: String,
-    /// Which RPC it was.
-    pub(crate) rpc: Rpc,
-    /// The plain call.
-    pub(crate) lost: Lost,
+    found: Mutex<Option<Culprit>>,
 }
 
 #[async_trait]
@@ -216,7 +162,7 @@ impl AfterCall for Probe {
             return;
         }
         if let Err(lost) = self.plain.make().await {
-            *found = log.look_at(call, |call| Found {
+            *found = log.look_at(call, |call| Culprit {
                 line: failure_report::call_line(call),
                 rpc: call.rpc,
                 lost,
@@ -235,7 +181,7 @@ impl Probe {
     }
 
     /// The call that was looked for; no more need be made then.
-    pub(crate) async fn found(&self) -> Option<Found> {
+    pub(crate) async fn found(&self) -> Option<Culprit> {
         self.found.lock().await.clone()
     }
 }

@@ -5,6 +5,7 @@ use crate::protocol::capability::Capability;
 use crate::results::outcome::{Flaky, Outcome};
 use crate::spec::need::Need;
 use crate::spec::requirements::Requirement;
+use crate::spec::verdict::Violation;
 
 /// What came of one check on a driver that is known to be right, or known to have a defect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,14 +24,13 @@ pub fn on_a_right_driver(outcomes: &[&Outcome]) -> Trial {
         match outcome {
             Outcome::Passed | Outcome::Skipped(_) => {}
             Outcome::Broken(why) => return Trial::Bad(format!("cannot judge the right driver: {why}")),
-            Outcome::Failed(violation)
-            | Outcome::Warned(violation)
-            | Outcome::Flaky(Flaky { violation, .. })
-            | Outcome::KnownFailure { violation, .. } => {
-                let told = (&violation.message, &violation.expected, &violation.actual);
+            Outcome::Failed(finding)
+            | Outcome::Warned(finding)
+            | Outcome::Flaky(Flaky { finding, .. })
+            | Outcome::KnownFailure { finding, .. } => {
+                let Violation { message, expected, actual, .. } = &finding.violation;
                 return Trial::Bad(format!(
-                    "accuses the right driver: {}; expected {}; actual {}",
-                    told.0, told.1, told.2
+                    "accuses the right driver: {message}; expected {expected}; actual {actual}"
                 ));
             }
             Outcome::SameFault(same) => {
@@ -115,7 +115,6 @@ pub fn accused(matrix: &'static str) -> impl Iterator<Item = Accused> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::verdict::Violation;
 
     #[test]
     fn a_matrix_says_who_is_accused_of_what() {
@@ -135,9 +134,9 @@ mod tests {
     #[test]
     fn a_crash_refutes_only_who_names_the_rule() {
         use crate::spec::requirements::req;
-        let crashed = Outcome::Failed(Violation::new("died").of(&req::GEN_ERR_001));
-        let judged = Outcome::Failed(Violation::new("wrong"));
-        let named = Outcome::Failed(Violation::new("wrong").of(&req::ID_INFO_001));
+        let crashed = Outcome::Failed(Violation::new("died").of(&req::GEN_ERR_001).into());
+        let judged = Outcome::Failed(Violation::new("wrong").into());
+        let named = Outcome::Failed(Violation::new("wrong").of(&req::ID_INFO_001).into());
         assert!(matches!(by_its_rules(&NAMES_ID_INFO_001, &[&crashed]), Trial::Bad(_)));
         for outcomes in [vec![&judged], vec![&named], vec![&crashed, &named]] {
             assert_eq!(by_its_rules(&NAMES_ID_INFO_001, &outcomes), Trial::Good);
@@ -156,7 +155,7 @@ mod tests {
 
     #[test]
     fn only_a_violation_refutes() {
-        let failed = Outcome::Failed(Violation::new("wrong"));
+        let failed = Outcome::Failed(Violation::new("wrong").into());
         let (passed, broken) = (Outcome::Passed, Outcome::Broken("no answer".to_owned()));
         let skipped = Outcome::Skipped("no root".to_owned());
         assert_eq!(on_a_defect(&[&passed, &failed]), Trial::Good);

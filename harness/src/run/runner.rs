@@ -1,7 +1,5 @@
 //! Runs the chosen checks and says what happens. One loop owns counts, cancellation and the life of the driver.
 
-mod alone;
-mod confirm;
 mod harm;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -28,19 +26,19 @@ use crate::protocol::capability::Capability;
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::resources::machine;
 use crate::results::events::{Event, Reporter};
-use crate::results::failure_report;
 use crate::results::fault;
-use crate::results::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Strictness, Summary};
-use crate::results::stripping;
-use crate::run::dedup::Dedup;
+use crate::results::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Summary};
 use crate::run::inventory::{self, Inventory, Surroundings};
-use crate::run::precondition::Preconditions;
-use crate::run::run_check::{Done, Rules, killed, killed_by_one_of, raised, run_check, unmet};
+use crate::run::run_check::{Done, Rules, raised, run_check, unmet};
 use crate::spec::need::Need;
-use crate::spec::verdict::Violation;
 use crate::text::shorten::shortened;
 use crate::text::size::sized;
-use alone::Refused;
+use crate::verdict::alone::{MetAgain, Rejected};
+use crate::verdict::confirmation::Confirmation;
+use crate::verdict::dedup::Dedup;
+use crate::verdict::precondition::Preconditions;
+use crate::verdict::profile::Strictness;
+use crate::verdict::{self, Judge, crash};
 use harm::Harm;
 
 /// Checks that run at the same time, where nobody says otherwise.
@@ -49,6 +47,8 @@ pub const JOBS: usize = 8;
 const CRASHES_MAX: usize = 50;
 /// How long a driver that is started anew may take to stop.
 const STOP_GRACE: Duration = Duration::from_secs(10);
+/// Time for the repetitions that confirm failures in a whole run. Failures beyond it count as they are.
+const CONFIRMING_MAX: Duration = Duration::from_secs(600);
 /// Time limit of each look at what exists.
 const INVENTORY_LIMIT: Duration = Duration::from_secs(300);
 
@@ -181,9 +181,11 @@ impl<'a> Runner<'a> {
         let profile = target.config().profile;
         let rules = Rules {
             seed: options.seed,
-            strictness: Strictness { profile, flaky_result: target.config().flaky_result },
             keep_calls: options.keep_calls,
-            known: Arc::new(options.known.clone()),
+            judge: Judge {
+                strictness: Strictness { profile, flaky_result: target.config().flaky_result },
+                known: Arc::new(options.known.clone()),
+            },
             preconditions: Arc::new(Preconditions::of(&options.registry)),
             repeat: options.repeat.clone(),
             probe: None,
@@ -251,8 +253,8 @@ impl<'a> Runner<'a> {
         for part in parts {
             self.run_phases(part).await;
         }
-        let rest = self.dedup.rest();
-        self.tell(rest);
+        let rest = verdict::conclude_rest(&mut self.dedup);
+        self.report(rest);
         if let Some(before) = self.before.take() {
             self.report_leaks(before).await;
         }
@@ -284,7 +286,7 @@ impl<'a> Runner<'a> {
         let alone = take(&|runs| runs == Runs::Serial);
         let harmful = take(&Runs::may_harm);
         self.run_parallel(parallel.into()).await;
-        self.set_aside_what_many_have_left().await;
+        self.record_unattributed_leaks().await;
         // Many calls at the same time may spoil a driver, too.
         self.run_harmful(alone).await;
         self.run_harmful(harmful).await;
@@ -311,8 +313,8 @@ impl<'a> Runner<'a> {
         let mut running = Running::default();
         // Those that the driver broke off: alone, they show whether it does so each time.
         let mut again = Vec::new();
-        // Those that were refused something, perhaps because of others.
-        let mut refused = Vec::new();
+        // Checks whose calls were rejected, perhaps because of other checks.
+        let mut rejected = Vec::new();
         let mut unconfirmed = Vec::new();
         let have_company = self.options.jobs > 1 && waiting.len() > 1;
         let rules = self.rules.clone();
@@ -336,9 +338,9 @@ impl<'a> Runner<'a> {
                 again.push(done.report.planned);
             } else if have_company {
                 let beside = running.planned.values().map(Planned::label).collect();
-                match Refused::of(done.report, beside) {
-                    Ok(one) => refused.push(one),
-                    Err(report) if confirm::is_open(&report) => unconfirmed.push(*report),
+                match Rejected::of(done.report, beside) {
+                    Ok(one) => rejected.push(one),
+                    Err(report) if Confirmation::of(&report).is_some() => unconfirmed.push(*report),
                     Err(report) => self.finish(*report),
                 }
             } else {
@@ -346,7 +348,7 @@ impl<'a> Runner<'a> {
             }
         }
         self.run_one_by_one(again).await;
-        self.run_refused_alone(refused).await;
+        self.run_rejected_alone(rejected).await;
         for report in unconfirmed {
             self.confirm_and_finish(report).await;
         }
@@ -374,7 +376,7 @@ impl<'a> Runner<'a> {
         if self.dead {
             match &mut involved[..] {
                 [alone] => self.accuse(alone, false),
-                [one, ..] => self.accuse_of(&mut one.report, killed_by_one_of(&under_way)),
+                [one, ..] => self.rules.judge.accuse(&mut one.report, crash::killed_by_one_of(&under_way)),
                 [] => {}
             }
             return involved.into_iter().for_each(|done| self.finish(done.report));
@@ -391,7 +393,7 @@ impl<'a> Runner<'a> {
             && !reports.iter().any(|report| matches!(report.outcome, Outcome::Failed(_)))
             && let Some(report) = reports.first_mut()
         {
-            self.accuse_of(report, killed_by_one_of(&under_way));
+            self.rules.judge.accuse(report, crash::killed_by_one_of(&under_way));
         }
         reports.into_iter().for_each(|report| self.finish(report));
     }
@@ -400,7 +402,8 @@ impl<'a> Runner<'a> {
     /// that is told once.
     async fn judges_first(&mut self, involved: &[Done], waiting: &mut VecDeque<Planned>) {
         for done in involved {
-            let judge = done.fatal_call().and_then(|call| self.rules.preconditions.judge_of(call.rpc));
+            let judge = crash::fatal_call(&done.report.calls)
+                .and_then(|call| self.rules.preconditions.judge_of(call.rpc));
             let at =
                 waiting.iter().position(|planned| judge.is_some_and(|judge| planned.check.id == judge.id));
             if let Some(planned) = at.and_then(|at| waiting.remove(at)) {
@@ -411,8 +414,61 @@ impl<'a> Runner<'a> {
     }
 
     fn judges_its_fatal_call(&self, done: &Done) -> bool {
-        let judge = done.fatal_call().and_then(|call| self.rules.preconditions.judge_of(call.rpc));
+        let judge = crash::fatal_call(&done.report.calls)
+            .and_then(|call| self.rules.preconditions.judge_of(call.rpc));
         judge.is_some_and(|judge| judge.id == done.report.planned.check.id)
+    }
+
+    /// Runs checks again alone whose calls were rejected while others ran.
+    async fn run_rejected_alone(&mut self, all: Vec<Rejected>) {
+        let mut met_again = MetAgain::default();
+        for rejected in all {
+            if self.is_over() || met_again.is_enough_for(&rejected) {
+                self.finish(rejected.report);
+                continue;
+            }
+            self.remember_left_behind(&rejected.report);
+            let mut alone = self.run_alone(rejected.report.planned.clone()).await;
+            met_again.settle(rejected, &mut alone, &self.rules.judge, self.target.faults());
+            self.confirm_and_finish(alone).await;
+        }
+    }
+
+    async fn confirm_and_finish(&mut self, report: CheckReport) {
+        let report = self.confirmed(report).await;
+        self.finish(report);
+    }
+
+    /// Repeats a check until each of its failures has recurred, or it was repeated often enough.
+    async fn confirmed(&mut self, mut report: CheckReport) -> CheckReport {
+        let confirmation = Confirmation::of(&report).filter(|_| !self.options.tell_each);
+        let Some(mut confirmation) = confirmation else { return report };
+        let begun = Instant::now();
+        let why_not = loop {
+            if confirmation.is_complete() {
+                break None;
+            }
+            if confirmation.is_exhausted() {
+                break Some("no repetition came as far");
+            }
+            if self.is_over() {
+                break Some("the run ended before it could be repeated");
+            }
+            if self.confirming + begun.elapsed() > CONFIRMING_MAX {
+                break Some("the time for repetitions was used up");
+            }
+            let again = self.run_alone(report.planned.clone()).await;
+            self.remember_left_behind(&again);
+            confirmation.count(&report, &again);
+        };
+        self.confirming += begun.elapsed();
+        report.spent.confirming += begun.elapsed();
+        report.duration += begun.elapsed();
+        if let Some(why) = why_not.filter(|_| confirmation.is_missing()) {
+            report.notes.push(format!("a failure is not confirmed: {why}"));
+        }
+        confirmation.settle(&mut report, &self.rules.judge, self.target.faults());
+        report
     }
 
     async fn run_one_by_one(&mut self, plan: Vec<Planned>) {
@@ -499,34 +555,26 @@ impl<'a> Runner<'a> {
             return;
         }
         let printed = if alive { Vec::new() } else { self.target.last_lines() };
-        let violation = killed(done, alive).printed(printed);
-        if let Some(call) = done.fatal_call().filter(|_| !alive)
+        let violation = crash::killed(&done.report.calls, alive).printed(printed);
+        if let Some(call) = crash::fatal_call(&done.report.calls).filter(|_| !alive)
             && let Some(judge) = self.rules.preconditions.judge_of(call.rpc)
             && judge.id == done.report.planned.check.id
         {
             self.target.is_killed_by(call.rpc, &judge.id);
         }
-        self.accuse_of(&mut done.report, violation);
-    }
-
-    fn accuse_of(&self, report: &mut CheckReport, violation: Violation) {
-        let before = std::mem::replace(&mut report.outcome, Outcome::Passed);
-        report.also.extend(Some(before).filter(|before| before.violation().is_some()));
-        report.outcome = match self.rules.known.entry(&report.label()) {
-            Some(entry) => Outcome::KnownFailure { violation, reason: entry.reason.clone() },
-            None => Outcome::Failed(violation),
-        };
+        self.rules.judge.accuse(&mut done.report, violation);
     }
 
     /// Notes a death of the driver, tries to have it back, and undoes what the checks could not. Returns what was under way.
     async fn crash(&mut self, involved: &mut [Done]) -> Vec<String> {
         let asked = |done: &Done| {
-            let rpc = done.fatal_call().map_or("a call", |call| call.rpc.method);
+            let rpc = crash::fatal_call(&done.report.calls).map_or("a call", |call| call.rpc.method);
             format!("{}: {rpc}", done.report.label())
         };
         let under_way: Vec<String> = involved.iter().map(asked).collect();
         self.ended_in.clone_from(&under_way);
-        let known = involved.iter().any(|done| self.rules.known.entry(&done.report.label()).is_some());
+        let known = &self.rules.judge.known;
+        let known = involved.iter().any(|done| known.entry(&done.report.label()).is_some());
         let driver = self.target.driver();
         let log = driver.and_then(Driver::log).map(|log| log.path().to_owned());
         let back = self.revive(involved).await;
@@ -650,16 +698,8 @@ impl<'a> Runner<'a> {
     }
 
     fn finish(&mut self, report: CheckReport) {
-        for outcome in std::iter::once(&report.outcome).chain(&report.also) {
-            if let Outcome::Failed(violation) | Outcome::KnownFailure { violation, .. } = outcome
-                && violation.fault.is_none()
-                && let Some(rule) = failure_report::rule(&report, violation)
-            {
-                self.target.faults().failed_by(rule, &report.label());
-            }
-        }
-        let ready = self.dedup.take(report);
-        self.tell(ready);
+        let ready = verdict::conclude(report, &mut self.dedup, self.target.faults());
+        self.report(ready);
     }
 
     /// Keeps what a check may have left behind; also of one that runs again.
@@ -667,9 +707,8 @@ impl<'a> Runner<'a> {
         self.summary.left_behind.extend(report.left_behind.iter().cloned());
     }
 
-    fn tell(&mut self, reports: Vec<CheckReport>) {
-        for mut report in reports {
-            stripping::strip(&mut report);
+    fn report(&mut self, reports: Vec<CheckReport>) {
+        for report in reports {
             if report.outcome == Outcome::Passed {
                 self.passed.insert(report.planned.check.id.to_string());
             }
@@ -743,10 +782,10 @@ impl<'a> Runner<'a> {
         }
     }
 
-    async fn set_aside_what_many_have_left(&mut self) {
+    async fn record_unattributed_leaks(&mut self) {
         let session = self.inventory_session();
         if let Some(before) = self.before.as_mut().filter(|_| !self.dead) {
-            before.ends_of_many(&session).await;
+            before.mark_unattributed(&session).await;
         }
     }
 

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tonic::Code;
 
-use crate::config::profile::Profile;
 use crate::spec::faults::FaultKey;
 use crate::spec::requirements::Requirement;
 
@@ -24,6 +23,8 @@ pub type CheckResult<T = ()> = Result<T, Stop>;
 pub enum Stop {
     /// The driver broke a rule.
     Violation(Box<Violation>),
+    /// The driver broke a rule, which another check reports; this check found nothing else.
+    MetAgain(Box<Violation>),
     /// What the check learnt while running makes it pointless for this driver.
     Skip(String),
     /// The driver refused what it need not offer, which makes the check pointless, unless it refuses the plain form of the
@@ -81,7 +82,8 @@ impl From<Violation> for Stop {
     }
 }
 
-/// A broken rule, told so that the driver's author can mend it from this alone.
+/// A rule that the driver broke, as the check states it, with everything that its author needs to fix it. It is not changed after the check
+/// has ended; a run keeps what it learns about it in a [`Finding`](crate::results::outcome::Finding).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Violation {
     /// The rule; the first one of the check where none is named.
@@ -109,16 +111,10 @@ pub struct Violation {
     pub reproduction: Box<[ReproductionStep]>,
     /// What tells it from all others, where checks look behind what was reported.
     pub fault: Option<Box<FaultKey>>,
-    /// Whether another check tells it, and this one has only met it again.
-    pub met_again: bool,
-    /// Whether it is what the check did to those after it, and not what the check is about.
-    pub harms: bool,
-    /// The number of plays of the failing case, where there was more than one.
-    pub plays: Option<Plays>,
+    /// The number of plays of the failing case, if the check has replayed it.
+    pub replayed: Option<Plays>,
     /// The damage that it proves, if any.
     pub damage: Option<Damage>,
-    /// The mildest profile under which it makes a run fail.
-    pub binds_from: Profile,
 }
 
 /// Plays of a failing case with the same inputs. The first failure is one of them.
@@ -232,11 +228,8 @@ impl Violation {
             timeline: Box::default(),
             reproduction: Box::default(),
             fault: None,
-            met_again: false,
-            harms: false,
-            plays: None,
+            replayed: None,
             damage: None,
-            binds_from: Profile::default(),
         }
     }
 
@@ -309,7 +302,7 @@ impl Violation {
     /// counts as a play. `replayed(2, 2)` confirms a failure, `replayed(1, 4)` makes it flaky, and the runner repeats neither.
     #[must_use]
     pub fn replayed(mut self, failed: u32, of: u32) -> Violation {
-        self.plays = Some(Plays { failed, of });
+        self.replayed = Some(Plays { failed, of });
         self
     }
 

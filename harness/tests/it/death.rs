@@ -3,7 +3,7 @@
 use csi_harness::client::target::Target;
 use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
-use csi_harness::results::outcome::{Aftermath, Outcome};
+use csi_harness::results::outcome::{Aftermath, Finding, Outcome};
 use csi_mock_driver::Defect;
 use tokio::sync::{Semaphore, watch};
 
@@ -48,7 +48,9 @@ async fn a_call_that_breaks_the_connection_is_named() {
         ..Default::default()
     };
     let ran = Bench::start(mock, config()).await.run(&[&CALLS_LIST_VOLUMES, &CALLS_PROBE]).await;
-    let Outcome::Failed(violation) = ran.outcome(&CALLS_LIST_VOLUMES) else { panic!("{:?}", ran.outcomes) };
+    let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&CALLS_LIST_VOLUMES) else {
+        panic!("{:?}", ran.outcomes)
+    };
     assert!(violation.message.contains("ListVolumes ends without a gRPC status"), "{violation:?}");
     assert_eq!(ran.outcome(&CALLS_PROBE), &Outcome::Passed);
 }

@@ -127,7 +127,7 @@ async fn ran(config: Config, known: &str, checks: &[&'static Check]) -> Ran {
 }
 
 fn plays(ran: &Ran, check: &Check) -> Option<Plays> {
-    ran.outcome(check).violation().and_then(|violation| violation.plays)
+    ran.outcome(check).finding().and_then(|finding| finding.plays)
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use csi_harness::client::target::Target;
 use csi_harness::config::Config;
 use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
-use csi_harness::results::outcome::{Outcome, OutcomeKind};
+use csi_harness::results::outcome::{Finding, Outcome, OutcomeKind};
 use csi_harness::run::runner::RunOptions;
 use csi_mock_driver::{Defect, Delay, MockDriver};
 use csi_proto::Endpoint;
@@ -238,7 +238,9 @@ async fn owned_by(driver: Driver, config: Config, suite: Suite, checks: &[&'stat
 #[tokio::test]
 async fn a_driver_that_can_be_started_anew_is_spoilt_for_nobody() {
     let ran = owned(DEFECT).await;
-    let Outcome::Failed(violation) = ran.outcome(&QUOTES) else { panic!("{:?}", ran.outcomes) };
+    let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&QUOTES) else {
+        panic!("{:?}", ran.outcomes)
+    };
     assert!(violation.message.contains("CreateVolume stopped working after CreateVolume"), "{violation:?}");
     assert!(violation.actual.contains("UNKNOWN \"Exception"), "{violation:?}");
     assert_eq!(violation.requirement, Some(&req::CTRL_CREATEVOL_001));
@@ -260,7 +262,9 @@ async fn a_driver_that_stays_spoilt_is_blamed_once() {
     let mut bench = Bench::start(mock, config()).await;
     bench.options.registry = Registry::new([SUITE]);
     let ran = bench.run(ALL).await;
-    let Outcome::Failed(violation) = ran.outcome(&QUOTES) else { panic!("{:?}", ran.outcomes) };
+    let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&QUOTES) else {
+        panic!("{:?}", ran.outcomes)
+    };
     assert!(violation.message.contains("CreateVolume stopped working after this check"), "{violation:?}");
     assert!(violation.transcript.iter().any(|line| line.contains("'quoted'")), "{violation:?}");
     assert_eq!(violation.transcript[0], "one or more of these calls caused it");
@@ -415,7 +419,9 @@ async fn a_list_that_fails_for_good_is_laid_to_the_check_before() {
     let mut bench = Bench::start(mock, config()).await;
     bench.options.registry = Registry::new([LISTS_TOO]);
     let ran = bench.run(checks).await;
-    let Outcome::Failed(violation) = ran.outcome(&SLASHES) else { panic!("{:?}", ran.outcomes) };
+    let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&SLASHES) else {
+        panic!("{:?}", ran.outcomes)
+    };
     assert!(violation.message.contains("ListSnapshots stopped working after this check"), "{violation:?}");
     assert_eq!(violation.requirement, Some(&req::CTRL_LISTSNAP_001));
     assert!(violation.transcript.iter().any(|line| line.starts_with("DeleteSnapshot")), "{violation:?}");
@@ -424,7 +430,9 @@ async fn a_list_that_fails_for_good_is_laid_to_the_check_before() {
     assert_eq!(ran.outcome(&BUILDS), &Outcome::Passed, "volumes are made as before: {:?}", ran.outcomes);
 
     let ran = owned_with("defects: [list-snapshots-fails-after-path-names]", LISTS_TOO, checks).await;
-    let Outcome::Failed(violation) = ran.outcome(&SLASHES) else { panic!("{:?}", ran.outcomes) };
+    let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&SLASHES) else {
+        panic!("{:?}", ran.outcomes)
+    };
     assert!(violation.message.contains("ListSnapshots stopped working"), "{violation:?}");
     assert_eq!(ran.outcome(&LOOKS), &Outcome::Passed, "it was started anew: {:?}", ran.outcomes);
 }
@@ -437,7 +445,9 @@ async fn a_check_that_runs_alone_is_blamed_for_what_it_spoils() {
     let mut bench = Bench::start(mock, config()).await;
     bench.options.registry = Registry::new([LISTS_TOO]);
     let ran = bench.run(&[&MAKES, &TELLS, &MANY_AT_ONCE, &BUILDS]).await;
-    let Outcome::Failed(violation) = ran.outcome(&MANY_AT_ONCE) else { panic!("{:?}", ran.outcomes) };
+    let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&MANY_AT_ONCE) else {
+        panic!("{:?}", ran.outcomes)
+    };
     assert!(violation.message.contains("CreateVolume stopped working after this check"), "{violation:?}");
     let Outcome::Broken(why) = ran.outcome(&BUILDS) else { panic!("{:?}", ran.outcomes) };
     assert!(why.starts_with("CreateVolume has failed since harm/many-at-once: UNKNOWN"), "{why}");

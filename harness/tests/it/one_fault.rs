@@ -5,7 +5,7 @@ use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::client::target::Target;
 use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
-use csi_harness::results::outcome::{Aftermath, Outcome, OutcomeKind};
+use csi_harness::results::outcome::{Aftermath, Finding, Outcome, OutcomeKind};
 use csi_harness::spec::faults::FaultKey;
 use csi_mock_driver::Defect;
 use tokio::sync::watch;
@@ -124,7 +124,9 @@ async fn an_error_beside_other_checks_that_does_not_come_again_alone_is_no_failu
         [("CreateSnapshot", &TAKES_ODD), ("CreateSnapshot", &REFUSES_ODD), ("CreateVolume", &TAKES_ODD)]
     {
         let ran = refused(method, 1, &[check, &LOOKS], 4).await;
-        let Outcome::Warned(violation) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
+        let Outcome::Warned(Finding { violation, .. }) = ran.outcome(check) else {
+            panic!("{:?}", ran.outcomes)
+        };
         assert_eq!(violation.requirement.map(|rule| rule.id), Some("GEN-CONC-003"), "{violation:?}");
         assert_eq!(
             violation.message,
@@ -139,7 +141,9 @@ async fn an_error_beside_other_checks_that_does_not_come_again_alone_is_no_failu
 #[tokio::test]
 async fn an_error_that_comes_again_alone_is_the_failure_that_it_was() {
     let ran = refused("CreateSnapshot", 1000, &[&TAKES, &LOOKS], 4).await;
-    let Outcome::Failed(violation) = ran.outcome(&TAKES) else { panic!("{:?}", ran.outcomes) };
+    let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&TAKES) else {
+        panic!("{:?}", ran.outcomes)
+    };
     assert_eq!(violation.requirement, None, "{violation:?}");
 }
 
@@ -264,7 +268,7 @@ check! {
         refuted_by: ["none"],
         duplicate_of: "*",
     }
-    async |_cx| { Err(repeated("the size differs", true).into()) }
+    async |_cx| { Err(Stop::MetAgain(Box::new(with_fault("the size differs")))) }
 }
 
 check! {
@@ -276,7 +280,7 @@ check! {
         refuted_by: ["none"],
         duplicate_of: "*",
     }
-    async |_cx| { Err(repeated("the size differs", false).into()) }
+    async |_cx| { Err(with_fault("the size differs").into()) }
 }
 
 check! {
@@ -290,9 +294,9 @@ check! {
     async |_cx| { Err(Violation::new("the place differs").into()) }
 }
 
-fn repeated(message: &str, met_again: bool) -> Violation {
+fn with_fault(message: &str) -> Violation {
     let fault = FaultKey { rule: req::CTRL_CREATEVOL_002.id, what: message.to_owned() };
-    Violation { fault: Some(Box::new(fault)), met_again, ..Violation::new(message) }
+    Violation { fault: Some(Box::new(fault)), ..Violation::new(message) }
 }
 
 check! {
@@ -367,11 +371,15 @@ async fn a_fault_that_others_show_again_is_told_once() {
 async fn a_fault_that_is_told_elsewhere_hides_none_behind_it() {
     let defect = vec![Defect::CreateVolumeAcceptsCrossedRange];
     let ran = ran_with(defect.clone(), &[&FINDS_MORE, &LEADS]).await;
-    let Outcome::Failed(violation) = ran.outcome(&FINDS_MORE) else { panic!("{:?}", ran.outcomes) };
+    let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&FINDS_MORE) else {
+        panic!("{:?}", ran.outcomes)
+    };
     assert_eq!(violation.message, "graver");
     assert_eq!(ran.summary.failed, 2);
     let ran = ran_with(defect, &[&FINDS_MORE]).await;
-    let Outcome::Failed(violation) = ran.outcome(&FINDS_MORE) else { panic!("{:?}", ran.outcomes) };
+    let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&FINDS_MORE) else {
+        panic!("{:?}", ran.outcomes)
+    };
     assert!(violation.message.contains("crossed range"), "{violation:?}");
 }
 
@@ -492,7 +500,9 @@ check! {
 async fn the_first_call_without_an_answer_is_named() {
     for jobs in [1, 4] {
         let ran = killed_with("probe-crashes", jobs, true, &[&MAKES_AND_KILLS]).await;
-        let Outcome::Failed(violation) = ran.outcome(&MAKES_AND_KILLS) else { panic!("{:?}", ran.outcomes) };
+        let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&MAKES_AND_KILLS) else {
+            panic!("{:?}", ran.outcomes)
+        };
         assert!(violation.message.contains("crashed on Probe"), "{violation:?}");
     }
 }
@@ -501,7 +511,9 @@ async fn the_first_call_without_an_answer_is_named() {
 #[tokio::test]
 async fn a_death_while_undoing_is_told() {
     let ran = killed(4, true, &[&LEAVES_DEADLY, &PASSES]).await;
-    let Outcome::Failed(violation) = ran.outcome(&LEAVES_DEADLY) else { panic!("{:?}", ran.outcomes) };
+    let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&LEAVES_DEADLY) else {
+        panic!("{:?}", ran.outcomes)
+    };
     assert!(violation.message.contains("crashed on DeleteVolume"), "{violation:?}");
     assert_eq!((ran.summary.failed, ran.summary.passed), (1, 1));
 }
@@ -510,7 +522,9 @@ async fn a_death_while_undoing_is_told() {
 #[tokio::test]
 async fn a_driver_that_dies_of_a_plain_call_is_told_once() {
     let ran = killed(4, true, DEADLY).await;
-    let Outcome::Failed(violation) = ran.outcome(&DELETES) else { panic!("{:?}", ran.outcomes) };
+    let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&DELETES) else {
+        panic!("{:?}", ran.outcomes)
+    };
     assert!(violation.message.contains("crashed on DeleteVolume"), "{violation:?}");
     for check in [&BUILDS, &BUILDS_TOO] {
         let Outcome::Broken(why) = ran.outcome(check) else { panic!("{:?}", ran.outcomes) };
@@ -528,7 +542,9 @@ async fn a_driver_that_dies_of_a_plain_call_is_told_once() {
 async fn a_death_without_restart_names_the_call() {
     for jobs in [1, 4] {
         let ran = killed(jobs, false, &[&BUILDS]).await;
-        let Outcome::Failed(violation) = ran.outcome(&BUILDS) else { panic!("{jobs}: {:?}", ran.outcomes) };
+        let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&BUILDS) else {
+            panic!("{jobs}: {:?}", ran.outcomes)
+        };
         assert!(violation.message.contains("crashed on DeleteVolume"), "{violation:?}");
         assert_eq!(ran.summary.failed, 1);
         assert_eq!(ran.summary.crashes.len(), 1);

@@ -1,7 +1,7 @@
 //! Answers of many messages, read as far as they are wanted.
 
 use csi_harness::prelude::*;
-use csi_harness::results::outcome::Outcome;
+use csi_harness::results::outcome::{Finding, Outcome};
 use csi_mock_driver::Defect;
 
 use crate::bench::{Bench, config};
@@ -57,7 +57,9 @@ check! {
 async fn an_error_in_the_middle_of_a_stream_is_told_as_one() {
     let mock = csi_mock_driver::Config { defects: vec![Defect::GetMetadataBreaksOff], ..Default::default() };
     let ran = Bench::start(mock, config()).await.run(&[&BREAKS]).await;
-    let Outcome::Failed(violation) = ran.outcome(&BREAKS) else { panic!("{:?}", ran.outcomes) };
+    let Outcome::Failed(Finding { violation, .. }) = ran.outcome(&BREAKS) else {
+        panic!("{:?}", ran.outcomes)
+    };
     assert_eq!(violation.actual, r#"INTERNAL "the storage does not answer" after 1 message"#);
 }
 

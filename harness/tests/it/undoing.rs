@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use csi_harness::config::Config;
 use csi_harness::prelude::*;
-use csi_harness::results::outcome::{Halt, Outcome};
+use csi_harness::results::outcome::{Finding, Halt, Outcome};
 use csi_mock_driver::{Delay, Quirk};
 use tokio::sync::Notify;
 use v1::volume_content_source::{SnapshotSource, Type};
@@ -357,7 +357,9 @@ async fn as_root_a_mount_that_stays_though_its_undoing_was_ok_fails_the_first_ch
         let mut bench = Bench::start(Default::default(), config).await;
         bench.options.jobs = 1;
         let ran = bench.run(&[first, second]).await;
-        let Outcome::Failed(violation) = ran.outcome(first) else { panic!("{:?}", ran.outcomes) };
+        let Outcome::Failed(Finding { violation, .. }) = ran.outcome(first) else {
+            panic!("{:?}", ran.outcomes)
+        };
         assert_eq!(violation.requirement.map(|rule| rule.id), Some("NODE-UNSTAGE-002"));
         assert_eq!(ran.outcome(second), &Outcome::Passed);
     }

@@ -10,7 +10,7 @@ use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config};
 use csi_harness::driver::Driver;
-use csi_harness::results::outcome::{CheckReport, Outcome};
+use csi_harness::results::outcome::{CheckReport, Finding, Outcome};
 use csi_harness::run::runner::RunOptions;
 use csi_hostpath_driver::HostpathDriver;
 use csi_proto::Endpoint;
@@ -141,7 +141,7 @@ impl Node for Faulty {
 /// What a check says against the driver: the rule that it broke.
 fn accusation(report: &CheckReport) -> (String, Option<&'static str>) {
     let rule = match &report.outcome {
-        Outcome::Failed(violation) | Outcome::Warned(violation) => {
+        Outcome::Failed(Finding { violation, .. }) | Outcome::Warned(Finding { violation, .. }) => {
             Some(violation.requirement.unwrap_or(report.planned.check.requirements[0]).id)
         }
         Outcome::Passed => None,

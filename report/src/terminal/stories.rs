@@ -187,9 +187,9 @@ fn headline(report: &CheckReport) -> String {
         Outcome::Passed => String::new(),
         Outcome::Skipped(why) | Outcome::Broken(why) => why.clone(),
         Outcome::SameFault(same) => same.sentence(),
-        Outcome::Failed(violation) | Outcome::Warned(violation) => violation.message.clone(),
-        Outcome::Flaky(flaky) => flaky.violation.message.clone(),
-        Outcome::KnownFailure { violation, reason } => format!("{} ({reason})", violation.message),
+        Outcome::Failed(finding) | Outcome::Warned(finding) => finding.violation.message.clone(),
+        Outcome::Flaky(flaky) => flaky.finding.violation.message.clone(),
+        Outcome::KnownFailure { finding, reason } => format!("{} ({reason})", finding.violation.message),
         Outcome::UnexpectedPass { reason } => reason.clone(),
     }
 }

@@ -159,9 +159,7 @@ impl Reported {
         }
         let others = |again: &Again| !again.by_chance && !self.own.contains(&again.breach.fault());
         match self.again.into_values().find(others) {
-            Some(again) if self.own.is_empty() => {
-                Err(Violation { met_again: true, ..again.breach.into() }.into())
-            }
+            Some(again) if self.own.is_empty() => Err(Stop::MetAgain(Box::new(again.breach.into()))),
             _ => Ok(()),
         }
     }

@@ -1,5 +1,5 @@
-//! Checks that may harm those after them. After each one plain calls are made that the driver did before; where one fails, the
-//! call is looked for after which it does, and the driver is started anew for the checks that follow.
+//! Checks that may harm those after them. After each one, plain calls are made that the driver did before. If one fails, the call is searched
+//! after which it does, and the driver is started anew for the checks that follow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,12 @@ use super::{Runner, STOP_GRACE};
 use crate::checks::planned::Planned;
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::record::CallRecord;
-use crate::config::profile::Profile;
 use crate::driver::{Away, Driver};
-use crate::protocol::rpc::Facts;
-use crate::results::failure_report;
-use crate::results::outcome::{CheckReport, Outcome, OutcomeKind, SameFault};
-use crate::run::plain_call::{Found, Lost, Made, PlainCall, Probe};
+use crate::results::events::Event;
+use crate::results::outcome::{CheckReport, Outcome, OutcomeKind};
+use crate::run::plain_call::{Made, PlainCall, Probe};
 use crate::run::run_check::{Rules, raised, run_check};
-use crate::spec::verdict::Violation;
+use crate::verdict::harm::{self, Culprit, Lasting, Lost};
 
 /// A plain call that takes no longer is made after each check; any other only after those that may have harmed what it is about,
 /// and a dear one only as long as it takes no more of the run than they do, or after so many of them.
@@ -35,8 +33,6 @@ const CALLS_TRIED_AGAIN_MAX: usize = 500;
 const HANGS_AFTER: Duration = Duration::from_secs(2);
 /// How long a driver may take to stop that has left a call without an answer: most wait for their calls to end.
 const BUSY_GRACE: Duration = Duration::from_secs(1);
-/// Calls shown at the most of those one of which it was.
-const SUSPECTS_SHOWN_MAX: usize = 12;
 
 /// What is known of the driver while such checks run.
 #[derive(Debug, Default)]
@@ -66,20 +62,6 @@ struct Watched {
     lasts: Option<Lasting>,
 }
 
-/// A plain call that fails for good.
-#[derive(Clone, Debug)]
-struct Lasting {
-    lost: Lost,
-    /// Since when, in words.
-    since: String,
-}
-
-impl Lasting {
-    fn told(&self) -> String {
-        format!("{} has failed since {}: {}", self.lost.rpc, self.since, self.lost.answer)
-    }
-}
-
 /// When a plain call is made again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
@@ -106,7 +88,7 @@ fn hangs(call: &CallRecord) -> bool {
 /// What comes of running those checks again that may have spoilt the driver.
 enum Tried {
     /// It was this one, by this call.
-    Call(usize, Found),
+    Call(usize, Culprit),
     /// It was this one, by some of its calls.
     Check(usize, Lost),
     /// It was none of them, alone.
@@ -126,7 +108,7 @@ impl Runner<'_> {
             self.rules.preconditions.forget_what_works();
             let report = self.run_alone(planned).await;
             let report = self.confirmed(report).await;
-            self.put_down_to(&report.label()).await;
+            self.attribute_leaks_to(&report.label()).await;
             let hangs = report.calls.iter().any(hangs).then(|| report.label());
             self.harm.held.push(report);
             self.look_after(keep_calls, false).await;
@@ -138,12 +120,12 @@ impl Runner<'_> {
         self.rules.keep_calls = keep_calls;
     }
 
-    /// Puts down to a check what is there after it and was not before, and what no call has named.
-    async fn put_down_to(&mut self, label: &str) {
+    /// Attributes to a check what is there after it and was not before, if no call has named it.
+    async fn attribute_leaks_to(&mut self, label: &str) {
         if let Some(before) = &self.before
             && !self.dead
         {
-            before.put_down_to(label, &self.inventory_session()).await;
+            before.attribute_leaks_to(label, &self.inventory_session()).await;
         }
     }
 
@@ -152,7 +134,7 @@ impl Runner<'_> {
         let Some(driver) = self.target.driver().cloned().filter(|_| !self.is_over()) else { return };
         let why =
             format!("{label} left a call without an answer; the driver is restarted before the next check");
-        self.emit(&super::Event::Remark(&why));
+        self.emit(&Event::Remark(&why));
         if let Err(away) = self.restart(&driver, BUSY_GRACE).await {
             let label = label.to_owned();
             self.is_gone(&away, std::slice::from_ref(&label));
@@ -195,7 +177,7 @@ impl Runner<'_> {
                 let since =
                     first.map_or_else(|| "checks that ran at the same time".to_owned(), |one| one.check);
                 let lasting = Lasting { lost, since };
-                self.emit(&super::Event::Remark(&lasting.told()));
+                self.emit(&Event::Remark(&lasting.sentence()));
                 watched.lasts = (self.start_afresh(&call).await != Fresh::Works).then_some(lasting);
             }
             self.harm.plain.push(watched);
@@ -258,10 +240,10 @@ impl Runner<'_> {
                 // It would have to be waited for each time.
                 self.harm.plain[at].is_mute = !self.renew(&call).await;
             }
-            (Err(_), Some(lasting)) => self.excuse(&lasting),
+            (Err(_), Some(lasting)) => self.harm.held.iter_mut().for_each(|report| lasting.excuse(report)),
             (Err(lost), None) => {
                 if let Some(lost) = self.fails_for_good(&call, lost).await {
-                    self.harm.plain[at].lasts = self.spoilt(&call, self.harm.plain[at].seen, lost).await;
+                    self.harm.plain[at].lasts = self.find_cause(&call, self.harm.plain[at].seen, lost).await;
                 }
             }
         }
@@ -281,7 +263,7 @@ impl Runner<'_> {
             let remark = format!(
                 "after {last}, a plain {rpc} cannot be had; the driver was started anew, and does it again"
             );
-            self.emit(&super::Event::Remark(&remark));
+            self.emit(&Event::Remark(&remark));
         }
         is_back
     }
@@ -323,17 +305,19 @@ impl Runner<'_> {
         if self.make_plain(plain).await.0 == Ok(Made::Done) { Fresh::Works } else { Fresh::Fails }
     }
 
-    /// Finds out which check has spoilt the driver, of those that ran since the plain call was done, blames it, and has the driver
+    /// Finds out which check has broken the driver, of those that ran since the plain call was done, blames it, and has the driver
     /// back as it was, as far as that is possible. Returns what lasts.
-    async fn spoilt(&mut self, plain: &Arc<PlainCall>, from: usize, lost: Lost) -> Option<Lasting> {
-        let suspect = from + suspect(&self.harm.held[from..], &lost);
+    async fn find_cause(&mut self, plain: &Arc<PlainCall>, from: usize, lost: Lost) -> Option<Lasting> {
+        let suspect = from + harm::suspect(&self.harm.held[from..], &lost);
         let fault = (lost.rpc.method, lost.code.map(|code| code as i32));
         let first = self.harm.blamed.get(&fault).filter(|_| !self.options.tell_each).cloned();
         let mut fresh = self.start_afresh(plain).await;
         if let Some((first, counts_as)) = first {
-            self.fold(suspect, first, counts_as, &lost);
-            return self.settled(fresh, suspect, lost).await;
+            lost.refer(&mut self.harm.held[suspect], first, counts_as);
+            return self.recover(fresh, suspect, lost).await;
         }
+        let after_check =
+            |held: &[CheckReport], at: usize, lost: &Lost| lost.after_check(plain.judge(), &held[at]);
         let mut is_proven = false;
         let (at, violation) = match fresh {
             Fresh::Works => {
@@ -343,28 +327,29 @@ impl Runner<'_> {
                 }
                 is_proven = matches!(tried, Tried::Call(..) | Tried::Check(..));
                 match tried {
-                    Tried::Call(at, found) => (at, self.proven(plain, &found)),
-                    Tried::Check(at, lost) => (at, self.seen(plain, at, &lost)),
-                    Tried::Untried => (suspect, self.seen(plain, suspect, &lost)),
+                    Tried::Call(at, culprit) => (at, culprit.violation(plain.judge())),
+                    Tried::Check(at, lost) => (at, after_check(&self.harm.held, at, &lost)),
+                    Tried::Untried => (suspect, after_check(&self.harm.held, suspect, &lost)),
                     Tried::None => {
-                        self.doubt(suspect, plain, &lost);
-                        return self.settled(fresh, suspect, lost).await;
+                        let violation = lost.once_after_check(plain.judge());
+                        harm::blame(&mut self.harm.held[suspect], violation, false, &self.rules.judge);
+                        return self.recover(fresh, suspect, lost).await;
                     }
                 }
             }
-            Fresh::Fails | Fresh::Unavailable => (suspect, self.seen(plain, suspect, &lost)),
+            Fresh::Fails | Fresh::Unavailable => (suspect, after_check(&self.harm.held, suspect, &lost)),
         };
-        // That a call had no answer proves nothing by itself.
-        self.blame(at, violation, is_proven || lost.code.is_some());
-        let blamed = &self.harm.held[at];
-        let counts_as = blamed.outcome.kind();
-        self.harm.blamed.insert(fault, (blamed.label(), counts_as));
-        self.settled(fresh, at, lost).await
+        // A call without an answer proves nothing by itself.
+        let is_certain = is_proven || lost.code.is_some();
+        let blamed = &mut self.harm.held[at];
+        harm::blame(blamed, violation, is_certain, &self.rules.judge);
+        self.harm.blamed.insert(fault, (blamed.label(), blamed.outcome.kind()));
+        self.recover(fresh, at, lost).await
     }
 
-    /// What lasts once a check was blamed: the plain call fails for good, unless the driver was started anew and does it again. Then
-    /// those that ran in between run once more.
-    async fn settled(&mut self, fresh: Fresh, at: usize, lost: Lost) -> Option<Lasting> {
+    /// Goes on after a check was blamed. The plain call fails for good, unless the driver was started anew and does it again; then the checks
+    /// that ran in between run once more. Returns what lasts.
+    async fn recover(&mut self, fresh: Fresh, at: usize, lost: Lost) -> Option<Lasting> {
         if fresh != Fresh::Works {
             return Some(Lasting { lost, since: self.harm.held[at].label() });
         }
@@ -389,7 +374,7 @@ impl Runner<'_> {
             if report.duration > TRIED_AGAIN_MAX || calls > CALLS_TRIED_AGAIN_MAX || self.is_over() {
                 continue;
             }
-            let (planned, harmless) = (report.planned.clone(), harmless(report, plain.rpc().method));
+            let (planned, harmless) = (report.planned.clone(), harm::harmless(report, plain.rpc().method));
             if matches!(tried, Tried::None) && self.start_afresh(plain).await != Fresh::Works {
                 return Tried::None;
             }
@@ -409,146 +394,4 @@ impl Runner<'_> {
         }
         tried
     }
-
-    /// What is wrong where the call is known.
-    fn proven(&self, plain: &PlainCall, found: &Found) -> Violation {
-        let told = ["the call, in a fresh start", &found.line, "the plain call after it", &found.lost.line];
-        let message = format!("{} stopped working after {}", found.lost.rpc, found.rpc);
-        violation(plain, message, &found.lost).transcript(told.map(str::to_owned).into())
-    }
-
-    /// What is wrong where it is known only what the check has sent.
-    fn seen(&self, plain: &PlainCall, at: usize, lost: &Lost) -> Violation {
-        let calls = suspects(&self.harm.held[at], lost);
-        let cause = if calls.len() == 1 { "this call" } else { "one or more of these calls" };
-        let mut told = vec![format!("{cause} caused it")];
-        let hidden = calls.len().saturating_sub(SUSPECTS_SHOWN_MAX);
-        if hidden > 0 {
-            let calls = if hidden == 1 { "call" } else { "calls" };
-            told.push(format!("… {hidden} earlier {calls}; --report json=FILE has them"));
-        }
-        told.extend(calls.into_iter().skip(hidden).map(failure_report::call_line));
-        told.extend(["the plain call after the check".to_owned(), lost.line.clone()]);
-        let message = format!("{} stopped working after this check", lost.rpc);
-        violation(plain, message, lost).transcript(told)
-    }
-
-    /// Blames a check that waits to be told. Whatever else came of it is another fault.
-    fn blame(&mut self, at: usize, violation: Violation, is_certain: bool) {
-        let mut report = self.harm.held.remove(at);
-        let binds_from = match is_certain {
-            true => violation.requirement.map_or(Profile::Csi, |rule| rule.binds_from()),
-            false => Profile::Strict,
-        };
-        let violation = Violation { binds_from, ..violation };
-        let is_blamed = binds_from <= self.rules.strictness.profile;
-        match &report.outcome {
-            Outcome::Failed(_) | Outcome::Flaky(_) | Outcome::KnownFailure { .. } if is_blamed => {
-                let own = std::mem::replace(&mut report.outcome, Outcome::Passed);
-                self.accuse_of(&mut report, violation);
-                let harm = std::mem::replace(&mut report.outcome, own);
-                report.also.insert(0, harm);
-            }
-            Outcome::Failed(_) | Outcome::Flaky(_) | Outcome::KnownFailure { .. } => {
-                report.notes.push(format!("{}: {}", violation.message, violation.actual));
-            }
-            other => {
-                report.warnings.extend(other.violation().cloned());
-                match is_blamed {
-                    true => self.accuse_of(&mut report, violation),
-                    false => report.outcome = Outcome::Warned(violation),
-                }
-            }
-        }
-        self.harm.held.insert(at, report);
-    }
-
-    /// Tells what was seen of a check that does not show it again.
-    fn doubt(&mut self, at: usize, plain: &PlainCall, lost: &Lost) {
-        let message = format!(
-            "{} stopped working after this check; it works again since the driver was restarted, and the check alone does \
-             not make it fail",
-            lost.rpc
-        );
-        self.blame(at, violation(plain, message, lost), false);
-    }
-
-    /// Has a check point to the one that is blamed for the same.
-    fn fold(&mut self, at: usize, first: String, counts_as: OutcomeKind, lost: &Lost) {
-        let message = format!("{} stopped working after it", lost.rpc);
-        let same = SameFault { first, message, counts_as, deviates: counts_as != OutcomeKind::Warned };
-        let report = &mut self.harm.held[at];
-        match &report.outcome {
-            Outcome::Passed | Outcome::Skipped(_) | Outcome::Broken(_) => {
-                report.outcome = Outcome::SameFault(same);
-                report.calls.clear();
-            }
-            _ => report.notes.push(same.sentence()),
-        }
-    }
-
-    /// Leaves those without a verdict whose calls failed as the plain call does, unless they found something else.
-    fn excuse(&mut self, lasting: &Lasting) {
-        for report in &mut self.harm.held {
-            let is_own = std::iter::once(&report.outcome).chain(&report.also).any(|outcome| match outcome {
-                Outcome::Failed(violation) => !lasting.lost.is_all_of(violation),
-                other => matches!(other, Outcome::Flaky(_) | Outcome::KnownFailure { .. }),
-            });
-            if !is_own && report.calls.iter().any(|call| lasting.lost.shows_in(call)) {
-                if let Outcome::Warned(violation) = &report.outcome {
-                    report.warnings.push(violation.clone());
-                }
-                report.also.retain(|outcome| outcome.kind() != OutcomeKind::Failed);
-                report.outcome = Outcome::Broken(lasting.told());
-            }
-        }
-    }
-}
-
-/// That a plain call fails breaks the rule that its check judges first.
-fn violation(plain: &PlainCall, message: String, lost: &Lost) -> Violation {
-    let violation = Violation::new(message)
-        .expected(format!("{} succeeds, as it did before", lost.rpc))
-        .actual(&lost.answer);
-    let violation = Violation { harms: true, ..violation };
-    plain.judge().requirements.first().copied().map_or(violation.clone(), |rule| violation.of(rule))
-}
-
-/// Which of the checks it is likeliest to be: the first one with a call that failed in the same way, unless that was its first
-/// such call; then the one before.
-fn suspect(held: &[CheckReport], lost: &Lost) -> usize {
-    let shows = |report: &CheckReport| report.calls.iter().any(|call| lost.shows_in(call));
-    match held.iter().position(shows) {
-        Some(at) if at > 0 && last_done(&held[at].calls, lost.rpc.method).is_none() => at - 1,
-        Some(at) => at,
-        None => held.len().saturating_sub(1),
-    }
-}
-
-/// The last call of the RPC that was done.
-fn last_done(calls: &[CallRecord], method: &str) -> Option<usize> {
-    let is_done = |call: &CallRecord| {
-        !call.cleanup && call.rpc.method == method && matches!(call.outcome, Answer::Ok(_))
-    };
-    calls.iter().rposition(is_done)
-}
-
-/// How many of the first calls of the check were harmless: the same call was done after them.
-fn harmless(report: &CheckReport, method: &str) -> u64 {
-    match last_done(&report.calls, method) {
-        Some(at) if report.calls_dropped == 0 => at as u64,
-        _ => 0,
-    }
-}
-
-/// The calls of which it has to be one: those from the last one that was done to the first one that failed in the same way, and
-/// of these those that change something, if any does.
-fn suspects<'a>(report: &'a CheckReport, lost: &Lost) -> Vec<&'a CallRecord> {
-    let from = last_done(&report.calls, lost.rpc.method).unwrap_or_default();
-    let after = &report.calls[from..];
-    let to = after.iter().skip(1).position(|call| lost.shows_in(call)).map_or(after.len(), |at| at + 2);
-    let all = || after[..to].iter();
-    let changing: Vec<&CallRecord> =
-        all().filter(|call| Facts::of(call.rpc).is_some_and(Facts::changes)).collect();
-    if changing.is_empty() { all().collect() } else { changing }
 }

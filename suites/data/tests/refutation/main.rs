@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use bench::Backend;
 use csi_faulty_driver::Defect;
-use csi_harness::results::outcome::Outcome;
+use csi_harness::results::outcome::{Finding, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_data::SUITE;
 use libtest_mimic::{Arguments, Failed};
@@ -73,7 +73,11 @@ fn fails_after_restart(defect: Defect, check: &str, rule: &str) -> Result<(), Fa
     let reports = played.by_label();
     let outcome = &reports.get(check).ok_or("it was not run")?.outcome;
     match outcome {
-        Outcome::Failed(violation) if violation.requirement.is_some_and(|found| found.id == rule) => Ok(()),
+        Outcome::Failed(Finding { violation, .. })
+            if violation.requirement.is_some_and(|found| found.id == rule) =>
+        {
+            Ok(())
+        }
         other => Err(Failed::from(format!("{other:#?}"))),
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use csi_faulty_driver::Defect;
 use csi_harness::checks::check::Runs;
 use csi_harness::config::profile::Profile;
-use csi_harness::results::outcome::Outcome;
+use csi_harness::results::outcome::{Finding, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_harness::spec::requirements::req;
 use csi_proto::lock::Mutex;
@@ -92,15 +92,15 @@ fn fixed(row: &str) -> Vec<&str> {
 fn row(played: &Run) -> Result<String, Failed> {
     let mut lines = String::new();
     for (label, report) in played.by_label() {
-        let (violation, warns) = match &report.outcome {
-            Outcome::Failed(violation) => (violation, ""),
-            Outcome::Warned(violation) => (violation, " (warns)"),
+        let (Finding { violation, binds_from, .. }, warns) = match &report.outcome {
+            Outcome::Failed(finding) => (finding, ""),
+            Outcome::Warned(finding) => (finding, " (warns)"),
             _ => continue,
         };
         let check = &report.planned.check;
         let rule = violation.requirement.unwrap_or(check.requirements[0]);
         let expected = rule.binds_from();
-        if violation.binds_from != expected && expected == Profile::Kubernetes {
+        if *binds_from != expected && expected == Profile::Kubernetes {
             return Err(Failed::from(format!(
                 "{label} only remarks on {}, which Kubernetes relies on",
                 rule.id

@@ -290,7 +290,9 @@ pub(crate) fn sentence(left: &[String]) -> String {
 /// The text of what kept a removal from its end.
 pub fn reason(why: Stop) -> String {
     match why {
-        Stop::Violation(violation) => format!("{}: {}", violation.message, violation.actual),
+        Stop::Violation(violation) | Stop::MetAgain(violation) => {
+            format!("{}: {}", violation.message, violation.actual)
+        }
         Stop::Skip(why) | Stop::Declined(_, why) | Stop::Broken(why) | Stop::Unanswered(why) => why,
     }
 }

@@ -85,7 +85,8 @@ impl Played {
 
     /// The check failed for this reason: a warning, where these are strict. All that was left could be undone.
     pub(crate) fn failed(&self, because: &str) {
-        let failed = matches!(&self.outcome, Outcome::Failed(why) if why.message.contains(because));
+        let failed =
+            matches!(&self.outcome, Outcome::Failed(found) if found.violation.message.contains(because));
         assert!(failed && self.left.is_empty(), "{self:#?}");
     }
 

@@ -13,7 +13,7 @@ use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
 use csi_harness::config::{Config, HealthHooks, NodeConfig, PathLayout};
 use csi_harness::driver::Driver;
-use csi_harness::results::outcome::Outcome;
+use csi_harness::results::outcome::{Finding, Outcome};
 use csi_harness::run::runner::RunOptions;
 use csi_mock_driver::{Capability, Defect as MockDefect, MockDriver};
 use csi_proto::Endpoint;
@@ -73,7 +73,9 @@ pub(crate) fn is_found(row: &Row) {
     };
     let Some(run) = run else { return };
     let outcomes: Vec<&Outcome> = run.reports.iter().map(|report| &report.outcome).collect();
-    let [Outcome::Failed(violation)] = outcomes[..] else { panic!("{row:#?} is not found: {outcomes:#?}") };
+    let [Outcome::Failed(Finding { violation, .. })] = outcomes[..] else {
+        panic!("{row:#?} is not found: {outcomes:#?}")
+    };
     let text = format!("{}; {}; {}", violation.message, violation.expected, violation.actual);
     assert!(text.contains(row.says), "{row:#?} is found for another reason: {text}");
 }

@@ -77,10 +77,10 @@ fn every_seed_finds(id: &str, check: &'static str, rule: &str) -> Result<(), Fai
 
 /// The rules by which something is said that came again.
 fn confirmed(run: &Run) -> Vec<String> {
-    let violations = run.reports.iter().flat_map(outcomes).filter_map(Outcome::violation);
-    let again = violations.filter(|one| one.plays.is_none_or(|plays| !plays.is_flaky()));
+    let findings = run.reports.iter().flat_map(outcomes).filter_map(Outcome::finding);
+    let again = findings.filter(|one| one.plays.is_none_or(|plays| !plays.is_flaky()));
     let mut rules: Vec<String> =
-        again.filter_map(|one| one.requirement).map(|rule| rule.id.to_owned()).collect();
+        again.filter_map(|one| one.violation.requirement).map(|rule| rule.id.to_owned()).collect();
     rules.sort_unstable();
     rules.dedup();
     rules
@@ -88,7 +88,7 @@ fn confirmed(run: &Run) -> Vec<String> {
 
 /// The plays of each failure.
 fn plays(run: &Run) -> Vec<Option<Plays>> {
-    run.reports.iter().flat_map(outcomes).filter_map(Outcome::violation).map(|one| one.plays).collect()
+    run.reports.iter().flat_map(outcomes).filter_map(Outcome::finding).map(|one| one.plays).collect()
 }
 
 const MOUNT_FAILS: &str = "commands/node-publish/mount:1/code-32";

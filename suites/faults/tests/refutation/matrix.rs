@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use csi_faulty_driver::plain::Mistake;
 use csi_harness::config::AccessType;
-use csi_harness::results::outcome::Outcome;
+use csi_harness::results::outcome::{Finding, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_defect};
 use csi_proto::lock::Mutex;
 use csi_suite_faults::SUITE;
@@ -178,8 +178,8 @@ fn row(run: &Run) -> Result<String, Failed> {
         let check = &report.planned.check;
         for outcome in outcomes(report) {
             let (violation, warns) = match outcome {
-                Outcome::Failed(violation) => (violation, ""),
-                Outcome::Warned(violation) => (violation, " (warns)"),
+                Outcome::Failed(Finding { violation, .. }) => (violation, ""),
+                Outcome::Warned(Finding { violation, .. }) => (violation, " (warns)"),
                 _ => continue,
             };
             let rule = violation.requirement.unwrap_or(check.requirements[0]);

@@ -1,7 +1,7 @@
 //! What is said of a mistake is what the driver did, and nothing besides, also by the faults that are tried after it.
 
 use csi_harness::config::AccessType;
-use csi_harness::results::outcome::Outcome;
+use csi_harness::results::outcome::{Finding, Outcome};
 use csi_test_support::run::{Run, outcomes};
 use libtest_mimic::Failed;
 
@@ -48,7 +48,9 @@ fn one_that_refuses_to_start_leaves_nothing() -> Result<(), Failed> {
 /// The rules by which something is said.
 fn rules(run: &Run) -> Vec<&'static str> {
     let told = run.reports.iter().flat_map(outcomes).filter_map(|outcome| match outcome {
-        Outcome::Failed(violation) | Outcome::Warned(violation) => violation.requirement,
+        Outcome::Failed(Finding { violation, .. }) | Outcome::Warned(Finding { violation, .. }) => {
+            violation.requirement
+        }
         _ => None,
     });
     told.map(|rule| rule.id).collect()

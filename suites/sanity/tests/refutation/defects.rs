@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::config::AccessType;
-use csi_harness::results::outcome::Outcome;
+use csi_harness::results::outcome::{Finding, Outcome};
 use csi_harness::run::refutation::{Trial, by_its_rules};
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Capability, Defect};
@@ -174,8 +174,8 @@ fn lines(played: &Run) -> Result<Lines, Failed> {
     let mut lines = Lines::new();
     for (label, report) in played.by_label() {
         let (violation, warns) = match &report.outcome {
-            Outcome::Failed(violation) => (violation, ""),
-            Outcome::Warned(violation) => (violation, " (warns)"),
+            Outcome::Failed(Finding { violation, .. }) => (violation, ""),
+            Outcome::Warned(Finding { violation, .. }) => (violation, " (warns)"),
             _ => continue,
         };
         let first = report.planned.check.requirements[0];

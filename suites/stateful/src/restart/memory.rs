@@ -136,7 +136,7 @@ async fn is_made_again(
 /// What a driver that forgets everything does wrong with a volume from before is the same fault.
 pub(crate) fn unless_forgotten(driver: &Driver, ended: CheckResult) -> CheckResult {
     match ended {
-        Err(Stop::Violation(violation)) if driver.is_forgetful() => {
+        Err(Stop::Violation(violation) | Stop::MetAgain(violation)) if driver.is_forgetful() => {
             Err(Stop::skip(format!("{FORGETFUL}; here: {}", violation.message)))
         }
         ended => ended,

@@ -2,7 +2,7 @@
 
 use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::prelude::*;
-use csi_harness::results::outcome::Outcome;
+use csi_harness::results::outcome::{Outcome, Source};
 use csi_mock_driver::Defect;
 use csi_test_support::mock::{self, everything_set, little};
 use libtest_mimic::{Failed, Trial};
@@ -36,7 +36,8 @@ fn is_left_to_the_other() -> Result<(), Failed> {
     let run = mock::run(Registry::new(suites), mock, config, 1, wanted)?;
     let reports = run.by_label();
     let said = reports.get("concurrency/controller-calls").ok_or("it was not run")?;
-    let is_met_again = matches!(&said.outcome, Outcome::Failed(violation) if violation.met_again);
+    let is_met_again =
+        matches!(&said.outcome, Outcome::Failed(finding) if finding.source == Source::MetAgain);
     let is_left = said.notes.iter().any(|note| note.contains("beyond the fault that elsewhere/tells tells"));
     match is_met_again && is_left {
         true => Ok(()),

@@ -107,7 +107,7 @@ impl PodMount {
 fn local(error: &Stop) -> Failure {
     Failure::of_node(match error {
         Stop::Broken(why) | Stop::Skip(why) | Stop::Declined(_, why) | Stop::Unanswered(why) => why.clone(),
-        Stop::Violation(violation) => violation.message.clone(),
+        Stop::Violation(violation) | Stop::MetAgain(violation) => violation.message.clone(),
     })
 }
 

@@ -8,7 +8,7 @@ use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
 use csi_harness::config::{Config, Elsewhere};
-use csi_harness::results::outcome::{Halt, Outcome, Summary};
+use csi_harness::results::outcome::{Finding, Halt, Outcome, Summary};
 use csi_harness::run::runner::RunOptions;
 use csi_suite_e2e::plan::{self, Definition};
 use csi_test_support::run::Run;
@@ -66,7 +66,7 @@ async fn a_failure_shows_what_was_reported_and_the_objects_and_leaves_nothing() 
     api.store(|store| store.capacity_of = Some("elsewhere"));
     let (_never, signal) = watch::channel(Halt::None);
     let (told, summary) = run(&api, signal).await;
-    let [(Outcome::Failed(violation), left)] = &told[..] else { panic!("{:?}", told) };
+    let [(Outcome::Failed(Finding { violation, .. }), left)] = &told[..] else { panic!("{:?}", told) };
     assert_eq!(violation.message, "capacity is not published once for each segment");
     assert!(
         violation.transcript.iter().any(|line| line.starts_with("events in namespace sanity-")),
@@ -105,7 +105,7 @@ async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
     let (told, _) =
         run_test(&cluster(), &format!("volume-expand/dynamic-pv-default-fs{FIXED}"), signal).await;
     assert!(
-        matches!(&told[..], [(Outcome::Failed(why), _)] if why.message.contains("must not")),
+        matches!(&told[..], [(Outcome::Failed(Finding { violation: why, .. }), _)] if why.message.contains("must not")),
         "{:?}",
         told
     );

@@ -1,4 +1,4 @@
-//! One fault, one failure: a check that only shows again what another one shows is reported where the other one passes.
+//! Stage 9: one fault is one failure. A check that only shows the fault of another check is not reported beside it.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,9 @@ use crate::checks::check::SAME_RULE;
 use crate::checks::planned::Planned;
 use crate::config::profile::Profile;
 use crate::results::failure_report;
-use crate::results::outcome::{CheckReport, Outcome, OutcomeKind, SameFault};
+use crate::results::outcome::{CheckReport, Finding, Outcome, OutcomeKind, SameFault, Source};
 use crate::spec::faults::asks_for_several;
 use crate::spec::requirements::req;
-use crate::spec::verdict::Violation;
 
 /// A check that others follow.
 #[derive(Debug, Default)]
@@ -28,34 +27,35 @@ struct Accused {
     counts_as: OutcomeKind,
 }
 
-/// What the driver was accused of, and where.
+/// A fault that a check has reported.
 #[derive(Debug)]
 struct Accusation {
     rule: &'static str,
-    violation: Violation,
-    /// What came of the check that tells it.
+    finding: Finding,
+    /// The outcome of the check that reports it.
     counts_as: OutcomeKind,
     /// The label of that check.
     label: String,
 }
 
 impl Accusation {
-    /// Whether it tells what this one would tell again. What binds from a stricter profile on does not tell what binds before, and
-    /// one that has only met a fault again does not tell it in full.
-    fn tells(&self, other: &Accusation) -> bool {
-        if self.violation.harms || other.violation.harms {
-            // What becomes of a driver is no fault of the call that shows it.
+    /// Says if the other accusation would only repeat this one. One that binds from a stricter profile does not stand for one that binds
+    /// earlier, and one that was only met again does not report the fault in full.
+    fn covers(&self, other: &Accusation) -> bool {
+        let (one, another) = (&self.finding, &other.finding);
+        if [one.source, another.source].contains(&Source::Harm) {
+            // The rule is that of the call that shows the harm, and not of what the check did.
             return false;
         }
-        let is_same = match (&self.violation.fault, &other.violation.fault) {
-            (Some(one), Some(other)) => one == other,
-            _ if asks_for_several(other.rule) => self.violation.message == other.violation.message,
+        let is_same = match (&one.violation.fault, &another.violation.fault) {
+            (Some(one), Some(another)) => one == another,
+            _ if asks_for_several(other.rule) => one.violation.message == another.violation.message,
             _ => true,
         };
         self.rule == other.rule
             && is_same
-            && self.violation.binds_from <= other.violation.binds_from
-            && (!self.violation.met_again || other.violation.met_again)
+            && one.binds_from <= another.binds_from
+            && (one.source != Source::MetAgain || another.source == Source::MetAgain)
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Dedup {
 }
 
 impl Dedup {
-    /// Everything that is planned, and nothing of it has ended.
+    /// Prepares for the checks of a run, none of which has ended.
     pub(crate) fn of(plan: &[Planned]) -> Dedup {
         let mut leaders = BTreeMap::<_, Leader>::new();
         for planned in plan {
@@ -81,18 +81,18 @@ impl Dedup {
                 leader.ahead += 1;
             }
         }
-        // Those that follow any other check wait for all of them.
+        // Checks that follow any other check wait for all of them.
         if let Some(any) = leaders.get_mut(SAME_RULE) {
             any.ahead = usize::MAX;
         }
         Dedup { leaders, ..Dedup::default() }
     }
 
-    /// Takes a report, and gives back those that can be told now.
+    /// Takes a report, and returns those that do not have to wait any more.
     pub(crate) fn take(&mut self, report: CheckReport) -> Vec<CheckReport> {
         if let Some(leader) = self.leaders.get_mut(&*report.planned.check.id) {
             leader.ahead = leader.ahead.saturating_sub(1);
-            // What did not come again does not stand for what others see each time.
+            // A failure that did not recur does not stand for one that other checks see each time.
             let confirmed = Some(&report.outcome).filter(|outcome| outcome.kind() != OutcomeKind::Flaky);
             if let Some(violation) = confirmed.and_then(Outcome::violation) {
                 leader.accuses.get_or_insert_with(|| Accused::of(&report, violation.message.clone()));
@@ -105,15 +105,14 @@ impl Dedup {
         ready.into_iter().map(|report| self.deduplicated(report)).collect()
     }
 
-    /// Those that still wait when everything has ended: first those that tell a fault in full.
+    /// Returns the reports that still wait when everything has ended. Those that report a fault in full come first.
     pub(crate) fn rest(&mut self) -> Vec<CheckReport> {
         let mut waiting = std::mem::take(&mut self.waiting);
-        let only_met = |one: &CheckReport| one.outcome.violation().is_some_and(|one| one.met_again);
-        waiting.sort_by_key(only_met);
+        waiting.sort_by_key(|report| has_source(&report.outcome, Source::MetAgain));
         waiting.into_iter().map(|report| self.deduplicated(report)).collect()
     }
 
-    /// Whether the report has to wait for a check whose faults it may show again.
+    /// Says if the report has to wait for a check whose faults it may show again.
     fn waits(&self, report: &CheckReport) -> bool {
         report.outcome.violation().is_some()
             && self.leader_of(report).is_some_and(|leader| leader.ahead > 0 && leader.accuses.is_none())
@@ -125,7 +124,7 @@ impl Dedup {
 
     fn deduplicated(&mut self, mut report: CheckReport) -> CheckReport {
         let accused = match report.planned.check.duplicate_of {
-            // Where each check is to tell what it finds, nobody follows.
+            // No check follows if each is to report what it finds.
             Some(SAME_RULE) if !self.leaders.contains_key(SAME_RULE) => None,
             Some(SAME_RULE) => return self.without_reported(report),
             Some(leader) => self.leaders.get(leader).and_then(|leader| leader.accuses.clone()),
@@ -133,27 +132,24 @@ impl Dedup {
         };
         match accused {
             Some(accused) if report.outcome.violation().is_some() => {
-                let harms = |one: &Outcome| one.violation().is_some_and(|one| one.harms);
-                let all = std::iter::once(report.outcome.clone()).chain(std::mem::take(&mut report.also));
-                match all.into_iter().find(harms) {
-                    Some(harm) => report.outcome = harm,
+                let harm = report.outcomes().find(|outcome| has_source(outcome, Source::Harm)).cloned();
+                match harm {
+                    Some(harm) => report.set_outcomes([harm]),
                     None => suppress(&mut report, accused),
                 }
             }
             _ => {
-                let all = std::iter::once(&report.outcome).chain(&report.also);
-                self.accusations.extend(all.filter_map(|one| accusation(&report, one)));
+                let accusations = report.outcomes().filter_map(|one| accusation(&report, one));
+                self.accusations.extend(accusations);
             }
         }
         report
     }
 
-    /// The report without what other checks tell; the gravest of what is left comes first.
+    /// The report without what other checks report; the gravest of what is left comes first.
     fn without_reported(&mut self, mut report: CheckReport) -> CheckReport {
-        let mut all = vec![std::mem::replace(&mut report.outcome, Outcome::Passed)];
-        all.append(&mut report.also);
-        let (mut own, mut told, mut accusations) = (Vec::new(), Vec::new(), Vec::new());
-        for outcome in all {
+        let (mut own, mut reported_elsewhere, mut accusations) = (Vec::new(), Vec::new(), Vec::new());
+        for outcome in report.take_outcomes() {
             let accusation = accusation(&report, &outcome);
             match accusation.as_ref().and_then(|one| self.reported_by(one)) {
                 Some((label, counts_as)) => {
@@ -162,7 +158,7 @@ impl Dedup {
                         counts_as,
                         ..one
                     }));
-                    told.push((label, counts_as, outcome));
+                    reported_elsewhere.push((label, counts_as, outcome));
                 }
                 None => {
                     accusations.extend(accusation);
@@ -172,7 +168,7 @@ impl Dedup {
         }
         self.accusations.append(&mut accusations);
         if own.is_empty()
-            && let Some((label, counts_as, outcome)) = told.into_iter().next()
+            && let Some((label, counts_as, outcome)) = reported_elsewhere.into_iter().next()
         {
             let violation = outcome.violation();
             let rule =
@@ -182,26 +178,29 @@ impl Dedup {
             report.outcome = outcome;
             suppress(&mut report, Accused { label, message, counts_as });
         } else {
-            report.outcome = own.remove(0);
-            report.also = own;
+            report.set_outcomes(own);
         }
         report
     }
 
-    /// The check that tells this already, and what came of it. Each death and each call that breaks off is a fault of its own.
+    /// The check that reports this already, and its outcome. Each death and each call that breaks off is a fault of its own.
     fn reported_by(&self, accusation: &Accusation) -> Option<(String, OutcomeKind)> {
-        let told = self.accusations.iter().find(|before| before.tells(accusation));
-        told.filter(|_| accusation.rule != req::GEN_ERR_001.id).map(|one| (one.label.clone(), one.counts_as))
+        let first = self.accusations.iter().find(|before| before.covers(accusation));
+        first.filter(|_| accusation.rule != req::GEN_ERR_001.id).map(|one| (one.label.clone(), one.counts_as))
     }
 }
 
+fn has_source(outcome: &Outcome, source: Source) -> bool {
+    outcome.finding().is_some_and(|finding| finding.source == source)
+}
+
 fn accusation(report: &CheckReport, outcome: &Outcome) -> Option<Accusation> {
-    let violation = outcome.violation()?;
+    let finding = outcome.finding()?;
     // A flaky failure that only warns hides no failure that counts.
     let binds_from = outcome.binds_from().unwrap_or(Profile::Strict);
     Some(Accusation {
-        rule: failure_report::rule(report, violation).map_or("", |rule| rule.id),
-        violation: Violation { binds_from, ..violation.clone() },
+        rule: failure_report::rule(report, &finding.violation).map_or("", |rule| rule.id),
+        finding: Finding { binds_from, ..finding.clone() },
         counts_as: outcome.counts_as(),
         label: report.label(),
     })

@@ -1,5 +1,5 @@
-//! What is reported of a check, without the secrets of the configuration: a driver may have sent them back in anything that a
-//! sentence quotes.
+//! Stage 10: a report contains no secrets of the configuration, although a driver may have sent them back in anything that a sentence
+//! quotes.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::results::outcome::{CheckReport, Flaky, Outcome};
 use crate::spec::verdict::Violation;
 
 /// Takes the secrets out of everything that the report says.
-pub(crate) fn strip(report: &mut CheckReport) {
+pub(super) fn strip(report: &mut CheckReport) {
     outcome(&mut report.outcome);
     report.also.iter_mut().for_each(outcome);
     report.warnings.iter_mut().for_each(violation);
@@ -19,25 +19,25 @@ pub(crate) fn strip(report: &mut CheckReport) {
 
 fn outcome(outcome: &mut Outcome) {
     match outcome {
-        Outcome::Failed(told)
-        | Outcome::Warned(told)
-        | Outcome::Flaky(Flaky { violation: told, .. })
-        | Outcome::KnownFailure { violation: told, .. } => violation(told),
+        Outcome::Failed(finding)
+        | Outcome::Warned(finding)
+        | Outcome::Flaky(Flaky { finding, .. })
+        | Outcome::KnownFailure { finding, .. } => violation(&mut finding.violation),
         Outcome::SameFault(same) => text(&mut same.message),
         Outcome::Skipped(why) | Outcome::Broken(why) => text(why),
         Outcome::Passed | Outcome::UnexpectedPass { .. } => {}
     }
 }
 
-fn violation(told: &mut Violation) {
-    [&mut told.message, &mut told.expected, &mut told.actual].into_iter().for_each(text);
-    texts(&mut told.printed);
-    texts(&mut told.transcript);
-    for call in &mut told.timeline {
+fn violation(stated: &mut Violation) {
+    [&mut stated.message, &mut stated.expected, &mut stated.actual].into_iter().for_each(text);
+    texts(&mut stated.printed);
+    texts(&mut stated.transcript);
+    for call in &mut stated.timeline {
         [&mut call.call, &mut call.answer].into_iter().for_each(text);
     }
     // Their requests and responses have been stripped, as those of all recorded calls.
-    told.reproduction.iter_mut().for_each(|step| text(&mut step.what));
+    stated.reproduction.iter_mut().for_each(|step| text(&mut step.what));
 }
 
 fn texts(all: &mut [String]) {

@@ -1,5 +1,5 @@
-//! What a refusal proves: nothing, unless the driver does the plain form of the call. One that does not is told by the
-//! check of that plain form, and by no other.
+//! Stage 1: a rejection counts only if the driver accepts the plain form of the call. If it does not, only the check of that plain form
+//! reports it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,9 +66,7 @@ impl Preconditions {
     /// plain call for it.
     pub(crate) async fn weigh(&self, check: &Check, cx: &Cx, ended: CheckResult) -> CheckResult {
         let rpc = match &ended {
-            Err(Stop::Violation(violation)) if !violation.met_again => {
-                violation.refused.as_ref().map(|refused| refused.0)
-            }
+            Err(Stop::Violation(violation)) => violation.refused.as_ref().map(|refused| refused.0),
             Err(Stop::Declined(rpc, _)) => Some(*rpc),
             _ => None,
         };
@@ -120,6 +118,6 @@ fn fault(rpc: Rpc, ended: &CheckResult) -> Option<PlainCallFailure> {
         Err(Stop::Broken(why) | Stop::Unanswered(why)) => {
             Some(PlainCallFailure::Passing(format!("a plain {rpc} cannot be had: {why}")))
         }
-        Ok(()) | Err(Stop::Skip(_) | Stop::Declined(..)) => None,
+        Ok(()) | Err(Stop::Skip(_) | Stop::Declined(..) | Stop::MetAgain(_)) => None,
     }
 }

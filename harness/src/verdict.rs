@@ -1,0 +1,196 @@
+//! The way of a violation from its check to the report. Each stage is a file of this folder; they run in this order:
+//!
+//! 1. [`precondition`]: a rejection counts only if the driver accepts the plain form of the call.
+//! 2. [`machine`]: what this machine does not permit is not the driver's fault.
+//! 3. [`profile`]: the broken requirement decides whether a violation fails the check or only warns.
+//! 4. [`known_failures`]: a check on the user's list has to fail.
+//! 5. [`crash`]: a driver that died is blamed by the call that it died of.
+//! 6. [`alone`]: an error that was met while other checks ran counts only if it recurs when the check runs alone.
+//! 7. [`confirmation`]: a failure that may be due to time or chance is flaky unless it recurs.
+//! 8. [`harm`]: a check is blamed if the driver has stopped working after it.
+//! 9. [`dedup`]: one fault is one failure.
+//! 10. [`stripping`]: a report contains no secrets.
+//!
+//! Stage 1 runs while the check can still make calls, and [`Judge::judge`] applies stages 2 to 4 as soon as the check has ended. Stages 5
+//! to 8 decide what has to be run again and what follows from it; the runner makes the calls. [`conclude`] applies the last two.
+
+use std::sync::Arc;
+
+use crate::checks::known::KnownFailing;
+use crate::checks::planned::Planned;
+use crate::config::profile::Profile;
+use crate::results::failure_report;
+use crate::results::outcome::{CheckReport, Finding, Outcome, Source};
+use crate::spec::faults::{FaultKey, Faults};
+use crate::spec::requirements::Requirement;
+use crate::spec::verdict::{CheckResult, Stop, Violation};
+use dedup::Dedup;
+use profile::Strictness;
+
+pub(crate) mod alone;
+pub(crate) mod confirmation;
+pub(crate) mod crash;
+pub(crate) mod dedup;
+pub(crate) mod harm;
+pub(crate) mod known_failures;
+mod machine;
+pub(crate) mod precondition;
+pub(crate) mod profile;
+mod stripping;
+
+/// The settings by which all checks of a run are judged.
+#[derive(Clone, Debug)]
+pub(crate) struct Judge {
+    pub(crate) strictness: Strictness,
+    pub(crate) known: Arc<KnownFailing>,
+}
+
+/// Everything that a check has found when it ends.
+pub(crate) struct Evidence {
+    pub(crate) ended: CheckResult,
+    /// Violations that did not stop the check.
+    pub(crate) blamed: Vec<Violation>,
+    /// Remarks that did not stop the check.
+    pub(crate) warnings: Vec<Violation>,
+    pub(crate) notes: Vec<String>,
+    /// A mount that stays although the driver answered OK to the call that removes it.
+    pub(crate) still_mounted: Option<Violation>,
+    /// Something that could not be undone, so that the check cannot pass.
+    pub(crate) leftover: Option<String>,
+}
+
+/// The outcome of a check, and what it says beside that.
+pub(crate) struct Judged {
+    pub(crate) outcome: Outcome,
+    /// Everything else that came of it, the gravest first.
+    pub(crate) also: Vec<Outcome>,
+    pub(crate) warnings: Vec<Violation>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Judge {
+    /// Judges a check that has ended and registers the faults that it reports, so that other checks look behind them.
+    pub(crate) fn judge(&self, planned: &Planned, mut evidence: Evidence, faults: &Faults) -> Judged {
+        let label = planned.label();
+        machine::excuse(&mut evidence);
+        if let Some(violation) = evidence.still_mounted.take() {
+            match reported_by(faults, &label, &violation, &evidence) {
+                Some(other) => evidence.notes.push(format!("{}; {other} fails", violation.message)),
+                None => evidence.blamed.push(violation),
+            }
+        }
+        let mut judged = self.weigh(planned, evidence);
+        let entry = self.known.entry(&label);
+        judged.outcome = known_failures::listed(judged.outcome, entry);
+        judged.also = judged.also.into_iter().map(|one| known_failures::listed(one, entry)).collect();
+        let violations = std::iter::once(&judged.outcome).chain(&judged.also).filter_map(Outcome::violation);
+        let own: Vec<&FaultKey> = violations.filter_map(|one| one.fault.as_deref()).collect();
+        faults.keep_reported(&label, &own);
+        judged
+    }
+
+    /// The outcome of a violation that the runner found, by the profile and the list of known failures.
+    pub(crate) fn outcome(&self, label: &str, finding: Finding) -> Outcome {
+        known_failures::listed(self.strictness.weigh(finding), self.known.entry(label))
+    }
+
+    /// Puts a violation that the runner found before everything else that came of a check.
+    pub(crate) fn accuse(&self, report: &mut CheckReport, finding: impl Into<Finding>) {
+        let outcome = self.outcome(&report.label(), finding.into());
+        let before = std::mem::replace(&mut report.outcome, outcome);
+        report.also.extend(Some(before).filter(|before| before.violation().is_some()));
+    }
+
+    /// Orders everything that a check has found by the profile from which it binds.
+    fn weigh(&self, planned: &Planned, evidence: Evidence) -> Judged {
+        let Evidence { ended, blamed, warnings, mut notes, leftover, still_mounted: _ } = evidence;
+        let by_rule = |violation: Violation, source| {
+            let rule = violation.requirement.or_else(|| planned.check.requirements.first().copied());
+            let binds_from = rule.map_or(Profile::Csi, |rule| rule.binds_from());
+            self.strictness.weigh(Finding { binds_from, source, ..violation.into() })
+        };
+        let mut all: Vec<Outcome> =
+            blamed.into_iter().map(|violation| by_rule(violation, Source::Check)).collect();
+        let ended = match ended {
+            Err(Stop::Violation(violation)) => {
+                all.push(by_rule(*violation, Source::Check));
+                Ok(())
+            }
+            Err(Stop::MetAgain(violation)) => {
+                all.push(by_rule(*violation, Source::MetAgain));
+                Ok(())
+            }
+            other => other,
+        };
+        all.sort_by_key(Outcome::binds_from);
+        let not_undone = |leftover: Option<String>| leftover.map(|what| format!("could not undo: {what}"));
+        let judged = |outcome, also, warnings, notes| Judged { outcome, also, warnings, notes };
+        match ended {
+            // Nobody looks for what a check that was skipped or interrupted has left behind.
+            Err(Stop::Skip(reason) | Stop::Declined(_, reason)) if all.is_empty() => {
+                let outcome = match not_undone(leftover) {
+                    Some(not_undone) => Outcome::Broken(format!("{reason}; {not_undone}")),
+                    None => Outcome::Skipped(reason),
+                };
+                judged(outcome, Vec::new(), warnings, notes)
+            }
+            Err(Stop::Broken(reason) | Stop::Unanswered(reason)) if all.is_empty() => {
+                judged(Outcome::Broken(reason), Vec::new(), warnings, notes)
+            }
+            ended => {
+                if let Err(Stop::Broken(reason) | Stop::Unanswered(reason)) = ended {
+                    notes.push(format!("it did not come to its end: {reason}"));
+                }
+                // A check that only warns is not sure of its evidence. A stricter rule does not make the evidence better.
+                all.extend(warnings.iter().map(|violation| {
+                    self.strictness.weigh(Finding { binds_from: Profile::Strict, ..violation.clone().into() })
+                }));
+                let mut all = all.into_iter();
+                let outcome = all
+                    .next()
+                    .unwrap_or_else(|| not_undone(leftover).map_or(Outcome::Passed, Outcome::Broken));
+                judged(outcome, all.collect(), warnings, notes)
+            }
+        }
+    }
+}
+
+/// Takes a check through the last stages, and returns the reports that are final now: this one may have to wait for other checks, and others
+/// may have waited for it.
+pub(crate) fn conclude(report: CheckReport, dedup: &mut Dedup, faults: &Faults) -> Vec<CheckReport> {
+    for outcome in report.outcomes() {
+        if let Outcome::Failed(Finding { violation, .. })
+        | Outcome::KnownFailure { finding: Finding { violation, .. }, .. } = outcome
+            && violation.fault.is_none()
+            && let Some(rule) = failure_report::rule(&report, violation)
+        {
+            faults.failed_by(rule, &report.label());
+        }
+    }
+    without_secrets(dedup.take(report))
+}
+
+/// The reports that still wait when all checks have ended.
+pub(crate) fn conclude_rest(dedup: &mut Dedup) -> Vec<CheckReport> {
+    without_secrets(dedup.rest())
+}
+
+fn without_secrets(mut reports: Vec<CheckReport>) -> Vec<CheckReport> {
+    reports.iter_mut().for_each(stripping::strip);
+    reports
+}
+
+/// The check that reports a mount that stays, unless that is left to this one: another check with this rule or fault, or this check if it
+/// fails for something else, of which the mount may be a consequence.
+fn reported_by(faults: &Faults, label: &str, violation: &Violation, evidence: &Evidence) -> Option<String> {
+    let fails = |own: &Violation| own.requirement.is_none_or(Requirement::is_binding);
+    let stopped_by = match &evidence.ended {
+        Err(Stop::Violation(own) | Stop::MetAgain(own)) => Some(&**own),
+        _ => None,
+    };
+    if stopped_by.into_iter().chain(&evidence.blamed).any(fails) {
+        return Some(label.to_owned());
+    }
+    let by_rule = violation.requirement.and_then(|rule| faults.reported_by(rule));
+    by_rule.or_else(|| faults.claim(violation.fault.as_deref()?, label).err())
+}

@@ -1,0 +1,151 @@
+//! Stage 5: which call the driver died of. A check one of whose calls ended without a gRPC status is held against the driver.
+
+use crate::client::answer::{Answer, NoAnswer};
+use crate::client::record::CallRecord;
+use crate::results::failure_report::{self, have_to_do};
+use crate::spec::requirements::req;
+use crate::spec::verdict::{Damage, Violation};
+
+/// Calls that are told of those that the driver may have died of.
+const CALLS_TOLD_MAX: usize = 4;
+
+/// The call that the driver may have died of: the first one that broke off, since later ones met a dead driver; or the last one that took
+/// too long.
+pub(crate) fn fatal_call(calls: &[CallRecord]) -> Option<&CallRecord> {
+    let broke = |call: &&CallRecord| matches!(call.outcome, Answer::Unknown(NoAnswer::Broken(_)));
+    let late = |call: &&CallRecord| matches!(call.outcome, Answer::Unknown(NoAnswer::Timeout(_)));
+    let unanswered = calls.iter().find(broke).or_else(|| calls.iter().rev().find(late));
+    unanswered.or_else(|| calls.iter().rev().find(|call| !call.cleanup))
+}
+
+/// The violation of a check that made these calls, one of which ended without a gRPC status: the driver died of it, or lives on and breaks
+/// it off each time. If several calls were in progress, it names all of them.
+pub(crate) fn killed(calls: &[CallRecord], alive: bool) -> Violation {
+    let fatal = fatal_call(calls);
+    let let_go = fatal.map_or_else(Vec::new, |call| given_up_before(call, calls));
+    let mut calls = fatal.map_or_else(Vec::new, |call| under_way_with(call, calls));
+    let rpcs = methods(&calls);
+    let mut call = match &rpcs[..] {
+        [] => "a call".to_owned(),
+        [one] => (*one).to_owned(),
+        several => format!("one of {}, which were under way at the same time", several.join(", ")),
+    };
+    let others: Vec<&str> = methods(&let_go).into_iter().filter(|rpc| !rpcs.contains(rpc)).collect();
+    if !others.is_empty() {
+        let others = others.join(", ");
+        call = format!("{call}, or one of the calls given up before it that may go on: {others}");
+    }
+    calls.extend(let_go);
+    let message = match alive {
+        true => format!("the driver lives on, but {call} ends without a gRPC status"),
+        false => format!("the driver crashed on {call}"),
+    };
+    let told: Vec<String> = calls.into_iter().take(CALLS_TOLD_MAX).map(failure_report::call_line).collect();
+    let violation = cut_off(message).actual(told.join("\n      "));
+    if alive { violation } else { violation.damage(Damage::Crash) }
+}
+
+fn methods(calls: &[&CallRecord]) -> Vec<&'static str> {
+    let mut rpcs: Vec<&str> = calls.iter().map(|call| call.rpc.method).collect();
+    rpcs.sort_unstable();
+    rpcs.dedup();
+    rpcs
+}
+
+/// The calls about the objects of this one that the check had given up before it ended, the last one first: the driver may have died of one
+/// of them.
+fn given_up_before<'a>(fatal: &CallRecord, calls: &'a [CallRecord]) -> Vec<&'a CallRecord> {
+    let end = fatal.sent_after + fatal.duration;
+    let is_let_go = |call: &&CallRecord| {
+        matches!(call.outcome, Answer::Unknown(NoAnswer::LetGo(_)))
+            && call.sent_after < end
+            && have_to_do(call, fatal)
+    };
+    calls.iter().rev().filter(is_let_go).collect()
+}
+
+/// This call, and the others that broke off and were sent before it ended. One that its caller gave up may go on in the driver.
+fn under_way_with<'a>(fatal: &'a CallRecord, calls: &'a [CallRecord]) -> Vec<&'a CallRecord> {
+    let end = fatal.sent_after + fatal.duration;
+    let may_go_on = |call: &CallRecord| {
+        use NoAnswer::{Broken, Severed, Timeout};
+        matches!(call.outcome, Answer::Unknown(Broken(_) | Severed | Timeout(_)))
+    };
+    let others = calls.iter().filter(|call| !std::ptr::eq(*call, fatal));
+    std::iter::once(fatal).chain(others.filter(|call| may_go_on(call) && call.sent_after < end)).collect()
+}
+
+/// The violation of checks that were in progress when the driver died, none of which kills it alone.
+pub(crate) fn killed_by_one_of(under_way: &[String]) -> Violation {
+    let message = "the driver crashed while several calls were under way; none of them crashes it alone";
+    cut_off(message.to_owned()).actual(under_way.join("; ")).damage(Damage::Crash)
+}
+
+fn cut_off(message: String) -> Violation {
+    Violation::new(message)
+        .of(&req::GEN_ERR_001)
+        .expected("an answer to any request, and a driver that keeps serving")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use csi_proto::{Call as _, v1};
+    use prost::Message as _;
+
+    use super::*;
+    use crate::client::record::Message;
+
+    fn call(sent_ms: u64, duration_ms: u64, outcome: Answer<Message>) -> CallRecord {
+        CallRecord {
+            rpc: v1::ProbeRequest::RPC,
+            sent_after: Duration::from_millis(sent_ms),
+            duration: Duration::from_millis(duration_ms),
+            cleanup: false,
+            node: 0,
+            worker: 0,
+            request: Message::request(v1::ProbeRequest::RPC, Vec::new()),
+            outcome,
+        }
+    }
+
+    #[test]
+    fn of_calls_at_the_same_time_none_alone_is_said_to_have_been_fatal() {
+        let broke = || Answer::Unknown(NoAnswer::Broken("it broke".to_owned()));
+        let late = || Answer::Unknown(NoAnswer::Timeout(Duration::ZERO));
+        let calls = [
+            call(0, 5, late()),
+            call(1, 9, broke()),
+            call(8, 2, broke()),
+            call(10, 1, broke()),
+            call(11, 1, broke()),
+            call(12, 5, late()),
+        ];
+        let sent = |fatal: usize| -> Vec<u128> {
+            under_way_with(&calls[fatal], &calls).iter().map(|call| call.sent_after.as_millis()).collect()
+        };
+        let named = |rpc, method: &str, sent_ms, outcome| CallRecord {
+            rpc,
+            request: Message::request(
+                v1::NodeUnpublishVolumeRequest::RPC,
+                v1::NodeUnpublishVolumeRequest { volume_id: method.to_owned(), ..Default::default() }
+                    .encode_to_vec(),
+            ),
+            ..call(sent_ms, 1, outcome)
+        };
+        let let_go = || Answer::Unknown(NoAnswer::LetGo(Duration::from_millis(1)));
+        let (publish, delete) = (v1::NodePublishVolumeRequest::RPC, v1::DeleteVolumeRequest::RPC);
+        let given_up = [
+            named(publish, "other", 0, let_go()),
+            named(publish, "one", 1, let_go()),
+            named(delete, "one", 3, broke()),
+            named(publish, "one", 9, let_go()),
+        ];
+        let before: Vec<u128> =
+            given_up_before(&given_up[2], &given_up).iter().map(|call| call.sent_after.as_millis()).collect();
+        assert_eq!(before, [1], "of the same volume, and before its end");
+        let why = "what was given up may go on, and those that found nobody there are not among them";
+        assert_eq!(sent(1), [1, 0, 8], "{why}");
+    }
+}
