@@ -8,6 +8,7 @@ use csi_harness::checks::known::KnownFailingError;
 use csi_harness::client::target::TargetError;
 use csi_harness::config::ConfigError;
 use csi_harness::results::stored::CaseError;
+use csi_harness::run::plan::PlanError;
 use csi_report::{DestinationError, MergeError, StoredError};
 use csi_suite_e2e::kube_cluster::connect::ConnectError;
 use csi_suite_e2e::kube_cluster::definition::DefinedError;
@@ -151,6 +152,16 @@ impl Error {
             | Error::Sandbox(_)
             | Error::Scratch(_)
             | Error::Runtime(_) => Exit::Broken,
+        }
+    }
+}
+
+impl From<PlanError> for Error {
+    fn from(error: PlanError) -> Error {
+        match error {
+            PlanError::KnownFailing(source) => source.into(),
+            PlanError::KnownFailingStale(patterns) => Error::KnownFailingStale(patterns),
+            PlanError::NothingSelected => Error::NothingSelected,
         }
     }
 }

@@ -16,6 +16,7 @@ use csi_harness::client::target::{Target, TargetError};
 use csi_harness::config::{AccessType, Config};
 use csi_harness::driver::Driver;
 use csi_harness::results::outcome::Summary;
+use csi_harness::run::plan;
 use csi_harness::run::runner::{RunOptions, Runner};
 use csi_harness::text::encoding::shell_word;
 use csi_harness::text::error::error_chain;
@@ -39,7 +40,6 @@ use crate::repeat::Repeat;
 use crate::settings;
 use crate::standing::Standing;
 use crate::stop::{Stopper, say};
-use crate::suites::known_failing;
 
 /// How long all checks take on the driver that is built in, on a machine that does nothing else.
 const BUILT_IN: &str = "about 15 s in all";
@@ -223,28 +223,9 @@ impl Plan {
     ) -> Result<Plan, Error> {
         let selection = selection(chosen, terms);
         let chosen = &Registry::new(chosen.suites().iter().cloned().chain(expected::suite(&config)));
-        let known = known_failing(args.course.known_failing.as_deref(), chosen)?;
-        let all = chosen.select(&Default::default(), &config.access_types);
-        let labels: Vec<String> = all.iter().map(Planned::label).collect();
-        // A list for several access types serves a run with one of them, too.
-        let of_any_access = chosen.select(&Default::default(), &[AccessType::Mount, AccessType::Block]);
-        let of_any_access: Vec<String> = of_any_access.iter().map(Planned::label).collect();
-        let stale = known.unmatched(labels.iter().chain(&of_any_access).map(String::as_str));
-        if !stale.is_empty() {
-            return Err(Error::KnownFailingStale(stale));
-        }
-        for entry in known.unmatched(labels.iter().map(String::as_str)) {
-            note(format!("{entry} is for an access type that this run does not test (--access-type)"));
-        }
         let filter = terms.filter(chosen)?;
-        let is_chosen = |planned: &Planned| filter.selects(&planned.check, &planned.label());
-        if !all.iter().any(is_chosen) {
-            return Err(Error::NothingSelected);
-        }
-        let checks: Vec<Planned> = all
-            .into_iter()
-            .filter(|planned| is_chosen(planned) || expected::is_expectation(&planned.check))
-            .collect();
+        let known_failing = args.course.known_failing.as_deref();
+        let plan::Plan { checks, known } = plan::Plan::new(chosen, &filter, known_failing, &config, note)?;
         let reports = open_reports(&args.output.words)?;
         let (shard, in_turn, driver_name) = (None, false, None);
         Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn, driver_name })

@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use csi_harness::checks::filter::Filter;
-use csi_harness::checks::known::KnownFailing;
 use csi_harness::checks::registry::{Registry, Suite};
 use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::run::refutation::{Accused, accused};
@@ -125,14 +124,6 @@ fn failed(path: &Path, registry: &Registry) -> Result<BTreeSet<String>, Error> {
             Ok(there)
         }
     }
-}
-
-/// The list of known failures in a file, of the checks that there are.
-pub(crate) fn known_failing(path: Option<&Path>, registry: &Registry) -> Result<KnownFailing, Error> {
-    let Some(path) = path else { return Ok(KnownFailing::default()) };
-    let mut known = KnownFailing::load(path)?;
-    known.follow(registry).iter().for_each(note);
-    Ok(known)
 }
 
 impl Terms {

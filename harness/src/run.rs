@@ -3,6 +3,7 @@
 pub mod embed;
 mod inventory;
 mod plain_call;
+pub mod plan;
 pub mod refutation;
 mod run_check;
 pub mod runner;

@@ -23,15 +23,16 @@ use tokio::sync::watch;
 
 use crate::checks::expected;
 use crate::checks::filter::Filter;
-use crate::checks::known::KnownFailing;
 use crate::checks::planned::Planned;
 use crate::checks::registry::{Registry, Suite};
 use crate::client::target::Target;
-use crate::config::{AccessType, Config};
+use crate::config::Config;
 use crate::results::events::{Event, Reporter};
 use crate::results::failure_report::FailureReport;
 use crate::results::outcome::{CheckReport, Outcome, Summary};
+use crate::run::plan;
 use crate::run::runner::{JOBS, RunOptions, Runner};
+use crate::text::error::error_chain;
 
 /// The test that looks at what the run as a whole left behind.
 const WHOLE_RUN: &str = "the-run/leaves-nothing-behind-and-the-driver-alive";
@@ -81,18 +82,10 @@ impl Plan {
         options: &Options,
     ) -> Result<Plan, String> {
         config.validate()?;
-        let known = options.known_failing.as_deref().map_or(Ok(KnownFailing::default()), KnownFailing::load);
-        let known = known.map_err(|error| crate::text::error::error_chain(&error))?;
         let registry = Registry::new(suites.iter().cloned().chain(expected::suite(&config)));
-        let checks = registry.select(&Filter::default(), &config.access_types);
-        // A list for several access types serves tests with one of them, too.
-        let of_any_access = registry.select(&Filter::default(), &[AccessType::Mount, AccessType::Block]);
-        let labels: Vec<String> = checks.iter().chain(&of_any_access).map(Planned::label).collect();
-        let unmatched = known.unmatched(labels.iter().map(String::as_str));
-        if !unmatched.is_empty() {
-            let unmatched = unmatched.join("\n  ");
-            return Err(format!("these patterns of the known-failing list match no check:\n  {unmatched}"));
-        }
+        let known_failing = options.known_failing.as_deref();
+        let plan = plan::Plan::new(&registry, &Filter::default(), known_failing, &config, drop);
+        let plan::Plan { checks, known } = plan.map_err(|error| error_chain(&error))?;
         let options = RunOptions {
             jobs: arguments.test_threads.unwrap_or(JOBS),
             seed: options.seed,
@@ -170,8 +163,7 @@ impl Results {
         let _over = Over(self.clone());
         let mut listener = self.clone();
         let run = async {
-            let target =
-                Target::connect(config).await.map_err(|error| crate::text::error::error_chain(&error))?;
+            let target = Target::connect(config).await.map_err(|error| error_chain(&error))?;
             // The sender may go: a signal that nobody can raise stays down.
             let (_, stop) = watch::channel(Default::default());
             let mut runner = Runner::new(target, options, stop);
