@@ -23,7 +23,7 @@ impl Next {
     /// One line, or none where there is nothing to do.
     pub(crate) fn line(&self, summary: &Summary) -> Option<String> {
         let Next { is_first, again, report } = self;
-        let failures = summary.failed + summary.flaky_failures;
+        let failures = summary.counts.failed + summary.counts.flaky_failures;
         match (summary.verdict(), report) {
             (Verdict::Conforms, _) if *is_first => Some(
                 "csi-sanity init --endpoint unix:///path/of/csi.sock   # tries your driver, and writes its configuration"
@@ -49,6 +49,8 @@ impl Next {
 
 #[cfg(test)]
 mod tests {
+    use csi_harness::results::outcome::Counts;
+
     use super::*;
 
     fn next(is_first: bool, report: Option<&str>) -> Next {
@@ -57,14 +59,14 @@ mod tests {
 
     #[test]
     fn after_the_bare_run_comes_a_driver_of_ones_own() {
-        let summary = Summary { passed: 3, ..Summary::default() };
+        let summary = Summary { counts: Counts { passed: 3, ..Counts::default() }, ..Summary::default() };
         assert!(next(true, None).line(&summary).unwrap().starts_with("csi-sanity init --endpoint "));
         assert_eq!(next(false, None).line(&summary), None);
     }
 
     #[test]
     fn after_a_failure_the_failed_ones_are_run_again() {
-        let summary = Summary { failed: 1, ..Summary::default() };
+        let summary = Summary { counts: Counts { failed: 1, ..Counts::default() }, ..Summary::default() };
         let line = next(false, Some("r.json")).line(&summary).unwrap();
         assert!(line.starts_with("csi-sanity run --endpoint /s --only-failed r.json "), "{line}");
         assert!(line.contains("csi-sanity baseline r.json"), "{line}");
@@ -74,7 +76,10 @@ mod tests {
 
     #[test]
     fn a_list_out_of_date_is_written_anew() {
-        let summary = Summary { passed: 1, unexpected_passes: 1, ..Summary::default() };
+        let summary = Summary {
+            counts: Counts { passed: 1, unexpected_passes: 1, ..Counts::default() },
+            ..Summary::default()
+        };
         assert!(
             next(false, Some("r.json")).line(&summary).unwrap().contains("baseline r.json --keep-reasons")
         );

@@ -253,6 +253,8 @@ impl Facts<'_> {
 
 #[cfg(test)]
 mod tests {
+    use csi_harness::results::outcome::Counts;
+
     use super::*;
 
     const WHOLE: &[&str] = &["sanity", "data"];
@@ -348,8 +350,11 @@ mod tests {
     #[test]
     fn each_profile_has_its_say() {
         let selection = selection(WHOLE, &[], true);
-        let mut summary =
-            Summary { profile: Profile::Kubernetes, passed: 1, failed: 1, ..Summary::default() };
+        let mut summary = Summary {
+            profile: Profile::Kubernetes,
+            counts: Counts { passed: 1, failed: 1, ..Counts::default() },
+            ..Summary::default()
+        };
         summary.under.extend([(Profile::Kubernetes, 1), (Profile::Strict, 3)]);
         let facts = Facts {
             verdict: summary.verdict(),

@@ -1,6 +1,5 @@
 //! Keeps what the written reports need, in the shape of the JSON report.
 
-use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use csi_harness::client::answer::Answer;
@@ -14,8 +13,7 @@ use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::failure_report::{self, ToldCall};
 use csi_harness::results::fault;
 use csi_harness::results::outcome::{
-    Aftermath, Again, CheckReport, Crash, Flaky, Halt, Leak, Outcome, OutcomeKind, SameFault, Summary, Tally,
-    Verdict,
+    CheckReport, Counts, Crash, Flaky, Halt, Leak, Outcome, OutcomeKind, SameFault, Summary, Tally, Verdict,
 };
 use csi_harness::spec::verdict::{CallSpan, CutShort, Damage, Plays, ReproductionStep};
 use schemars::JsonSchema;
@@ -95,7 +93,7 @@ pub struct Run {
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
     /// Numbers of checks and of faults by outcome.
-    pub summary: SummaryEntry,
+    pub summary: Counts,
     /// Every check, by id.
     pub checks: Vec<CheckEntry>,
     /// What is said of each area that users of a driver ask about.
@@ -103,12 +101,12 @@ pub struct Run {
     /// The parts of the specification, by RPC.
     pub areas: Vec<Area>,
     /// What stayed behind.
-    pub leaks: Vec<LeakEntry>,
+    pub leaks: Vec<Leak>,
     /// What may have stayed behind beside that, and how to remove it.
     #[serde(default)]
     pub left_behind: Vec<LeftBehindEntry>,
     /// Deaths of the driver.
-    pub crashes: Vec<CrashEntry>,
+    pub crashes: Vec<Crash>,
     /// The calls of all checks, by RPC.
     pub rpcs: Vec<RpcEntry>,
     /// News that are no verdict.
@@ -269,38 +267,6 @@ pub struct TargetEntry {
     pub capabilities: Vec<String>,
 }
 
-/// Numbers by outcome: of checks in `checks`, and of faults in all other fields. Of checks that show the same fault, the first one counts, and
-/// the others are in `same_fault`.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct SummaryEntry {
-    /// The driver kept the rule.
-    pub passed: usize,
-    /// It broke a rule that binds.
-    pub failed: usize,
-    /// It broke a rule that binds, and did not when the same was done again.
-    #[serde(default)]
-    pub flaky: usize,
-    /// The flaky faults that make the run fail.
-    #[serde(default)]
-    pub flaky_failures: usize,
-    /// It broke a recommendation.
-    pub warned: usize,
-    /// The check does not apply.
-    pub skipped: usize,
-    /// The check could not judge.
-    pub broken: usize,
-    /// It broke a rule, as the known-failing list says.
-    pub known_failures: usize,
-    /// It kept a rule, although the known-failing list says it does not.
-    pub unexpected_passes: usize,
-    /// Checks that show a fault which is counted already.
-    #[serde(default)]
-    pub same_fault: Again,
-    /// Numbers of checks by outcome. Together they are all checks. Reports before v3 have none of these numbers.
-    #[serde(default)]
-    pub checks: Tally,
-}
-
 /// One check.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CheckEntry {
@@ -345,10 +311,10 @@ pub struct CheckEntry {
     pub explanation: Vec<String>,
     /// The same calls with their times, where it matters that they overlapped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub timeline: Vec<SpanEntry>,
+    pub timeline: Vec<CallSpan>,
     /// The shortest way to it that the check has found, step by step, where it has looked for one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reproduction: Vec<ReproductionEntry>,
+    pub reproduction: Vec<ReproductionStep>,
     /// The fault that the check injected, as `--fault` takes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injected: Option<String>,
@@ -366,7 +332,7 @@ pub struct CheckEntry {
     pub known_because: Option<String>,
     /// The first call of the run that failed as the one did which kept this check from judging, where another check made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub began_with: Option<BeganEntry>,
+    pub began_with: Option<FirstFailure>,
     /// What it made and could not undo.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_behind: Vec<String>,
@@ -412,25 +378,6 @@ pub struct IncidentEntry {
     pub after_ms: u64,
     /// What.
     pub what: String,
-}
-
-/// A step on the way to a violation: a call, or something that is done beside calls.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ReproductionEntry {
-    /// The step in words.
-    pub what: String,
-    /// The RPC; none if the step is no call, such as an end of the driver or a write to a volume.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rpc: Option<String>,
-    /// The request as it was sent, without secrets.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub request: Value,
-    /// The code of the answer, such as `OK`; something else, such as `no answer`, if there was none.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub code: String,
-    /// The response, without secrets.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub response: Value,
 }
 
 /// What a check found beside something graver.
@@ -496,32 +443,6 @@ pub struct SameFaultEntry {
     pub outcome: OutcomeKind,
 }
 
-/// The first of the calls that failed alike, with none after it that the driver did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct BeganEntry {
-    /// The check that made it.
-    pub check: String,
-    /// Such as `CreateVolume`.
-    pub rpc: String,
-    /// How it ended.
-    pub how: String,
-}
-
-/// A call among others that overlapped with it.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct SpanEntry {
-    /// Who made it.
-    pub worker: usize,
-    /// What was asked.
-    pub call: String,
-    /// How it ended.
-    pub answer: String,
-    /// When it began, in microseconds from the first beginning of all.
-    pub from_us: u64,
-    /// When it ended, likewise.
-    pub to_us: u64,
-}
-
 /// One call, without secrets.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CallEntry {
@@ -570,20 +491,6 @@ pub struct Status {
     pub message: String,
 }
 
-/// Something that stayed behind.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct LeakEntry {
-    /// `volume`, `snapshot` or `mount`.
-    pub kind: String,
-    /// Its id or path.
-    pub id: String,
-    /// Whether this run made it.
-    pub ours: bool,
-    /// The check that made it, if that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub check: Option<String>,
-}
-
 /// Something that may have stayed behind: what a check could not undo, what a call may have made whose answer nobody knows, or
 /// what is new on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -605,67 +512,21 @@ pub struct LeftBehindEntry {
     pub remove: Option<String>,
 }
 
-/// A death of the driver.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct CrashEntry {
-    /// The calls that had no answer yet, as `check: RPC`.
-    pub under_way: Vec<String>,
-    /// Whether the driver was back afterwards.
-    pub back: bool,
-    /// Whether one of the checks is listed as known to fail.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub known: bool,
-    /// The file with what it printed, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub log: Option<PathBuf>,
-}
-
 impl Run {
     /// The same counts and troubles as the runner has them.
     pub(crate) fn to_summary(&self) -> Summary {
-        let SummaryEntry {
-            passed,
-            failed,
-            flaky,
-            flaky_failures,
-            warned,
-            skipped,
-            broken,
-            known_failures,
-            unexpected_passes,
-            same_fault: again,
-            checks: _,
-        } = self.summary;
-        let mut tally = Tally::default();
-        self.checks.iter().for_each(|check| tally.add(check.outcome()));
+        let mut checks = Tally::default();
+        self.checks.iter().for_each(|check| checks.add(check.outcome()));
         let cut_short = |check: &CheckEntry| {
             check.cut_short.iter().map(|work| (check.id.clone(), work.clone())).collect::<Vec<_>>()
         };
-        let aftermath = |back| if back { Aftermath::Back } else { Aftermath::Gone };
-        let crash = |CrashEntry { under_way, back, known, log }: CrashEntry| Crash {
-            under_way,
-            known,
-            aftermath: aftermath(back),
-            log,
-        };
-        let leak = |LeakEntry { kind, id, ours, check }: LeakEntry| Leak { kind, id, ours, check };
         Summary {
             profile: self.profile,
             under: self.by_profile.iter().map(|entry| (entry.profile, entry.faults)).collect(),
-            tally,
-            passed,
-            failed,
-            flaky,
-            flaky_failures,
-            warned,
-            again,
+            counts: Counts { checks, ..self.summary },
             faults: Default::default(),
-            skipped,
-            broken,
-            known_failures,
-            unexpected_passes,
-            crashes: self.crashes.iter().cloned().map(crash).collect(),
-            leaks: self.leaks.iter().cloned().map(leak).collect(),
+            crashes: self.crashes.clone(),
+            leaks: self.leaks.clone(),
             left_behind: self.left_behind.iter().cloned().map(LeftBehind::from).collect(),
             cleanup: None,
             cut_short: self.checks.iter().flat_map(cut_short).collect(),
@@ -738,7 +599,7 @@ impl Journal {
             verdict: Verdict::default(),
             conclusion: Conclusion::default(),
             interrupted: false,
-            summary: SummaryEntry::default(),
+            summary: Counts::default(),
             checks: Vec::new(),
             statement: Vec::new(),
             areas: Vec::new(),
@@ -775,10 +636,10 @@ impl Reporter for Journal {
                 self.statement.add(&entry);
                 self.run.checks.push(entry);
             }
-            Event::Crashed(crash) => self.run.crashes.push(crash_entry(crash)),
-            Event::Leaked(leaks) => self.run.leaks.extend(leaks.iter().map(leak_entry)),
+            Event::Crashed(crash) => self.run.crashes.push((*crash).clone()),
+            Event::Leaked(leaks) => self.run.leaks.extend_from_slice(leaks),
             Event::Finished(summary) => {
-                self.run.summary = summary_entry(summary);
+                self.run.summary = summary.counts;
                 let left = |left| left_behind_entry(summary, left);
                 self.run.left_behind = summary.left_behind.iter().map(left).collect();
                 self.run.duration_ms = ms(summary.duration);
@@ -796,19 +657,6 @@ impl Reporter for Journal {
     }
 }
 
-pub(crate) fn crash_entry(crash: &Crash) -> CrashEntry {
-    CrashEntry {
-        under_way: crash.under_way.clone(),
-        back: crash.aftermath == Aftermath::Back,
-        known: crash.known,
-        log: crash.log.clone(),
-    }
-}
-
-pub(crate) fn leak_entry(leak: &Leak) -> LeakEntry {
-    LeakEntry { kind: leak.kind.clone(), id: leak.id.clone(), ours: leak.ours, check: leak.check.clone() }
-}
-
 pub(crate) fn target_entry(target: &Target) -> TargetEntry {
     let place_of = |endpoint| target.config().place_of(endpoint);
     TargetEntry {
@@ -818,22 +666,6 @@ pub(crate) fn target_entry(target: &Target) -> TargetEntry {
         name: target.info().name.clone(),
         vendor_version: target.info().vendor_version.clone(),
         capabilities: target.capabilities().iter().map(|capability| capability.name().to_owned()).collect(),
-    }
-}
-
-pub(crate) fn summary_entry(summary: &Summary) -> SummaryEntry {
-    SummaryEntry {
-        passed: summary.passed,
-        failed: summary.failed,
-        flaky: summary.flaky,
-        flaky_failures: summary.flaky_failures,
-        warned: summary.warned,
-        skipped: summary.skipped,
-        broken: summary.broken,
-        known_failures: summary.known_failures,
-        unexpected_passes: summary.unexpected_passes,
-        same_fault: summary.again,
-        checks: summary.tally,
     }
 }
 
@@ -982,18 +814,14 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
         actual: violation.map(|violation| violation.actual.clone()).unwrap_or_default(),
         driver_printed: violation.map(|violation| violation.printed.to_vec()).unwrap_or_default(),
         explanation: violation.map(|violation| violation.transcript.to_vec()).unwrap_or_default(),
-        timeline: violation
-            .map(|violation| violation.timeline.iter().map(span_entry).collect())
-            .unwrap_or_default(),
-        reproduction: violation
-            .map(|violation| violation.reproduction.iter().map(reproduction_entry).collect())
-            .unwrap_or_default(),
+        timeline: violation.map(|violation| violation.timeline.to_vec()).unwrap_or_default(),
+        reproduction: violation.map(|violation| violation.reproduction.to_vec()).unwrap_or_default(),
         injected: violation.and_then(|violation| violation.injected.as_deref().map(str::to_owned)),
         also: report.also.iter().filter_map(|one| also_entry(report, one)).collect(),
         notes: report.notes.clone(),
         tried: report.tried,
         known_because,
-        began_with: report.began_with.as_ref().map(began_entry),
+        began_with: report.began_with.clone(),
         left_behind: report.leftovers.clone(),
         calls_left_out: report.calls.len() - calls.len() + report.calls_dropped,
         calls,
@@ -1014,10 +842,6 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
     entry
 }
 
-fn began_entry(first: &FirstFailure) -> BeganEntry {
-    BeganEntry { check: first.check.clone(), rpc: first.rpc.method.to_owned(), how: first.how.clone() }
-}
-
 fn also_entry(report: &CheckReport, outcome: &Outcome) -> Option<AlsoEntry> {
     let violation = outcome.violation()?;
     Some(AlsoEntry {
@@ -1028,26 +852,6 @@ fn also_entry(report: &CheckReport, outcome: &Outcome) -> Option<AlsoEntry> {
         actual: violation.actual.clone(),
         explanation: violation.transcript.to_vec(),
     })
-}
-
-fn span_entry(span: &CallSpan) -> SpanEntry {
-    SpanEntry {
-        worker: span.worker,
-        call: span.call.clone(),
-        answer: span.answer.clone(),
-        from_us: us(span.from),
-        to_us: us(span.to),
-    }
-}
-
-fn reproduction_entry(step: &ReproductionStep) -> ReproductionEntry {
-    ReproductionEntry {
-        what: step.what.clone(),
-        rpc: step.rpc.map(|rpc| rpc.method.to_owned()),
-        request: step.request.clone(),
-        code: step.code.clone(),
-        response: step.response.clone(),
-    }
 }
 
 fn incident_entry((after, what): &(Duration, String)) -> IncidentEntry {

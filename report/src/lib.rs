@@ -32,9 +32,9 @@ pub use destination::{Destination, DestinationError};
 pub use format::Format;
 pub use html::history::history_page;
 pub use journal::{
-    BeganEntry, CallEntry, CheckEntry, CrashEntry, IncidentEntry, Journal, LeakEntry, LeftBehindEntry,
-    MachineEntry, Order, PartEntry, ReproductionEntry, RpcEntry, Run, SCHEMA, SPECIFICATION, SameFaultEntry,
-    Selection, ShardEntry, SpanEntry, Status, StepEntry, SummaryEntry, TargetEntry, Tool, UntestedEntry,
+    CallEntry, CheckEntry, IncidentEntry, Journal, LeftBehindEntry, MachineEntry, Order, PartEntry, RpcEntry,
+    Run, SCHEMA, SPECIFICATION, SameFaultEntry, Selection, ShardEntry, Status, StepEntry, TargetEntry, Tool,
+    UntestedEntry,
 };
 pub use merge::{MergeError, Part, Whole, merge};
 pub use ndjson::{EVENTS_SCHEMA, Stream};

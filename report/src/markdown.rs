@@ -28,7 +28,7 @@ pub(crate) fn render(run: &Run) -> String {
 
 fn write(text: &mut String, run: &Run) -> std::fmt::Result {
     let summary = run.to_summary();
-    let tally = summary.tally;
+    let tally = summary.counts.checks;
     writeln!(text, "## {}: {}\n", driver(&run.target), run.conclude().words)?;
     if !run.by_profile.is_empty() {
         writeln!(text, "By profile: {}.\n", by_profile(&run.by_profile, run.profile))?;

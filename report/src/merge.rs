@@ -6,15 +6,14 @@ use csi_harness::checks::check::{Check, SAME_RULE};
 use csi_harness::checks::registry::Registry;
 use csi_harness::checks::shard;
 use csi_harness::client::tally::Times;
-use csi_harness::results::outcome::{OutcomeKind, SameFault, Summary, Verdict};
+use csi_harness::results::outcome::{Leak, OutcomeKind, SameFault, Summary, Verdict};
 use csi_harness::spec::faults::asks_for_several;
 use csi_harness::spec::requirements::req;
 
 use crate::areas::Areas;
 use crate::conclusion::Conclusion;
 use crate::journal::{
-    CheckEntry, LeakEntry, PartEntry, RpcEntry, Run, SCHEMA, SPECIFICATION, SameFaultEntry, Selection,
-    ShardEntry, Tool, summary_entry,
+    CheckEntry, PartEntry, RpcEntry, Run, SCHEMA, SPECIFICATION, SameFaultEntry, Selection, ShardEntry, Tool,
 };
 use crate::statement::Statement;
 
@@ -418,7 +417,7 @@ fn put_together(mut parts: Vec<Part>, checks: BTreeMap<String, CheckEntry>, whol
         verdict: if halted(Verdict::Interrupted) { Verdict::Interrupted } else { Verdict::default() },
         conclusion: Conclusion::default(),
         interrupted: runs.iter().any(|run| run.interrupted),
-        summary: summary_entry(&summary),
+        summary: summary.counts,
         checks: checks.into_values().collect(),
         statement: statement.into_lines(),
         areas: areas.into_vec(),
@@ -460,8 +459,8 @@ fn part_entry(at: usize, run: &Run) -> PartEntry {
 }
 
 /// Each thing that stayed once: what is new to one shard may be what another one made.
-fn leaks(runs: &[&Run]) -> Vec<LeakEntry> {
-    let mut leaks = BTreeMap::<(String, String), LeakEntry>::new();
+fn leaks(runs: &[&Run]) -> Vec<Leak> {
+    let mut leaks = BTreeMap::<(String, String), Leak>::new();
     for leak in runs.iter().flat_map(|run| &run.leaks) {
         let key = (leak.kind.clone(), leak.id.clone());
         if leak.ours || !leaks.contains_key(&key) {

@@ -3,13 +3,10 @@
 use std::io::{self, Write};
 
 use csi_harness::results::events::{Event, Reporter};
-use csi_harness::results::outcome::Verdict;
+use csi_harness::results::outcome::{Counts, Crash, Leak, Verdict};
 use serde::Serialize;
 
-use crate::journal::{
-    CheckEntry, CrashEntry, LeakEntry, Run, SummaryEntry, TargetEntry, check_entry, crash_entry, leak_entry,
-    ms, summary_entry, target_entry,
-};
+use crate::journal::{CheckEntry, Run, TargetEntry, check_entry, ms, target_entry};
 
 /// The form of the events, with the version of it. Within one version, events and fields may be added, and none changes its meaning.
 pub const EVENTS_SCHEMA: &str = "csi-sanity/events/v1";
@@ -22,9 +19,9 @@ enum Line<'a> {
     CheckStarted { id: &'a str },
     CheckFinished { check: &'a CheckEntry },
     Remark { text: &'a str },
-    DriverDied { crash: &'a CrashEntry },
-    LeftBehind { leaks: &'a [LeakEntry] },
-    RunFinished { verdict: Verdict, interrupted: bool, duration_ms: u64, summary: SummaryEntry },
+    DriverDied { crash: &'a Crash },
+    LeftBehind { leaks: &'a [Leak] },
+    RunFinished { verdict: Verdict, interrupted: bool, duration_ms: u64, summary: Counts },
 }
 
 /// Writes events as they come. After the first error it stays silent until [`finish`](Stream::finish) reports it.
@@ -78,16 +75,13 @@ impl Reporter for Stream {
             // A check is reported once its outcome is certain, and not each second.
             Event::CheckEnded(_) | Event::Waiting(_) | Event::Tick { .. } => {}
             Event::CheckFinished(report) => self.write(&Line::CheckFinished { check: &check_entry(report) }),
-            Event::Crashed(crash) => self.write(&Line::DriverDied { crash: &crash_entry(crash) }),
-            Event::Leaked(leaks) => {
-                let leaks: Vec<LeakEntry> = leaks.iter().map(leak_entry).collect();
-                self.write(&Line::LeftBehind { leaks: &leaks });
-            }
+            Event::Crashed(crash) => self.write(&Line::DriverDied { crash }),
+            Event::Leaked(leaks) => self.write(&Line::LeftBehind { leaks }),
             Event::Finished(summary) => self.write(&Line::RunFinished {
                 verdict: summary.verdict(),
                 interrupted: summary.halt != Default::default(),
                 duration_ms: ms(summary.duration),
-                summary: summary_entry(summary),
+                summary: summary.counts,
             }),
         }
     }

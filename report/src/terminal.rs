@@ -14,14 +14,12 @@ use csi_harness::protocol::version::{Judged, Version};
 use csi_harness::resources::left_behind::LeftBehind;
 use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::failure_report;
-use csi_harness::results::outcome::{
-    Aftermath, CheckReport, Crash, Halt, Leak, Outcome, OutcomeKind, Summary,
-};
+use csi_harness::results::outcome::{CheckReport, Crash, Halt, Leak, OutcomeKind, Summary};
 use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas::{Area, Areas, Verdict};
 use crate::conclusion::{Conclusion, Facts, Mood, by_profile, differ};
-use crate::journal::{Run, Selection, ShardEntry, SpentEntry, ms};
+use crate::journal::{CheckEntry, Run, Selection, ShardEntry, SpentEntry, check_entry};
 use crate::words::{DID_LESS, Outcomes, count, numbers};
 use progress::Progress;
 use stories::{Stories, StoryKind};
@@ -176,20 +174,7 @@ impl<W: Write> Terminal<W> {
         if self.detail > Detail::Quiet {
             self.tell(|out| write_stored_target(out, run));
         }
-        for check in &run.checks {
-            self.areas.add(check.area(), check.counts_as());
-            self.stories.add_stored(check);
-            if self.detail >= Detail::Verbose {
-                let why = check.known_because.as_ref().unwrap_or(&check.message);
-                let time = time(check.duration_ms, &check.spent_ms);
-                self.tell(|out| write_line(out, check.outcome(), &check.id, &time, why));
-            }
-            self.add_failed(&check.id, check.outcome(), check.counts_as());
-            self.took.push((check.duration_ms, check.id.clone()));
-            if check.outcome() == OutcomeKind::Skipped {
-                *self.skipped.entry(check.message.clone()).or_default() += 1;
-            }
-        }
+        run.checks.iter().for_each(|check| self.add(check));
         self.driver = driver(&run.target.name, &run.target.vendor_version);
         self.asked = (run.selection.clone(), run.shard.clone());
         let summary = run.to_summary();
@@ -219,44 +204,41 @@ impl<W: Write> Terminal<W> {
     }
 
     fn check_finished(&mut self, report: &CheckReport) {
-        self.areas.add(report.planned.check.area(), report.outcome.counts_as());
-        self.stories.add(report);
-        self.add_failed(&report.label(), report.outcome.kind(), report.outcome.counts_as());
-        if let Outcome::Skipped(why) = &report.outcome {
-            *self.skipped.entry(why.clone()).or_default() += 1;
-        }
-        self.took.push((ms(report.duration), report.label()));
+        let check = check_entry(report);
         self.progress.finished(report);
-        if self.detail >= Detail::Verbose {
-            let (label, why) = (report.label(), &reason(&report.outcome));
-            let time = time(ms(report.duration), &SpentEntry::of(&report.spent));
-            self.tell(|out| write_line(out, report.outcome.kind(), &label, &time, why));
-        }
+        self.add(&check);
         if self.traces && !report.calls.is_empty() {
             self.tell(|out| write_trace(out, report));
         }
         if self.detail > Detail::Quiet {
-            for note in &report.notes {
-                self.tell(|out| writeln!(out, "{}: {}", report.label(), plain(&shortened(note))));
+            for note in &check.notes {
+                self.tell(|out| writeln!(out, "{}: {}", check.id, plain(&shortened(note))));
             }
         }
     }
 
-    fn add_failed(&mut self, label: &str, outcome: OutcomeKind, counts_as: OutcomeKind) {
-        match outcome {
-            OutcomeKind::Failed => self.failed.push(label.to_owned()),
-            OutcomeKind::Flaky if counts_as == OutcomeKind::Failed => {
-                self.flaky_failures.push(label.to_owned());
+    /// Takes in the result of a check, of this run or of a stored one.
+    fn add(&mut self, check: &CheckEntry) {
+        self.areas.add(check.area(), check.counts_as());
+        self.stories.add(check);
+        if self.detail >= Detail::Verbose {
+            let why = check.known_because.as_ref().unwrap_or(&check.message);
+            let time = time(check.duration_ms, &check.spent_ms);
+            self.tell(|out| write_line(out, check.outcome(), &check.id, &time, why));
+        }
+        match check.outcome() {
+            OutcomeKind::Failed => self.failed.push(check.id.clone()),
+            OutcomeKind::Flaky if check.counts_as() == OutcomeKind::Failed => {
+                self.flaky_failures.push(check.id.clone());
             }
+            OutcomeKind::Skipped => *self.skipped.entry(check.message.clone()).or_default() += 1,
             _ => {}
         }
+        self.took.push((check.duration_ms, check.id.clone()));
     }
 
     fn crashed(&mut self, crash: &Crash) {
-        let after = match crash.aftermath {
-            Aftermath::Back => "it is back, and the run goes on",
-            Aftermath::Gone => "it stayed away",
-        };
+        let after = if crash.back { "it is back, and the run goes on" } else { "it stayed away" };
         self.tell(|out| {
             writeln!(out, "{BAD}the driver is dead or silent{BAD:#}; {after}. Calls without an answer:")?;
             crash.under_way.iter().try_for_each(|call| writeln!(out, "  {}", plain(call)))?;
@@ -283,7 +265,7 @@ impl<W: Write> Terminal<W> {
             verdict: summary.verdict(),
             halted: summary.halt != Halt::None,
             says_nothing: summary.says_nothing(),
-            known_failures: summary.known_failures as u64,
+            known_failures: summary.counts.known_failures as u64,
             did_less: !summary.cut_short.is_empty(),
             selection,
             shard: shard.as_ref(),
@@ -436,18 +418,6 @@ fn write_line(
     if why.is_empty() { writeln!(out) } else { writeln!(out, "  {}", plain(&shortened(why))) }
 }
 
-/// Why a check ended as it did.
-fn reason(outcome: &Outcome) -> String {
-    match outcome {
-        Outcome::Passed => String::new(),
-        Outcome::SameFault(same) => same.sentence(),
-        Outcome::Failed(finding) | Outcome::Warned(finding) => finding.violation.message.clone(),
-        Outcome::Flaky(flaky) => flaky.finding.violation.message.clone(),
-        Outcome::Skipped(why) | Outcome::Broken(why) => why.clone(),
-        Outcome::KnownFailure { reason, .. } | Outcome::UnexpectedPass { reason } => reason.clone(),
-    }
-}
-
 /// What stayed behind, what may have, and what to do about it. What others made meanwhile is only mentioned.
 fn write_left_behind(out: &mut impl Write, summary: &Summary, columns: Option<usize>) -> io::Result<()> {
     let is_told = |leak: &&&Leak| !summary.left_behind.iter().any(|left| left.id.as_ref() == Some(&leak.id));
@@ -530,7 +500,7 @@ fn write_areas(out: &mut impl Write, areas: &Areas) -> io::Result<()> {
 
 /// What the word means, where it is used.
 fn write_inconclusive(out: &mut impl Write, summary: &Summary, columns: Option<usize>) -> io::Result<()> {
-    if summary.broken == 0 {
+    if summary.counts.broken == 0 {
         return Ok(());
     }
     let text = "inconclusive: something kept the check from saying yes or no: its preparations failed, no answer came, \
@@ -630,10 +600,10 @@ fn write_skipped(
     };
     let Some((why, times)) = commonest(true).or_else(|| commonest(false)) else { return Ok(()) };
     let checks = summary.checks();
-    if summary.skipped * 2 <= checks || summary.halt != Halt::None {
+    if summary.counts.skipped * 2 <= checks || summary.halt != Halt::None {
         return Ok(());
     }
-    let little = format!("only {} of {} applied", checks - summary.skipped, count(checks, "check"));
+    let little = format!("only {} of {} applied", checks - summary.counts.skipped, count(checks, "check"));
     writeln!(
         out,
         "{ODD}note{ODD:#}: {little}; the most common reason, of {}: {}",
@@ -661,10 +631,13 @@ pub(crate) fn heading(kind: StoryKind) -> (Style, &'static str) {
 
 #[cfg(test)]
 mod tests {
+    use csi_harness::results::outcome::Counts;
+
     use super::*;
 
     fn said(skipped: usize, reasons: &[(&str, usize)]) -> String {
-        let summary = Summary { passed: 4, skipped, ..Summary::default() };
+        let summary =
+            Summary { counts: Counts { passed: 4, skipped, ..Counts::default() }, ..Summary::default() };
         let reasons = reasons.iter().map(|(why, times)| ((*why).to_owned(), *times)).collect();
         let mut out = anstream::StripStream::new(Vec::new());
         write_skipped(&mut out, &summary, &reasons).unwrap();

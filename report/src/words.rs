@@ -11,23 +11,24 @@ pub(crate) fn count(number: usize, what: impl Display) -> String {
 
 /// Numbers of checks by outcome, such as `3 failed`. Rare outcomes are left out where they are 0. Together they are all checks.
 pub(crate) fn numbers(summary: &Summary) -> Vec<(usize, String, Outcomes)> {
-    let tally = &summary.tally;
+    let counts = &summary.counts;
+    let tally = &counts.checks;
     let faults = |checks: usize, faults: usize| match faults == checks {
         true => String::new(),
         false => format!(" ({})", count(faults, "fault")),
     };
-    let flaky = match summary.flaky_failures {
+    let flaky = match counts.flaky_failures {
         0 => String::new(),
         1 => " (1 fault counts as failed)".to_owned(),
         more => format!(" ({more} faults count as failed)"),
     };
-    let known = faults(tally.known_failures, summary.known_failures);
+    let known = faults(tally.known_failures, counts.known_failures);
     let all = [
         (tally.passed, "passed", String::new(), Outcomes::Good),
-        (tally.failed, "failed", faults(tally.failed, summary.failed), Outcomes::Bad),
+        (tally.failed, "failed", faults(tally.failed, counts.failed), Outcomes::Bad),
         (tally.skipped, "skipped", String::new(), Outcomes::Quiet),
         (tally.flaky, "flaky", flaky, Outcomes::Odd),
-        (tally.warned, "with warnings", faults(tally.warned, summary.warned), Outcomes::Odd),
+        (tally.warned, "with warnings", faults(tally.warned, counts.warned), Outcomes::Odd),
         (tally.same_fault, "with a fault reported by another check", String::new(), Outcomes::Odd),
         (tally.broken, "inconclusive", String::new(), Outcomes::Odd),
         (tally.known_failures, "failed as known", known, Outcomes::Odd),

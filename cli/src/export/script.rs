@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use csi_harness::protocol::rpc::Facts;
+use csi_harness::spec::verdict::ReproductionStep;
 use csi_proto::redact::STRIPPED;
 use csi_proto::{RPCS, Rpc, code_name, code_named};
-use csi_report::{CallEntry, CheckEntry, ReproductionEntry};
+use csi_report::{CallEntry, CheckEntry};
 use serde_json::Value;
 
 /// Equal questions in a row after which the driver is taken to have been polled.
@@ -214,7 +215,7 @@ fn made(check: &CheckEntry) -> impl Iterator<Item = (&CallEntry, Rpc)> {
 }
 
 /// The steps that the check has found to be enough. The last one breaks the rule.
-fn of_reproduction(reproduction: &[ReproductionEntry]) -> Vec<Step> {
+fn of_reproduction(reproduction: &[ReproductionStep]) -> Vec<Step> {
     let mut steps: Vec<Step> = reproduction
         .iter()
         .map(|step| match RPCS.iter().copied().find(|rpc| Some(rpc.method) == step.rpc.as_deref()) {

@@ -58,7 +58,7 @@ impl ResponseBreach {
         let is_whole = !response.contains('…');
         let response = serde_json::from_str(response).ok().filter(|_| is_whole).unwrap_or_default();
         ReproductionStep {
-            rpc: Some(self.rpc),
+            rpc: Some(self.rpc.method.to_owned()),
             what: self.rpc.to_string(),
             request: self.request.clone(),
             code: code_name(code).to_owned(),

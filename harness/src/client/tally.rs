@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use csi_proto::Rpc;
 use csi_proto::lock::Mutex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::client::answer::Answer;
 
@@ -100,13 +102,14 @@ fn longest(place: usize) -> u64 {
     }
 }
 
-/// The first of the calls of an RPC that ended alike, since the driver did one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The first of the calls that failed alike, with none after it that the driver did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "BeganEntry")]
 pub struct FirstFailure {
-    /// Label of the check that made it.
+    /// The check that made it.
     pub check: String,
-    /// Which RPC.
-    pub rpc: Rpc,
+    /// Such as `CreateVolume`.
+    pub rpc: String,
     /// How it ended.
     pub how: String,
 }
@@ -155,7 +158,8 @@ impl Tally {
             }
         };
         if let Some(kind) = answer.failure() {
-            let first = || FirstFailure { check: check.to_owned(), rpc, how: how.to_string() };
+            let first =
+                || FirstFailure { check: check.to_owned(), rpc: rpc.method.to_owned(), how: how.to_string() };
             failing.entry(kind).or_insert_with(first);
         }
     }

@@ -324,38 +324,34 @@ impl CheckReport {
     }
 }
 
-/// The death of a driver.
-#[derive(Clone, Debug)]
+/// A death of the driver.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "CrashEntry")]
 pub struct Crash {
     /// The calls that had no answer yet, as `check: RPC`.
     pub under_way: Vec<String>,
+    /// Whether the driver was back afterwards.
+    pub back: bool,
     /// Whether one of the checks is listed as known to fail.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub known: bool,
-    /// What became of the driver.
-    pub aftermath: Aftermath,
     /// The file with what it printed, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<PathBuf>,
 }
 
-/// What became of a driver that died.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aftermath {
-    /// It was started again, or came back by itself.
-    Back,
-    /// It stayed away.
-    Gone,
-}
-
-/// Something that was not there before the run and has stayed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Something that stayed behind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "LeakEntry")]
 pub struct Leak {
     /// `volume`, `snapshot` or `mount`.
     pub kind: String,
     /// Its id or path.
     pub id: String,
-    /// Whether this run made it. Something else may belong to another user and is only mentioned.
+    /// Whether this run made it.
     pub ours: bool,
-    /// Label of the check that made it, if that is known.
+    /// The check that made it, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub check: Option<String>,
 }
 
@@ -417,37 +413,50 @@ impl Tally {
     }
 }
 
+/// Numbers by outcome: of checks in `checks`, and of faults in all other fields. Of checks that show the same fault, the first one counts, and
+/// the others are in `same_fault`.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SummaryEntry")]
+pub struct Counts {
+    /// The driver kept the rule.
+    pub passed: usize,
+    /// It broke a rule that binds.
+    pub failed: usize,
+    /// It broke a rule that binds, and did not when the same was done again.
+    #[serde(default)]
+    pub flaky: usize,
+    /// The flaky faults that make the run fail.
+    #[serde(default)]
+    pub flaky_failures: usize,
+    /// It broke a recommendation.
+    pub warned: usize,
+    /// The check does not apply.
+    pub skipped: usize,
+    /// The check could not judge.
+    pub broken: usize,
+    /// It broke a rule, as the known-failing list says.
+    pub known_failures: usize,
+    /// It kept a rule, although the known-failing list says it does not.
+    pub unexpected_passes: usize,
+    /// Checks that show a fault which is counted already.
+    #[serde(default)]
+    pub same_fault: Again,
+    /// Numbers of checks by outcome. Together they are all checks. Reports before v3 have none of these numbers.
+    #[serde(default)]
+    pub checks: Tally,
+}
+
 /// What came of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     /// What made a check fail.
     pub profile: Profile,
-    /// Numbers of checks by outcome. The numbers of faults below count each fault once.
-    pub tally: Tally,
-    /// Checks that passed.
-    pub passed: usize,
-    /// Faults by which the driver broke a rule that binds: one for all checks that show the same.
-    pub failed: usize,
-    /// Faults by which it broke a rule that binds, and did not when the same was done again.
-    pub flaky: usize,
-    /// The flaky faults that make the run fail.
-    pub flaky_failures: usize,
-    /// Faults by which it broke a recommendation.
-    pub warned: usize,
-    /// The other checks that show these faults.
-    pub again: Again,
+    /// Numbers of checks and faults by outcome.
+    pub counts: Counts,
     /// Faults that are not listed, by each profile under which they make a run fail.
     pub under: BTreeMap<Profile, usize>,
     /// The faults that are counted.
     pub faults: BTreeSet<(OutcomeKind, String)>,
-    /// Checks that do not apply.
-    pub skipped: usize,
-    /// Checks that could not judge.
-    pub broken: usize,
-    /// Faults by which checks failed as listed.
-    pub known_failures: usize,
-    /// Checks that passed although listed.
-    pub unexpected_passes: usize,
     /// Deaths of the driver.
     pub crashes: Vec<Crash>,
     /// What the run, or somebody else meanwhile, left behind.
@@ -478,7 +487,7 @@ impl Summary {
         fault: &str,
         binds_from: Option<Profile>,
     ) {
-        self.tally.add(outcome);
+        self.counts.checks.add(outcome);
         let is_first = match outcome {
             OutcomeKind::SameFault => false,
             OutcomeKind::Failed | OutcomeKind::Flaky | OutcomeKind::Warned | OutcomeKind::KnownFailure => {
@@ -496,44 +505,44 @@ impl Summary {
             }
         }
         if is_first && outcome == OutcomeKind::Flaky {
-            self.flaky += 1;
-            self.flaky_failures += usize::from(counts_as == OutcomeKind::Failed);
+            self.counts.flaky += 1;
+            self.counts.flaky_failures += usize::from(counts_as == OutcomeKind::Failed);
             return;
         }
         *match (counts_as, is_first) {
-            (OutcomeKind::Failed | OutcomeKind::SameFault, false) => &mut self.again.failed,
-            (OutcomeKind::Warned | OutcomeKind::Flaky, false) => &mut self.again.warned,
-            (OutcomeKind::KnownFailure, false) => &mut self.again.known_failures,
-            (OutcomeKind::Failed | OutcomeKind::SameFault, true) => &mut self.failed,
-            (OutcomeKind::Warned | OutcomeKind::Flaky, true) => &mut self.warned,
-            (OutcomeKind::KnownFailure, true) => &mut self.known_failures,
-            (OutcomeKind::Passed, _) => &mut self.passed,
-            (OutcomeKind::Skipped, _) => &mut self.skipped,
-            (OutcomeKind::Broken, _) => &mut self.broken,
-            (OutcomeKind::UnexpectedPass, _) => &mut self.unexpected_passes,
+            (OutcomeKind::Failed | OutcomeKind::SameFault, false) => &mut self.counts.same_fault.failed,
+            (OutcomeKind::Warned | OutcomeKind::Flaky, false) => &mut self.counts.same_fault.warned,
+            (OutcomeKind::KnownFailure, false) => &mut self.counts.same_fault.known_failures,
+            (OutcomeKind::Failed | OutcomeKind::SameFault, true) => &mut self.counts.failed,
+            (OutcomeKind::Warned | OutcomeKind::Flaky, true) => &mut self.counts.warned,
+            (OutcomeKind::KnownFailure, true) => &mut self.counts.known_failures,
+            (OutcomeKind::Passed, _) => &mut self.counts.passed,
+            (OutcomeKind::Skipped, _) => &mut self.counts.skipped,
+            (OutcomeKind::Broken, _) => &mut self.counts.broken,
+            (OutcomeKind::UnexpectedPass, _) => &mut self.counts.unexpected_passes,
         } += 1;
     }
 
     /// How many checks there were.
     pub fn checks(&self) -> usize {
-        self.judged() + self.skipped + self.broken
+        self.judged() + self.counts.skipped + self.counts.broken
     }
 
     /// Whether every check was skipped and nothing else happened, as may be where few of them fall to a shard.
     pub fn says_nothing(&self) -> bool {
         let is_quiet = self.crashes.is_empty() && self.own_leaks().next().is_none();
-        is_quiet && self.halt == Halt::None && self.checks() == self.skipped
+        is_quiet && self.halt == Halt::None && self.checks() == self.counts.skipped
     }
 
     /// How many of them said something of the driver.
     fn judged(&self) -> usize {
-        let faults = self.failed + self.flaky + self.warned + self.known_failures;
-        self.passed + faults + self.unexpected_passes + self.again.all()
+        let faults = self.counts.failed + self.counts.flaky + self.counts.warned + self.counts.known_failures;
+        self.counts.passed + faults + self.counts.unexpected_passes + self.counts.same_fault.all()
     }
 
     /// The verdict on the whole run.
     pub fn verdict(&self) -> Verdict {
-        self.verdict_with(self.failed + self.flaky_failures)
+        self.verdict_with(self.counts.failed + self.counts.flaky_failures)
     }
 
     /// The verdict that another profile gives on what was seen.
@@ -544,7 +553,7 @@ impl Summary {
     /// Faults that make a run fail under a profile.
     pub fn faults_under(&self, profile: Profile) -> usize {
         // What fails under a milder profile fails under this one; reports of older versions know only of their own.
-        let own = if profile >= self.profile { self.failed + self.flaky_failures } else { 0 };
+        let own = if profile >= self.profile { self.counts.failed + self.counts.flaky_failures } else { 0 };
         self.under.get(&profile).copied().unwrap_or_default().max(own)
     }
 
@@ -554,9 +563,9 @@ impl Summary {
             Verdict::Interrupted
         } else if failed > 0 || died || self.own_leaks().next().is_some() {
             Verdict::Deviates
-        } else if self.broken > 0 || self.halt == Halt::TimeUp || self.judged() == 0 {
+        } else if self.counts.broken > 0 || self.halt == Halt::TimeUp || self.judged() == 0 {
             Verdict::NotJudged
-        } else if self.unexpected_passes > 0 {
+        } else if self.counts.unexpected_passes > 0 {
             Verdict::ListOutOfDate
         } else {
             Verdict::Conforms
@@ -608,8 +617,16 @@ mod tests {
         ] {
             summary.count(outcome, counts_as, fault, None);
         }
-        assert_eq!((summary.failed, summary.known_failures, summary.warned, summary.passed), (2, 1, 0, 2));
-        assert_eq!(summary.again, Again { failed: 1, warned: 1, known_failures: 1 });
+        assert_eq!(
+            (
+                summary.counts.failed,
+                summary.counts.known_failures,
+                summary.counts.warned,
+                summary.counts.passed
+            ),
+            (2, 1, 0, 2)
+        );
+        assert_eq!(summary.counts.same_fault, Again { failed: 1, warned: 1, known_failures: 1 });
         assert_eq!(summary.checks(), 8, "and each check is counted");
     }
 
@@ -635,19 +652,21 @@ mod tests {
 
     #[test]
     fn the_gravest_decides() {
-        let crash = |known| Crash { under_way: Vec::new(), known, aftermath: Aftermath::Back, log: None };
+        let crash = |known| Crash { under_way: Vec::new(), known, back: true, log: None };
         let leak = |ours| Leak { kind: "volume".to_owned(), id: "v".to_owned(), ours, check: None };
-        let mut summary =
-            Summary { passed: 3, warned: 1, skipped: 1, known_failures: 1, ..Summary::default() };
+        let mut summary = Summary {
+            counts: Counts { passed: 3, warned: 1, skipped: 1, known_failures: 1, ..Counts::default() },
+            ..Summary::default()
+        };
         summary.crashes.push(crash(true));
         summary.leaks.push(leak(false));
         assert_eq!(summary.verdict(), Verdict::Conforms);
-        summary.unexpected_passes = 1;
+        summary.counts.unexpected_passes = 1;
         assert_eq!(summary.verdict(), Verdict::ListOutOfDate);
-        summary.broken = 1;
+        summary.counts.broken = 1;
         assert_eq!(summary.verdict(), Verdict::NotJudged);
         for deviation in [
-            Summary { failed: 1, ..summary.clone() },
+            Summary { counts: Counts { failed: 1, ..summary.counts }, ..summary.clone() },
             Summary { crashes: vec![crash(false)], ..summary.clone() },
             Summary { leaks: vec![leak(true)], ..summary.clone() },
         ] {
@@ -656,7 +675,7 @@ mod tests {
             assert_eq!(Summary { halt: Halt::Interrupted, ..deviation }.verdict(), Verdict::Interrupted);
         }
         assert_eq!(Summary { halt: Halt::TimeUp, ..Summary::default() }.verdict(), Verdict::NotJudged);
-        let nothing = Summary { skipped: 9, ..Summary::default() };
+        let nothing = Summary { counts: Counts { skipped: 9, ..Counts::default() }, ..Summary::default() };
         assert_eq!(nothing.verdict(), Verdict::NotJudged, "a verdict over nothing");
     }
 }

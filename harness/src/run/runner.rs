@@ -27,7 +27,7 @@ use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::resources::machine;
 use crate::results::events::{Event, Reporter};
 use crate::results::fault;
-use crate::results::outcome::{Aftermath, CheckReport, Crash, Halt, Leak, Outcome, Summary};
+use crate::results::outcome::{CheckReport, Crash, Halt, Leak, Outcome, Summary};
 use crate::run::inventory::{self, Inventory, Surroundings};
 use crate::run::run_check::{Done, Rules, raised, run_check, unmet};
 use crate::spec::need::Need;
@@ -582,8 +582,7 @@ impl<'a> Runner<'a> {
         if back && self.dead {
             self.gone = Some(format!("it died {CRASHES_MAX} times, and is not started again"));
         }
-        let aftermath = if back { Aftermath::Back } else { Aftermath::Gone };
-        let crash = Crash { under_way: under_way.clone(), known, aftermath, log };
+        let crash = Crash { under_way: under_way.clone(), back, known, log };
         self.emit(&Event::Crashed(&crash));
         self.summary.crashes.push(crash);
         if back && !self.target.is_alive().await {
@@ -664,7 +663,7 @@ impl<'a> Runner<'a> {
     }
 
     fn is_over(&self) -> bool {
-        let failures = self.summary.failed + self.summary.flaky_failures;
+        let failures = self.summary.counts.failed + self.summary.counts.flaky_failures;
         let has_failed_enough = self.options.failures_max.is_some_and(|most| failures >= most);
         self.dead || *self.stop.borrow() != Halt::None || has_failed_enough
     }

@@ -1,7 +1,6 @@
 //! What a check can say: the driver broke a rule, the check does not apply, or the check could not judge.
 
 use std::fmt;
-use std::time::Duration;
 
 use csi_proto::Rpc;
 use schemars::JsonSchema;
@@ -168,34 +167,39 @@ impl fmt::Display for CutShort {
     }
 }
 
-/// A call, from its beginning to its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A call among others that overlapped with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SpanEntry")]
 pub struct CallSpan {
-    /// Who made it: the number of a worker.
+    /// Who made it.
     pub worker: usize,
     /// What was asked.
     pub call: String,
     /// How it ended.
     pub answer: String,
-    /// When it began, from the first beginning of all.
-    pub from: Duration,
-    /// When it ended.
-    pub to: Duration,
+    /// When it began, in microseconds from the first beginning of all.
+    pub from_us: u64,
+    /// When it ended, likewise.
+    pub to_us: u64,
 }
 
-/// A step on the way to a violation: a call, or something that is done beside calls, such as an end of the driver or a write to a
-/// volume.
-#[derive(Clone, Debug, PartialEq)]
+/// A step on the way to a violation: a call, or something that is done beside calls.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ReproductionEntry")]
 pub struct ReproductionStep {
-    /// The RPC; none if the step is no call.
-    pub rpc: Option<Rpc>,
     /// The step in words.
     pub what: String,
+    /// The RPC; none if the step is no call, such as an end of the driver or a write to a volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rpc: Option<String>,
     /// The request as it was sent, without secrets.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
     pub request: Value,
     /// The code of the answer, such as `OK`; something else, such as `no answer`, if there was none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub code: String,
     /// The response, without secrets.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
     pub response: Value,
 }
 

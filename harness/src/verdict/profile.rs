@@ -35,7 +35,7 @@ impl Strictness {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::outcome::{OutcomeKind, Summary, Verdict};
+    use crate::results::outcome::{Counts, OutcomeKind, Summary, Verdict};
     use crate::spec::verdict::{Damage, Violation};
 
     #[test]
@@ -43,9 +43,10 @@ mod tests {
         let flaky = |damage: Option<Damage>, flaky_result, profile| {
             let violation = Violation { damage, ..Violation::new("once").replayed(1, 4) };
             let outcome = Strictness { profile, flaky_result }.weigh(violation.into());
-            let mut summary = Summary { profile, passed: 1, ..Summary::default() };
+            let mut summary =
+                Summary { profile, counts: Counts { passed: 1, ..Counts::default() }, ..Summary::default() };
             summary.count(outcome.kind(), outcome.counts_as(), "a", outcome.binds_from());
-            assert_eq!((summary.flaky, summary.failed, summary.checks()), (1, 0, 2));
+            assert_eq!((summary.counts.flaky, summary.counts.failed, summary.checks()), (1, 0, 2));
             assert_eq!(
                 summary.verdict_under(Profile::Strict) == Verdict::Conforms,
                 flaky_result == Some(FlakyResult::Warn)

@@ -163,7 +163,10 @@ async fn a_failure_that_does_not_come_again_is_flaky_and_warns() {
         assert_eq!(plays(&ran, check), Some(Plays { failed: 2, of: 2 }), "the first repetition confirms it");
     }
     assert_eq!(ALWAYS_PLAYS.load(Ordering::Relaxed), 2);
-    assert_eq!((ran.summary.failed, ran.summary.flaky, ran.summary.flaky_failures), (1, 1, 0));
+    assert_eq!(
+        (ran.summary.counts.failed, ran.summary.counts.flaky, ran.summary.counts.flaky_failures),
+        (1, 1, 0)
+    );
 }
 
 #[tokio::test]

@@ -251,7 +251,7 @@ async fn a_driver_that_can_be_started_anew_is_spoilt_for_nobody() {
         assert_eq!(ran.outcome(check), &Outcome::Passed, "{:?}", ran.outcomes);
     }
     assert!(ran.summary.crashes.is_empty(), "{:?}", ran.summary);
-    assert_eq!(owned("").await.summary.passed, ALL.len());
+    assert_eq!(owned("").await.summary.counts.passed, ALL.len());
 }
 
 /// Elsewhere those that need what does not work any more say so, and since when.

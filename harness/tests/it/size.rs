@@ -46,7 +46,7 @@ async fn found(volume_size_bytes_min: i64, settings: Config, check: &'static Che
     let bench = Bench::start(mock, Config { time_limits: config().time_limits, ..settings }).await;
     let target = bench.target.clone();
     let ran = run(target.clone(), options(), watch::channel(Default::default()).1, &[check]).await;
-    assert_eq!((ran.summary.passed, ran.summary.leaks.len()), (1, 0), "{:?}", ran.outcomes);
+    assert_eq!((ran.summary.counts.passed, ran.summary.leaks.len()), (1, 0), "{:?}", ran.outcomes);
     let access = target.config().access_types[0];
     (target.volume_size_bytes(access), target.expand_size_bytes(access))
 }

@@ -132,7 +132,7 @@ async fn levels_decide() {
     assert!(matches!(ran.outcome(&TOLERATES), Outcome::Warned(_)));
     let Outcome::Broken(why) = ran.outcome(&SETUP) else { panic!("{:?}", ran.outcomes) };
     assert!(why.contains("CreateSnapshot was rejected: NOT_FOUND"), "{why}");
-    assert_eq!((ran.summary.failed, ran.summary.warned, ran.summary.broken), (1, 3, 1));
+    assert_eq!((ran.summary.counts.failed, ran.summary.counts.warned, ran.summary.counts.broken), (1, 3, 1));
     assert_eq!(Profile::ALL.map(|profile| ran.summary.faults_under(profile)), [1, 2, 4]);
 }
 
@@ -165,7 +165,7 @@ async fn what_kubernetes_relies_on_counts_where_that_is_asked_for() {
     assert!(matches!(ran.outcome(&SHOULD), Outcome::Warned(_)));
     assert!(matches!(ran.outcome(&TOLERATES), Outcome::Warned(_)));
     assert_eq!(Profile::ALL.map(|profile| ran.summary.faults_under(profile)), [1, 2, 4]);
-    assert_eq!(ran.summary.failed, 2);
+    assert_eq!(ran.summary.counts.failed, 2);
 }
 
 #[tokio::test]

@@ -128,7 +128,7 @@ async fn run_suite(backend: &str, fs_type: &str) {
     assert!(accusations.is_empty(), "{accusations:#?}");
     let summary = &run.summary;
     assert!(summary.leaks.is_empty() && summary.crashes.is_empty(), "{summary:?}");
-    assert!(summary.passed > 300, "{summary:?}");
+    assert!(summary.counts.passed > 300, "{summary:?}");
     drop((run, stop));
     serving.await.unwrap().unwrap();
 }

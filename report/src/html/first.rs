@@ -82,7 +82,7 @@ fn part(run: &Run) -> String {
 
 /// How many checks ended how, as one bar and as a list that leads to them.
 fn write_bar(html: &mut Html, run: &Run) {
-    let summary = run.to_summary().tally;
+    let summary = run.to_summary().counts.checks;
     let counts = [
         (OutcomeKind::Passed, summary.passed, "checks"),
         (OutcomeKind::Warned, summary.warned, "warnings"),

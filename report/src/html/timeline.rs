@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use csi_harness::spec::verdict::CallSpan;
+
 use super::markup::Html;
 use super::scrolling;
-use crate::journal::{CallEntry, CheckEntry, SpanEntry};
+use crate::journal::{CallEntry, CheckEntry};
 use crate::words::duration_text;
 
 /// Calls that are drawn: the last ones, which led to the verdict.
@@ -34,7 +36,7 @@ pub(super) fn write(html: &mut Html, check: &CheckEntry) {
 }
 
 /// The calls that a check tells itself, or else its last ones.
-fn spans(check: &CheckEntry) -> Vec<SpanEntry> {
+fn spans(check: &CheckEntry) -> Vec<CallSpan> {
     match &check.timeline[..] {
         [] => overlapping(&check.calls),
         told => told.iter().take(CALLS_MAX).cloned().collect(),
@@ -42,7 +44,7 @@ fn spans(check: &CheckEntry) -> Vec<SpanEntry> {
 }
 
 /// The last calls, if two of them were under way at the same time.
-fn overlapping(calls: &[CallEntry]) -> Vec<SpanEntry> {
+fn overlapping(calls: &[CallEntry]) -> Vec<CallSpan> {
     let made: Vec<&CallEntry> = calls.iter().filter(|call| !call.cleanup).collect();
     let last = &made[made.len().saturating_sub(CALLS_MAX)..];
     let overlap = |a: &CallEntry, b: &CallEntry| {
@@ -54,7 +56,7 @@ fn overlapping(calls: &[CallEntry]) -> Vec<SpanEntry> {
     }
     let begin = last.iter().map(|call| call.sent_after).min().unwrap_or_default();
     let us = |time: Duration| u64::try_from((time - begin).as_micros()).unwrap_or(u64::MAX);
-    let span = |call: &&CallEntry| SpanEntry {
+    let span = |call: &&CallEntry| CallSpan {
         worker: call.worker,
         call: call.rpc.clone(),
         answer: answer(call),
@@ -73,15 +75,15 @@ fn answer(call: &CallEntry) -> String {
 }
 
 /// What the picture shows, in words.
-fn label(spans: &[SpanEntry]) -> String {
-    let each = |span: &SpanEntry| {
+fn label(spans: &[CallSpan]) -> String {
+    let each = |span: &CallSpan| {
         let (from, to) = (duration_text(span.from_us), duration_text(span.to_us));
         format!("worker {}: {} from {from} to {to}: {}", span.worker, cut(&span.call), cut(&span.answer))
     };
     spans.iter().map(each).collect::<Vec<_>>().join("; ")
 }
 
-fn draw(html: &mut Html, spans: &[SpanEntry], end_us: u64, label: &str) {
+fn draw(html: &mut Html, spans: &[CallSpan], end_us: u64, label: &str) {
     let height = spans.len() as u64 * ROW + 24;
     let x = |us: u64| {
         let inside = u128::from(us.min(end_us)) * u128::from(WIDTH - 2 * MARGIN) / u128::from(end_us);

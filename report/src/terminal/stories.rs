@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use anstyle::Style;
-use csi_harness::results::failure_report::FailureReport;
-use csi_harness::results::outcome::{self, CheckReport, Outcome};
+use csi_harness::results::outcome::OutcomeKind;
 use csi_harness::text::shorten::shortened;
 
 use super::wrap::wrapped;
@@ -29,17 +28,15 @@ pub(crate) enum StoryKind {
 }
 
 impl StoryKind {
-    fn of(outcome: outcome::OutcomeKind) -> Option<StoryKind> {
+    fn of(outcome: OutcomeKind) -> Option<StoryKind> {
         match outcome {
-            outcome::OutcomeKind::Passed
-            | outcome::OutcomeKind::SameFault
-            | outcome::OutcomeKind::Skipped => None,
-            outcome::OutcomeKind::Failed => Some(StoryKind::Failed),
-            outcome::OutcomeKind::Flaky => Some(StoryKind::Flaky),
-            outcome::OutcomeKind::Warned => Some(StoryKind::Warned),
-            outcome::OutcomeKind::Broken => Some(StoryKind::Broken),
-            outcome::OutcomeKind::KnownFailure => Some(StoryKind::Known),
-            outcome::OutcomeKind::UnexpectedPass => Some(StoryKind::UnexpectedPass),
+            OutcomeKind::Passed | OutcomeKind::SameFault | OutcomeKind::Skipped => None,
+            OutcomeKind::Failed => Some(StoryKind::Failed),
+            OutcomeKind::Flaky => Some(StoryKind::Flaky),
+            OutcomeKind::Warned => Some(StoryKind::Warned),
+            OutcomeKind::Broken => Some(StoryKind::Broken),
+            OutcomeKind::KnownFailure => Some(StoryKind::Known),
+            OutcomeKind::UnexpectedPass => Some(StoryKind::UnexpectedPass),
         }
     }
 
@@ -96,23 +93,13 @@ struct Words {
 }
 
 impl Stories {
-    /// Adds a check that has just ended.
-    pub(crate) fn add(&mut self, report: &CheckReport) {
-        if let Outcome::SameFault(same) = &report.outcome {
-            return self.again(&report.label(), &same.first);
-        }
-        let title = report.planned.check.title.to_string();
-        let words = || Words { title, headline: headline(report), text: FailureReport(report).to_string() };
-        self.tell(report.outcome.kind(), csi_harness::results::fault::key(report), report.label(), words);
-    }
-
-    /// Adds a check of a report.
-    pub(crate) fn add_stored(&mut self, check: &CheckEntry) {
+    /// Adds a check that has ended.
+    pub(crate) fn add(&mut self, check: &CheckEntry) {
         if let Some(first) = check.reported_in() {
             return self.again(&check.id, first);
         }
         let headline = match (&check.known_because, check.outcome()) {
-            (Some(reason), outcome::OutcomeKind::UnexpectedPass) => reason.clone(),
+            (Some(reason), OutcomeKind::UnexpectedPass) => reason.clone(),
             (Some(reason), _) => format!("{} ({reason})", check.message),
             (None, _) => check.message.clone(),
         };
@@ -137,14 +124,8 @@ impl Stories {
         }
     }
 
-    fn tell(
-        &mut self,
-        outcome: outcome::OutcomeKind,
-        fault: String,
-        label: String,
-        words: impl FnOnce() -> Words,
-    ) {
-        if outcome == outcome::OutcomeKind::Skipped {
+    fn tell(&mut self, outcome: OutcomeKind, fault: String, label: String, words: impl FnOnce() -> Words) {
+        if outcome == OutcomeKind::Skipped {
             match self.skips.iter_mut().find(|skip| skip.fault == fault) {
                 Some(skip) => skip.labels.push(label),
                 None => self.skips.push(Skip { fault, reason: words().headline, labels: vec![label] }),
@@ -178,19 +159,6 @@ impl Stories {
             }
         }
         Ok(())
-    }
-}
-
-/// What is wrong, as one sentence.
-fn headline(report: &CheckReport) -> String {
-    match &report.outcome {
-        Outcome::Passed => String::new(),
-        Outcome::Skipped(why) | Outcome::Broken(why) => why.clone(),
-        Outcome::SameFault(same) => same.sentence(),
-        Outcome::Failed(finding) | Outcome::Warned(finding) => finding.violation.message.clone(),
-        Outcome::Flaky(flaky) => flaky.finding.violation.message.clone(),
-        Outcome::KnownFailure { finding, reason } => format!("{} ({reason})", finding.violation.message),
-        Outcome::UnexpectedPass { reason } => reason.clone(),
     }
 }
 

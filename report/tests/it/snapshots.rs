@@ -7,7 +7,7 @@ use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config};
 use csi_harness::results::events::{Event, Reporter};
-use csi_harness::results::outcome::{Aftermath, Crash, Leak, Summary};
+use csi_harness::results::outcome::{Crash, Leak, Summary};
 use csi_harness::run::runner::{RunOptions, Runner};
 use csi_report::{Detail, Format, Journal, MachineEntry, Order, Run, Selection, Stream, Terminal};
 use tokio::sync::watch;
@@ -112,7 +112,7 @@ impl Reporter for Troubles<'_> {
         let Event::Finished(summary) = event else { return self.pass(event) };
         let under_way = vec!["identity/probe/answers: Probe".to_owned()];
         let log = Some("driver.log".into());
-        let crash = Crash { under_way, known: false, aftermath: Aftermath::Back, log };
+        let crash = Crash { under_way, known: false, back: true, log };
         let leak = |id: &str, ours| Leak {
             kind: "volume".to_owned(),
             id: id.to_owned(),

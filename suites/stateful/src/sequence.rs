@@ -285,7 +285,7 @@ fn reproduction_of(step: &CaseStep) -> impl Iterator<Item = ReproductionStep> {
     };
     let method = step.call.method();
     let made = ReproductionStep {
-        rpc: RPCS.iter().copied().find(|rpc| rpc.method == method),
+        rpc: RPCS.iter().find(|rpc| rpc.method == method).map(|rpc| rpc.method.to_owned()),
         what: step.call.to_string(),
         request: step.request.clone(),
         code: step.came.code.clone(),

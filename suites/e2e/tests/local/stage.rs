@@ -12,7 +12,7 @@ use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
 use csi_harness::config::{Config, NodeConfig, PathLayout};
 use csi_harness::prelude::{CheckResult, Cx};
-use csi_harness::results::outcome::{CheckReport, Finding, Halt, Outcome};
+use csi_harness::results::outcome::{CheckReport, Halt, Outcome};
 use csi_harness::run::runner::RunOptions;
 use csi_hostpath_driver::HostpathDriver;
 use csi_mock_driver::MockDriver;
@@ -85,7 +85,8 @@ impl Played {
 
     /// The check failed for this reason: a warning, where these are strict. All that was left could be undone.
     pub(crate) fn failed(&self, because: &str) {
-        let failed = matches!(&self.outcome, Outcome::Failed(Finding { violation: why, .. }) if why.message.contains(because));
+        let failed =
+            matches!(&self.outcome, Outcome::Failed(found) if found.violation.message.contains(because));
         assert!(failed && self.left.is_empty(), "{self:#?}");
     }
 

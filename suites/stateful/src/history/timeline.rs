@@ -87,8 +87,8 @@ impl Timeline {
             worker: row.worker.into(),
             call: row.call,
             answer: row.answer,
-            from: Duration::from_micros(row.from_us),
-            to: Duration::from_micros(row.to_us),
+            from_us: row.from_us,
+            to_us: row.to_us,
         };
         self.rows.into_iter().map(span).collect()
     }

@@ -420,5 +420,5 @@ ControllerPublishVolume of a deleted volume must be rejected, but succeeded
     assert_eq!(data["rows"][1]["call"], "ControllerPublishVolume v1 to node 1");
     let spans = timeline.into_spans();
     assert_eq!(spans.iter().map(|span| span.worker).collect::<Vec<_>>(), [3, 12]);
-    assert_eq!((spans[1].from, spans[1].to), (Duration::from_millis(30), Duration::from_millis(40)));
+    assert_eq!((spans[1].from_us, spans[1].to_us), (30_000, 40_000));
 }

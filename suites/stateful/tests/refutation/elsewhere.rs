@@ -2,7 +2,7 @@
 
 use csi_harness::checks::registry::{Checks, Registry, Suite};
 use csi_harness::prelude::*;
-use csi_harness::results::outcome::Outcome;
+use csi_harness::results::outcome::{Outcome, Source};
 use csi_mock_driver::Defect;
 use csi_test_support::mock::{self, everything_set, little};
 use libtest_mimic::{Failed, Trial};

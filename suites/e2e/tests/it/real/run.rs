@@ -73,7 +73,7 @@ async fn a_failure_shows_what_was_reported_and_the_objects_and_leaves_nothing() 
         "{violation:?}"
     );
     assert_eq!(left, &[""; 0]);
-    assert_eq!(summary.failed, 1);
+    assert_eq!(summary.counts.failed, 1);
     assert_eq!(api.names("namespaces"), [""; 0]);
     assert_eq!(api.names("storageclasses"), [""; 0]);
 }
@@ -105,7 +105,7 @@ async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
     let (told, _) =
         run_test(&cluster(), &format!("volume-expand/dynamic-pv-default-fs{FIXED}"), signal).await;
     assert!(
-        matches!(&told[..], [(Outcome::Failed(Finding { violation: why, .. }), _)] if why.message.contains("must not")),
+        matches!(&told[..], [(Outcome::Failed(found), _)] if found.violation.message.contains("must not")),
         "{:?}",
         told
     );
