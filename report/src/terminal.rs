@@ -178,7 +178,7 @@ impl<W: Write> Terminal<W> {
         }
         for check in &run.checks {
             self.areas.add(check.area(), check.counts_as());
-            self.stories.add_stored(check);
+            self.stories.add_stored(check, self.detail);
             if self.detail >= Detail::Verbose {
                 let why = check.known_because.as_ref().unwrap_or(&check.message);
                 let time = time(check.duration_ms, &check.spent_ms);
@@ -220,7 +220,7 @@ impl<W: Write> Terminal<W> {
 
     fn check_finished(&mut self, report: &CheckReport) {
         self.areas.add(report.planned.check.area(), report.outcome.counts_as());
-        self.stories.add(report);
+        self.stories.add(report, self.detail);
         self.add_failed(&report.label(), report.outcome.kind(), report.outcome.counts_as());
         if let Outcome::Skipped(why) = &report.outcome {
             *self.skipped.entry(why.clone()).or_default() += 1;

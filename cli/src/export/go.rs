@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::grpcurl::go_code;
 use super::script::{Call, Script, Source, Step, Undo, Verdict, calls};
-use super::{camel, comments, one_line};
+use super::{camel, one_line, secrets_by_hand};
 
 const HEAD: &str = r#"//
 // A test for a module that requires github.com/container-storage-interface/spec, google.golang.org/grpc and
@@ -176,7 +176,7 @@ pub(super) fn text(script: &Script) -> String {
     ];
     format!(
         "{}{HEAD}{}\n{})\n\nfunc Test{name}(t *testing.T) {{\n{}{}}}\n",
-        comments(&script.heading, "//"),
+        script.head("//", &secrets_by_hand()),
         imports(&own),
         imports(&others),
         used(&helpers),

@@ -7,7 +7,7 @@ use csi_suite_stateful::case::call_in_rust;
 use serde_json::{Value, json};
 
 use super::script::{Call, Script, Source, Step, Verdict};
-use super::{camel, comments, one_line};
+use super::{camel, one_line, secrets_by_hand};
 
 const HEAD: &str = r#"//
 // A test for a crate that depends on csi-proto, tonic and tokio, with its features macros and rt. CSI_ENDPOINT names the driver, such as
@@ -28,7 +28,7 @@ pub(super) fn text(script: &Script) -> String {
     let words = script.check.split(|c: char| !c.is_ascii_alphanumeric());
     let name: Vec<String> = words.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect();
     let mut text =
-        format!("{}{HEAD}async fn {}() {{\n{DIAL}", comments(&script.heading, "//"), name.join("_"));
+        format!("{}{HEAD}async fn {}() {{\n{DIAL}", script.head("//", &secrets_by_hand()), name.join("_"));
     let mut known = BTreeMap::<String, usize>::new();
     let mut undoing = Vec::new();
     let mut number = 0;

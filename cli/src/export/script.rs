@@ -8,6 +8,8 @@ use csi_proto::{RPCS, Rpc, code_name, code_named};
 use csi_report::{CallEntry, CheckEntry, ReproductionEntry};
 use serde_json::Value;
 
+use super::one_line;
+
 /// Equal questions in a row after which the driver is taken to have been polled.
 const POLLS_MIN: usize = 3;
 
@@ -16,7 +18,9 @@ pub(super) struct Script {
     /// The label of the check.
     pub(super) check: String,
     /// Lines for the head: what is wrong, and what has to be done before.
-    pub(super) heading: Vec<String>,
+    heading: Vec<String>,
+    /// Secrets are left out of the requests.
+    has_secrets: bool,
     pub(super) steps: Vec<Step>,
     pub(super) expected: String,
     pub(super) verdict: Verdict,
@@ -172,7 +176,16 @@ impl Script {
         }
         let verdict = verdict(check, &steps);
         let heading = heading(check, &steps, &known, polls);
-        Script { check: check.id.clone(), heading, steps, expected: check.expected.clone(), verdict }
+        let has_secrets = calls(&steps).any(|call| call.request.to_string().contains(STRIPPED));
+        let (check, expected) = (check.id.clone(), check.expected.clone());
+        Script { check, heading, has_secrets, steps, expected, verdict }
+    }
+
+    /// The head as lines of comments. `secrets` says how the secrets get into the requests, if that is needed.
+    pub(super) fn head(&self, comment: &str, secrets: &str) -> String {
+        let secrets = self.has_secrets.then_some(secrets);
+        let lines = self.heading.iter().map(String::as_str).chain(secrets);
+        lines.map(|line| format!("{comment} {}\n", one_line(line))).collect()
     }
 
     /// The place of the call whose answer is judged.
@@ -386,10 +399,6 @@ fn heading(check: &CheckEntry, steps: &[Step], known: &BTreeSet<String>, polls: 
     }
     if polls > 0 {
         lines.push(format!("{polls} repetitions of a question with the same answer are left out."));
-    }
-    let requests: Vec<String> = calls(steps).map(|call| call.request.to_string()).collect();
-    if requests.iter().any(|text| text.contains(STRIPPED)) {
-        lines.push(format!("Replace {STRIPPED} by your secrets."));
     }
     let missing: BTreeSet<&str> =
         calls(steps).flat_map(|call| named_ids(&call.request)).filter(|id| !known.contains(*id)).collect();

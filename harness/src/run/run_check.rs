@@ -227,7 +227,10 @@ pub(crate) async fn raised(stop: &mut watch::Receiver<Halt>) {
 /// Why a check does not apply to the driver, by what was known before the run.
 pub(crate) fn unmet(planned: &Planned, target: &Target) -> Option<String> {
     if let (Some(elsewhere), false) = (&target.config().elsewhere, planned.check.needs.is_empty()) {
-        return Some(format!("it calls the driver, which is called by others {}", elsewhere.place));
+        return Some(format!(
+            "it calls the driver, but in this run only its cluster does ({})",
+            elsewhere.place
+        ));
     }
     planned.check.needs.iter().find_map(|need| need.unmet(target, planned.access))
 }
@@ -313,7 +316,7 @@ fn judge(
         }
         ended => {
             if let Err(Stop::Broken(reason) | Stop::Unanswered(reason)) = ended {
-                notes.push(format!("it did not come to its end: {reason}"));
+                notes.push(format!("it did not finish: {reason}"));
             }
             all.extend(warnings.iter().map(remarked));
             let mut all = all.into_iter();
@@ -459,6 +462,7 @@ mod tests {
             cleanup: false,
             node: 0,
             worker: 0,
+            endpoint: None,
             request: Message::request(v1::ProbeRequest::RPC, Vec::new()),
             outcome,
         }

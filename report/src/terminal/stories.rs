@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use anstyle::Style;
-use csi_harness::results::failure_report::FailureReport;
+use csi_harness::results::failure_report;
 use csi_harness::results::outcome::{self, CheckReport, Outcome};
 use csi_harness::text::shorten::shortened;
 
@@ -97,17 +97,23 @@ struct Words {
 
 impl Stories {
     /// Adds a check that has just ended.
-    pub(crate) fn add(&mut self, report: &CheckReport) {
+    pub(crate) fn add(&mut self, report: &CheckReport, detail: Detail) {
         if let Outcome::SameFault(same) = &report.outcome {
             return self.again(&report.label(), &same.first);
         }
         let title = report.planned.check.title.to_string();
-        let words = || Words { title, headline: headline(report), text: FailureReport(report).to_string() };
+        let text = || {
+            let by_hand = if detail > Detail::Quiet { failure_report::by_hand(report) } else { Vec::new() };
+            let (findings, transcript) =
+                (failure_report::findings(report), failure_report::transcript(report));
+            failure_report::whole(&findings, &transcript, &by_hand, &report.repeat)
+        };
+        let words = || Words { title, headline: headline(report), text: text() };
         self.tell(report.outcome.kind(), csi_harness::results::fault::key(report), report.label(), words);
     }
 
     /// Adds a check of a report.
-    pub(crate) fn add_stored(&mut self, check: &CheckEntry) {
+    pub(crate) fn add_stored(&mut self, check: &CheckEntry, detail: Detail) {
         if let Some(first) = check.reported_in() {
             return self.again(&check.id, first);
         }
@@ -116,7 +122,8 @@ impl Stories {
             (Some(reason), _) => format!("{} ({reason})", check.message),
             (None, _) => check.message.clone(),
         };
-        let words = || Words { title: plain(&check.title), headline, text: check.story() };
+        let by_hand = if detail > Detail::Quiet { &check.by_hand[..] } else { &[] };
+        let words = || Words { title: plain(&check.title), headline, text: check.story_with(by_hand) };
         self.tell(check.outcome(), check.fault.clone(), check.id.clone(), words);
     }
 
