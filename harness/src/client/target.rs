@@ -342,7 +342,7 @@ impl Target {
                 Some(Ok(logbook)) => Some(Arc::new(logbook)),
                 Some(Err(error)) => {
                     remarks.push(format!(
-                        "what the run makes is not noted for --cleanup, should it be killed: {error}"
+                        "if this run is killed, --cleanup will not know what it created: {error}"
                     ));
                     None
                 }
@@ -463,6 +463,18 @@ impl Target {
     /// The last lines that the driver has printed, as far as the run hears them.
     pub fn last_lines(&self) -> Vec<String> {
         self.driver.as_ref().map(Driver::last_lines).unwrap_or_default()
+    }
+
+    /// The processes of the driver, by the numbers that they have here: the one that the user names, and those that listen at its
+    /// endpoints. A process is missing where it cannot be known, as over TCP, and this process is never among them.
+    pub async fn processes(&self) -> BTreeSet<u32> {
+        let mut processes = BTreeSet::from_iter(self.config.driver_pid);
+        for endpoint in self.nodes.iter().map(Node::endpoint).chain(self.controller_endpoint()) {
+            processes
+                .extend(mounts::listener(endpoint).await.and_then(|process| u32::try_from(process).ok()));
+        }
+        processes.remove(&std::process::id());
+        processes
     }
 
     /// The endpoint of the first node, and of the other services unless they have their own.
