@@ -69,7 +69,7 @@ fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-/// How secrets get into the requests of a program, which has a word in their place.
+/// The instruction for a program that has a word in place of each secret.
 fn secrets_by_hand() -> String {
     format!("Replace {STRIPPED} by your secrets.")
 }

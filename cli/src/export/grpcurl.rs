@@ -144,23 +144,24 @@ pub(super) fn go_code(code: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::tests::{check, other_value};
+    use super::super::script::tests::{check, has_lines, other_value};
     use super::*;
 
     #[test]
     fn a_shell_makes_the_calls_with_the_ids_that_it_is_given() {
         let text = text(&Script::of(&check()));
-        for line in [
-            "# controller/delete-volume/it's@block (CTRL-DELETEVOL-002): rejected */ `x`",
-            "request='{\"name\":\"it'\\''s\"}'",
-            "call csi.v1.Controller/CreateVolume \"$request\"",
-            "id1=$(printf %s \"$answer\" | jq -r '.volume.volumeId // empty' 2>/dev/null)",
-            "# 3. DeleteVolume: NOT_FOUND no such",
-            "request='{\"volume_id\":\"'\"$id1\"'\"}'",
-            "case $code in OK) ;; *) { echo 'expected OK \"twice\"'; result=1; } ;; esac",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line}: {text}");
-        }
+        has_lines(
+            &text,
+            &[
+                "# controller/delete-volume/it's@block (CTRL-DELETEVOL-002): rejected */ `x`",
+                "request='{\"name\":\"it'\\''s\"}'",
+                "call csi.v1.Controller/CreateVolume \"$request\"",
+                "id1=$(printf %s \"$answer\" | jq -r '.volume.volumeId // empty' 2>/dev/null)",
+                "# 3. DeleteVolume: NOT_FOUND no such",
+                "request='{\"volume_id\":\"'\"$id1\"'\"}'",
+                "case $code in OK) ;; *) { echo 'expected OK \"twice\"'; result=1; } ;; esac",
+            ],
+        );
         assert!(text.contains("\n# Set each variable SECRET_… to the secret of that name.\n"), "{text}");
         assert!(text.contains("{\"a\":\"'\"${SECRET_A:?}\"'\"}"), "{text}");
         is_a_shell_script(&text);

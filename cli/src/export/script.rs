@@ -319,7 +319,7 @@ fn verdict(check: &CheckEntry, steps: &[Step]) -> Verdict {
         Verdict::ByEye(format!("{what}: expected {}, and found {}", check.expected, check.actual))
     };
     let Some(accused) = calls(steps).find(|call| call.is_accused) else {
-        return found("look at what the last step leads to");
+        return found("look at what the last step causes");
     };
     let code = code_named(&accused.code).map(code_name);
     let right = codes(&check.expected);
@@ -460,6 +460,13 @@ pub(super) mod tests {
         });
         entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         serde_json::from_value(entry).unwrap()
+    }
+
+    /// Asserts that a program has each of these lines.
+    pub(in super::super) fn has_lines(text: &str, lines: &[&str]) {
+        for line in lines {
+            assert!(text.lines().any(|found| found == *line), "{line}: {text}");
+        }
     }
 
     /// A volume that cannot be deleted twice.

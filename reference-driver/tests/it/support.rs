@@ -343,6 +343,9 @@ impl Rig {
     }
 }
 
+/// Time for a driver to remove what was deleted. On a busy machine, 15,000 nested directories take most of a minute.
+const REMOVAL_MAX: Duration = Duration::from_secs(180);
+
 /// Waits until there are no data of volumes and snapshots, which go some time after the replies to the deletions.
 pub(crate) async fn until_removed(root: &Path) {
     let is_empty = |part: &str| fs::read_dir(root.join("state").join(part)).unwrap().next().is_none();
@@ -351,7 +354,7 @@ pub(crate) async fn until_removed(root: &Path) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), polled).await.expect("data of what was deleted are left");
+    tokio::time::timeout(REMOVAL_MAX, polled).await.expect("data of what was deleted are left");
 }
 
 pub(crate) fn create_request(name: &str, bytes: i64, capability: VolumeCapability) -> CreateVolumeRequest {
