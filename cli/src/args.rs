@@ -84,6 +84,9 @@ pub(crate) enum Command {
     Baseline(BaselineArgs),
     /// Print a program that shows a failure from a JSON report again, without csi-sanity
     Export(ExportArgs),
+    /// Check an archive that --bundle wrote, and end as the run in it did
+    #[command(after_help = VERIFIED)]
+    Verify(VerifyArgs),
     /// Print a shell completion script
     Completions {
         /// For which shell
@@ -163,6 +166,21 @@ pub(crate) struct BaselineArgs {
     /// File to write the list to; may be the file of --keep-reasons [default: standard output]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// The exit codes of `verify`.
+const VERIFIED: &str = "Exit codes:
+    2  the file is no archive that --bundle wrote
+    3  a file in it has changed since, or is missing; or the driver could not be judged
+       otherwise the code that the run in it ended with";
+
+/// Compares each file in the archive with its digest in the manifest, and prints the verdict of the run. Nothing is unpacked to the
+/// disk. Whoever changes a file can also change its digest: compare the digest of the manifest with the one that the run printed.
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    /// The archive, which --bundle FILE wrote
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) bundle: PathBuf,
 }
 
 /// The program makes the shortest sequence of calls that the report has, with the ids that its own calls return. It fails as long as
@@ -824,6 +842,10 @@ pub(crate) struct OutputArgs {
     /// The image that the driver was started from, with its digest, to be named in reports
     #[arg(long, value_name = "IMAGE")]
     pub(crate) driver_image: Option<String>,
+    /// Archive (.tar.gz) for all evidence of the run: its reports, the driver's output, stored cases, settings without secrets, the
+    /// digest of the driver's program, and a digest of each file; `csi-sanity verify` checks it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) bundle: Option<PathBuf>,
     /// File for the output of --driver-command [default: beside the first report; without one a temporary
     /// file, kept if something failed]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -913,11 +935,12 @@ fn shard(text: &str) -> Result<Shard, String> {
     let Some(of) = text.strip_prefix("index/") else { return text.parse() };
     let index = std::env::var(JOB_INDEX).map_err(|_| {
         format!(
-            "{JOB_INDEX} is not set, which a Job with `completionMode: Indexed` does; or write such as 2/4"
+            "{JOB_INDEX} is not set; a Job with `completionMode: Indexed` sets it. Elsewhere, name the part, such as 2/4"
         )
     })?;
     let from_one = index.parse::<u32>().ok().and_then(|index| index.checked_add(1));
-    let from_one = from_one.ok_or_else(|| format!("{JOB_INDEX} is {index:?}, and no number from 0"))?;
+    let from_one = from_one
+        .ok_or_else(|| format!("{JOB_INDEX} is {index:?}, but has to be a whole number, 0 or more"))?;
     let shard = format!("{from_one}/{of}").parse();
     shard.map_err(|problem: String| format!("{JOB_INDEX} is {index}: {problem}"))
 }
@@ -925,7 +948,7 @@ fn shard(text: &str) -> Result<Shard, String> {
 fn factor(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(factor) if (1.0..=1e6).contains(&factor) => Ok(factor),
-        _ => Err("write how many times as long, such as 1.5".to_owned()),
+        _ => Err("write a factor of at least 1, such as 1.5".to_owned()),
     }
 }
 
@@ -968,16 +991,16 @@ pub(crate) const ENVIRONMENT: [(&str, &str); 5] = [
     ("CSI_ENDPOINT", "Where the driver listens, where no flag and no configuration names it."),
     (
         "JOB_COMPLETION_INDEX",
-        "The number of the part that --shard index/N stands for, from 0; an Indexed Job of Kubernetes sets it.",
+        "The number, from 0, of the part that --shard index/N runs; an Indexed Job of Kubernetes sets it.",
     ),
     (
         "NO_COLOR",
-        "No colours, if set to anything, where --color is auto; CLICOLOR_FORCE has colours off a terminal.",
+        "If it is set, --color auto means no colours. CLICOLOR_FORCE means colours even where the output is not a terminal.",
     ),
-    ("PATH", "Where commands of the configuration are found, and the programs that mounts need."),
+    ("PATH", "Directories with the commands of the configuration and the programs that mounts need."),
     (
         "TMPDIR",
-        "Directory for paths of volumes, for logs, and for what --cleanup goes by: the same for both commands.",
+        "Directory for paths of volumes, for logs, and for the notes that --cleanup reads. A run and its --cleanup need the same one.",
     ),
 ];
 

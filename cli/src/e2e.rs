@@ -53,6 +53,7 @@ pub(crate) fn e2e(args: E2eArgs, repeat: Repeat) -> Result<Exit, Error> {
     let defined = Defined {
         skips: skips(&driver, definition.storage_class(), &view),
         driver_name: Some(driver.driver_info.name.clone()),
+        definition: args.driver_definition.clone(),
     };
     if !args.course.dry_run && !rustix::process::geteuid().is_root() {
         let problem = "e2e mounts volumes and starts pods in namespaces of their own: run it as root on the driver's host";

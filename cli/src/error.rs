@@ -57,6 +57,12 @@ pub(crate) enum Error {
     Reports(Vec<String>),
     #[error("--output: the list was not written")]
     List { source: DestinationError },
+    #[error("--bundle: the archive was not written")]
+    Bundle { source: DestinationError },
+    #[error("--bundle: failed to pack the archive")]
+    Packing(#[source] io::Error),
+    #[error("{}: not an archive of csi-sanity, which --bundle FILE writes: {problem}", path.display())]
+    NoBundle { path: PathBuf, problem: String },
     #[error("--only-failed: {0}")]
     NothingFailed(String),
     #[error(transparent)]
@@ -84,7 +90,7 @@ pub(crate) enum Error {
     Embedded(#[from] EmbeddedError),
     #[error("failed to write to the standard output")]
     Output(#[from] io::Error),
-    #[error("failed to read the orders of a pod")]
+    #[error("failed to read what a pod is to do")]
     Sandbox(#[source] io::Error),
     #[error("failed to write {}", path.display())]
     Draft { path: PathBuf, source: io::Error },
@@ -113,11 +119,14 @@ impl Error {
             | Error::OtherDriver { .. }
             | Error::StoredReport(_)
             | Error::ReportDirectory { .. }
+            | Error::NoBundle { .. }
             | Error::UnknownId(_) => Exit::Usage,
-            Error::Report { source, .. } | Error::List { source } => match source {
-                DestinationError::Open { .. } => Exit::Usage,
-                DestinationError::Write { .. } => Exit::Broken,
-            },
+            Error::Report { source, .. } | Error::List { source } | Error::Bundle { source } => {
+                match source {
+                    DestinationError::Open { .. } => Exit::Usage,
+                    DestinationError::Write { .. } => Exit::Broken,
+                }
+            }
             // The part that nobody has seen may be the one with the failure.
             Error::Merge(MergeError::Missing { .. }) => Exit::Broken,
             Error::Merge(_) => Exit::Usage,
@@ -146,6 +155,7 @@ impl Error {
             Error::Output(source) if source.kind() == io::ErrorKind::BrokenPipe => Exit::Success,
             Error::Cluster(_)
             | Error::Reports(_)
+            | Error::Packing(_)
             | Error::Embedded(_)
             | Error::Output(_)
             | Error::Remains(_)

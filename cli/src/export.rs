@@ -10,6 +10,7 @@ use std::io::{self, Write as _};
 
 use csi_harness::checks::check::Check;
 use csi_harness::text::suggest::did_you_mean;
+use csi_proto::redact::STRIPPED;
 use csi_report::{CheckEntry, Run};
 
 use crate::args::{ExportArgs, ExportForm};
@@ -68,7 +69,7 @@ fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-/// Lines as comments.
-fn comments(lines: &[String], comment: &str) -> String {
-    lines.iter().map(|line| format!("{comment} {}\n", one_line(line))).collect()
+/// The instruction for a program that has a word in place of each secret.
+fn secrets_by_hand() -> String {
+    format!("Replace {STRIPPED} by your secrets.")
 }

@@ -3,6 +3,7 @@
 mod args;
 mod badge;
 mod baseline;
+mod bundle;
 mod cleanup;
 mod compare;
 mod coverage;
@@ -119,6 +120,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::Badge(args) => badge::badge(&args),
         Command::Baseline(args) => baseline::baseline(&args),
         Command::Export(args) => export::export(&args),
+        Command::Verify(args) => bundle::verify(&args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { command } => manual::man(command.as_deref()),
     }

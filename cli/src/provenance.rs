@@ -55,7 +55,7 @@ fn setting(name: &str, value: Value) -> String {
 }
 
 /// The value without what has the name of a secret, wherever it is in it.
-fn strip(value: Value) -> Value {
+pub(crate) fn strip(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let field = |(name, value): (String, Value)| match speaks_of_secrets(&name) {

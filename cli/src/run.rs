@@ -27,6 +27,7 @@ use csi_report::{
 use csi_suite_stateful::case::Case;
 
 use crate::args::{Color, JunitNames, RunArgs, Terms, WordsArgs};
+use crate::bundle::{self, Bundle, Evidence};
 use crate::cleanup;
 use crate::coverage;
 use crate::driver_log::LogFile;
@@ -81,6 +82,8 @@ pub(crate) struct Defined {
     pub(crate) skips: BTreeSet<String>,
     /// The name that the driver has to have.
     pub(crate) driver_name: Option<String>,
+    /// The file of the definition.
+    pub(crate) definition: Option<PathBuf>,
 }
 
 /// Runs the checks of suites that are made for the run, one suite after the other.
@@ -95,7 +98,7 @@ pub(crate) fn run_suites(
     let registry = Registry::new(suites);
     let mut plan = Plan::of(args, settings, terms, &registry, registry.clone())?.shard(args, &repeat);
     plan.in_turn = true;
-    plan.driver_name = defined.driver_name;
+    (plan.driver_name, plan.definition) = (defined.driver_name, defined.definition);
     match args.course.dry_run {
         true => dry_run(&plan, &defined.skips),
         false => carry_out(args, plan, repeat),
@@ -128,6 +131,7 @@ fn carry_out(args: &RunArgs, mut plan: Plan, repeat: Repeat) -> Result<Exit, Err
                 if !ends_with_us {
                     say("stopped without cleaning up; the same command with --cleanup undoes what the run made");
                 }
+                bundle::say_unwritten(&args.output);
                 left.map(|()| Exit::Interrupted).map_err(Error::Runtime)
             }
         }
@@ -191,6 +195,8 @@ struct Plan {
     in_turn: bool,
     /// The name that the driver has to have, if the checks depend on it.
     driver_name: Option<String>,
+    /// The DriverDefinition that the checks come from.
+    definition: Option<PathBuf>,
 }
 
 impl Plan {
@@ -203,8 +209,20 @@ impl Plan {
         let selection = selection(&registry, &Terms::default());
         let known = KnownFailing::default();
         let reports = open_reports(&args.output.words)?;
-        let (registry, shard, in_turn, driver_name) = (crate::suites::all(), None, false, None);
-        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn, driver_name })
+        let (registry, shard, in_turn) = (crate::suites::all(), None, false);
+        let (driver_name, definition) = (None, None);
+        Ok(Plan {
+            config,
+            registry,
+            checks,
+            selection,
+            shard,
+            known,
+            reports,
+            in_turn,
+            driver_name,
+            definition,
+        })
     }
 
     fn new(args: &RunArgs) -> Result<Plan, Error> {
@@ -227,8 +245,19 @@ impl Plan {
         let known_failing = args.course.known_failing.as_deref();
         let plan::Plan { checks, known } = plan::Plan::new(chosen, &filter, known_failing, &config, note)?;
         let reports = open_reports(&args.output.words)?;
-        let (shard, in_turn, driver_name) = (None, false, None);
-        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn, driver_name })
+        let (shard, in_turn, driver_name, definition) = (None, false, None, None);
+        Ok(Plan {
+            config,
+            registry,
+            checks,
+            selection,
+            shard,
+            known,
+            reports,
+            in_turn,
+            driver_name,
+            definition,
+        })
     }
 
     /// Leaves out what falls to other shards.
@@ -405,7 +434,9 @@ async fn run_plan(
     driver: Option<Driver>,
     log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
-    let Plan { config, registry, checks, selection, shard, known, reports, in_turn, driver_name } = plan;
+    let Plan { config, registry, checks, selection, shard, known, reports, in_turn, driver_name, definition } =
+        plan;
+    let bundle = Bundle::open(&args.output, &reports)?;
     let settings = provenance::settings(&config);
     let is_built_in = args.target.is_embedded() && selection.is_whole;
     let foretold = is_built_in.then(|| BUILT_IN.to_owned());
@@ -414,7 +445,10 @@ async fn run_plan(
     let target = tokio::select! {
         target = connect(config, driver) => target?,
         // Nothing is made yet, so there is nothing to undo.
-        halt = stopper.raised() => return Ok(Summary { halt, ..Summary::default() }.verdict().into()),
+        halt = stopper.raised() => {
+            bundle::say_unwritten(&args.output);
+            return Ok(Summary { halt, ..Summary::default() }.verdict().into());
+        }
     };
     if let Some(expected) = driver_name.filter(|name| *name != target.info().name) {
         return Err(Error::OtherDriver {
@@ -426,6 +460,10 @@ async fn run_plan(
     if let Some(shard) = shard.as_ref().filter(|_| !args.output.words.quiet) {
         say(&format!("shard {} of {}: {} of {} checks", shard.index, shard.of, checks.len(), shard.checks));
     }
+    let programs = match &bundle {
+        Some(_) => bundle::programs(&target).await,
+        None => Vec::new(),
+    };
     let mut terminal = terminal(&args.output.words, &reports)
         .trace(args.output.trace)
         .foretold(foretold)
@@ -450,12 +488,12 @@ async fn run_plan(
     }
     let next = next(args, &repeat);
     let options = run_options(args, seed, registry, known, repeat);
-    let mut runner = Runner::new(target, options, stopper.watch());
+    let mut runner = Runner::new(target.clone(), options, stopper.watch());
     if in_turn {
         runner.take_suites_in_turn();
     }
     runner.report_to(&mut terminal);
-    if !reports.is_empty() {
+    if !reports.is_empty() || bundle.is_some() {
         runner.report_to(&mut journal);
     }
     for stream in &mut streams {
@@ -470,7 +508,24 @@ async fn run_plan(
     }
     let told = terminal.finish().and_then(|()| streams.into_iter().try_for_each(Stream::finish));
     let told = told.map_err(Error::Output);
-    write_reports(reports, &journal.into_run())?;
+    let run = journal.into_run();
+    let written = write_reports(reports, &run);
+    if let Some(bundle) = bundle {
+        let effort = &target.config().effort;
+        let evidence = Evidence {
+            programs,
+            log: target.driver().and_then(Driver::log),
+            known_failing: args.course.known_failing.as_deref(),
+            definition: definition.as_deref(),
+            regressions: effort.regressions.as_deref(),
+            replayed: effort.replay.as_deref(),
+        };
+        let sentence = bundle.write(&run, evidence)?;
+        if !args.output.words.quiet {
+            say(&sentence);
+        }
+    }
+    written?;
     told?;
     Ok(match args.course.shard {
         Some(_) if summary.says_nothing() => Exit::Success,

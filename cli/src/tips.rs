@@ -40,6 +40,7 @@ fn tip(word: &str) -> Option<String> {
         _ if ends(&[".json"]) => format!(
             "a report is read by compare, merge, badge and baseline, such as: csi-sanity baseline {word}"
         ),
+        _ if ends(&[".tar.gz"]) => format!("to check the evidence of a run: csi-sanity verify {word}"),
         _ if ends(&[".sock"]) || word.contains("://") => {
             format!("to test the driver that listens there: csi-sanity --endpoint {word}")
         }

@@ -2,6 +2,7 @@
 
 pub mod encoding;
 pub mod error;
+pub mod grpcurl;
 pub mod pattern;
 pub mod shorten;
 pub mod size;

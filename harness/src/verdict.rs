@@ -139,7 +139,7 @@ impl Judge {
             }
             ended => {
                 if let Err(Stop::Broken(reason) | Stop::Unanswered(reason)) = ended {
-                    notes.push(format!("it did not come to its end: {reason}"));
+                    notes.push(format!("it did not finish: {reason}"));
                 }
                 // A check that only warns is not sure of its evidence. A stricter rule does not make the evidence better.
                 all.extend(warnings.iter().map(|violation| {

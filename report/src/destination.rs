@@ -94,9 +94,9 @@ impl Destination {
     ///
     /// # Errors
     /// The disk is full, or what else writing can meet. A reader that went away early is none.
-    pub fn write(self, text: &str) -> Result<(), DestinationError> {
+    pub fn write(self, contents: impl AsRef<[u8]>) -> Result<(), DestinationError> {
         let path = self.path;
-        match write(self.sink, text.as_bytes()) {
+        match write(self.sink, contents.as_ref()) {
             Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
                 Err(DestinationError::Write { path, source })
             }

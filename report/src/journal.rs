@@ -344,6 +344,9 @@ pub struct CheckEntry {
     /// What happened between the calls and was none, where something is to be explained.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub incidents: Vec<IncidentEntry>,
+    /// The command that makes the call that breaks the rule, where that call alone shows it, and then what to know before it is used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_hand: Vec<String>,
     /// The command that runs it alone.
     pub repeat: String,
     /// What a right driver does, as one sentence.
@@ -758,9 +761,14 @@ impl CheckEntry {
 
     /// The whole story as text, where there is one.
     pub fn story(&self) -> String {
+        self.story_with(&self.by_hand)
+    }
+
+    /// The story with these lines about the call that breaks the rule.
+    pub(crate) fn story_with(&self, by_hand: &[String]) -> String {
         match self.findings.is_empty() {
             true => String::new(),
-            false => failure_report::whole(&self.findings, &self.transcript, &self.repeat),
+            false => failure_report::whole(&self.findings, &self.transcript, by_hand, &self.repeat),
         }
     }
 }
@@ -826,6 +834,7 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
         calls_left_out: report.calls.len() - calls.len() + report.calls_dropped,
         calls,
         incidents: if told { report.incidents.iter().map(incident_entry).collect() } else { Vec::new() },
+        by_hand: if told { failure_report::by_hand(report) } else { Vec::new() },
         repeat: report.repeat.clone(),
         title: report.planned.check.title.to_string(),
         known_as: report.planned.check.known_as.as_deref().map(str::to_owned),

@@ -212,6 +212,14 @@ impl Stored {
         load(path)
     }
 
+    /// Reads the contents of a report. `file` is its name in errors.
+    ///
+    /// # Errors
+    /// It is no report, or one of another version of the schema.
+    pub fn parse(file: &str, contents: &[u8]) -> Result<Stored, StoredError> {
+        parse(file, contents)
+    }
+
     /// What is said of the driver.
     pub fn conclude(&self) -> Conclusion {
         Facts {

@@ -220,7 +220,7 @@ impl<W: Write> Terminal<W> {
     /// Takes in the result of a check, of this run or of a stored one.
     fn add(&mut self, check: &CheckEntry) {
         self.areas.add(check.area(), check.counts_as());
-        self.stories.add(check);
+        self.stories.add(check, self.detail);
         if self.detail >= Detail::Verbose {
             let why = check.known_because.as_ref().unwrap_or(&check.message);
             let time = time(check.duration_ms, &check.spent_ms);

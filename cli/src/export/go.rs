@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::grpcurl::go_code;
 use super::script::{Call, Script, Source, Step, Undo, Verdict, calls};
-use super::{camel, comments, one_line};
+use super::{camel, one_line, secrets_by_hand};
 
 const HEAD: &str = r#"//
 // A test for a module that requires github.com/container-storage-interface/spec, google.golang.org/grpc and
@@ -176,7 +176,7 @@ pub(super) fn text(script: &Script) -> String {
     ];
     format!(
         "{}{HEAD}{}\n{})\n\nfunc Test{name}(t *testing.T) {{\n{}{}}}\n",
-        comments(&script.heading, "//"),
+        script.head("//", &secrets_by_hand()),
         imports(&own),
         imports(&others),
         used(&helpers),
@@ -324,24 +324,25 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::tests::{check, other_value};
+    use super::super::script::tests::{check, has_lines, other_value};
     use super::*;
 
     #[test]
     fn go_makes_the_calls_with_the_client_of_the_specification() {
         let text = text(&Script::of(&check()));
-        for line in [
-            "// expected: OK \"twice\"",
-            "func TestControllerDeleteVolumeItSBlock(t *testing.T) {",
-            "\trequest1 := &csi.CreateVolumeRequest{}",
-            "\tread(\"{\\\"name\\\":\\\"it's\\\"}\", request1)",
-            "\tresponse1, err := csi.NewControllerClient(conn).CreateVolume(ctx, request1)",
-            "\tids[\"vol-1\"] = response1.GetVolume().GetVolumeId()",
-            "\t\tundo(\"DeleteVolume\", func() error {",
-            "\tif status.Code(err) != codes.OK {",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line}: {text}");
-        }
+        has_lines(
+            &text,
+            &[
+                "// expected: OK \"twice\"",
+                "func TestControllerDeleteVolumeItSBlock(t *testing.T) {",
+                "\trequest1 := &csi.CreateVolumeRequest{}",
+                "\tread(\"{\\\"name\\\":\\\"it's\\\"}\", request1)",
+                "\tresponse1, err := csi.NewControllerClient(conn).CreateVolume(ctx, request1)",
+                "\tids[\"vol-1\"] = response1.GetVolume().GetVolumeId()",
+                "\t\tundo(\"DeleteVolume\", func() error {",
+                "\tif status.Code(err) != codes.OK {",
+            ],
+        );
         assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
     }
 

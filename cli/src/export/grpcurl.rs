@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use csi_harness::text::grpcurl;
 
 use super::script::{Call, Script, Source, Step, Undo, Verdict};
-use super::{camel, comments, one_line};
+use super::{camel, one_line};
 
 const HEAD: &str = r#"#
 # Needs grpcurl, jq, and csi.proto of the specification. CSI is the socket of the driver. It exits with 1 if the driver is still
@@ -15,7 +15,7 @@ CSI=${CSI:-/csi/csi.sock}
 # Makes a call. The variable answer has the response, and code the name of the status code in Go.
 call() {
   code=OK
-  answer=$(grpcurl -plaintext -unix -authority localhost -proto csi.proto -d "$2" "$CSI" "$1" 2>&1) ||
+  answer=$(GRPCURL -d "$2" "$CSI" "$1" 2>&1) ||
     { code=$(printf '%s\n' "$answer" | sed -n 's/^ *Code: //p'); code=${code:-Unavailable}; }
   printf '%s: %s\n%s\n' "$1" "$code" "$answer"
 }
@@ -31,7 +31,8 @@ trap 'eval "$undo"' EXIT
 
 /// The whole script.
 pub(super) fn text(script: &Script) -> String {
-    let mut text = comments(&script.heading, "#") + HEAD;
+    let secrets = format!("Set each variable {}… to the secret of that name.", grpcurl::SECRET_VARIABLE);
+    let mut text = script.head("#", &secrets) + &HEAD.replace("GRPCURL", grpcurl::AT_SOCKET);
     let mut known = BTreeMap::<String, usize>::new();
     let mut number = 0;
     for (at, step) in script.steps.iter().enumerate() {
@@ -55,14 +56,11 @@ pub(super) fn text(script: &Script) -> String {
 }
 
 fn made(call: &Call, number: usize, known: &mut BTreeMap<String, usize>) -> String {
-    let mut request = call.request.to_string().replace('\'', "'\\''");
-    for (id, number) in known.iter() {
-        let id = Value::from(id.as_str()).to_string().replace('\'', "'\\''");
-        request = request.replace(&id, &format!("\"'\"$id{number}\"'\""));
-    }
+    let id = |_: &str, text: &str| known.get(text).map(|number| format!("$id{number}"));
+    let request = grpcurl::quoted(&call.request, &id);
     let path = call.rpc.path.trim_start_matches('/');
     let mut text = format!("\n# {number}. {}: {}\n", call.rpc, one_line(&call.answer));
-    let _ = writeln!(text, "request='{request}'\ncall {path} \"$request\"");
+    let _ = writeln!(text, "request={request}\ncall {path} \"$request\"");
     for given in &call.given {
         let number = known.len() + 1;
         let _ = writeln!(
@@ -146,24 +144,26 @@ pub(super) fn go_code(code: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::tests::{check, other_value};
+    use super::super::script::tests::{check, has_lines, other_value};
     use super::*;
 
     #[test]
     fn a_shell_makes_the_calls_with_the_ids_that_it_is_given() {
         let text = text(&Script::of(&check()));
-        for line in [
-            "# controller/delete-volume/it's@block (CTRL-DELETEVOL-002): rejected */ `x`",
-            "request='{\"name\":\"it'\\''s\"}'",
-            "call csi.v1.Controller/CreateVolume \"$request\"",
-            "id1=$(printf %s \"$answer\" | jq -r '.volume.volumeId // empty' 2>/dev/null)",
-            "# 3. DeleteVolume: NOT_FOUND no such",
-            "request='{\"volume_id\":\"'\"$id1\"'\"}'",
-            "case $code in OK) ;; *) { echo 'expected OK \"twice\"'; result=1; } ;; esac",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line}: {text}");
-        }
-        assert!(text.contains("Replace ***stripped*** by your secrets."), "{text}");
+        has_lines(
+            &text,
+            &[
+                "# controller/delete-volume/it's@block (CTRL-DELETEVOL-002): rejected */ `x`",
+                "request='{\"name\":\"it'\\''s\"}'",
+                "call csi.v1.Controller/CreateVolume \"$request\"",
+                "id1=$(printf %s \"$answer\" | jq -r '.volume.volumeId // empty' 2>/dev/null)",
+                "# 3. DeleteVolume: NOT_FOUND no such",
+                "request='{\"volume_id\":\"'\"$id1\"'\"}'",
+                "case $code in OK) ;; *) { echo 'expected OK \"twice\"'; result=1; } ;; esac",
+            ],
+        );
+        assert!(text.contains("\n# Set each variable SECRET_… to the secret of that name.\n"), "{text}");
+        assert!(text.contains("{\"a\":\"'\"${SECRET_A:?}\"'\"}"), "{text}");
         is_a_shell_script(&text);
     }
 

@@ -7,7 +7,7 @@ use csi_suite_stateful::case::call_in_rust;
 use serde_json::{Value, json};
 
 use super::script::{Call, Script, Source, Step, Verdict};
-use super::{camel, comments, one_line};
+use super::{camel, one_line, secrets_by_hand};
 
 const HEAD: &str = r#"//
 // A test for a crate that depends on csi-proto, tonic and tokio, with its features macros and rt. CSI_ENDPOINT names the driver, such as
@@ -28,7 +28,7 @@ pub(super) fn text(script: &Script) -> String {
     let words = script.check.split(|c: char| !c.is_ascii_alphanumeric());
     let name: Vec<String> = words.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect();
     let mut text =
-        format!("{}{HEAD}async fn {}() {{\n{DIAL}", comments(&script.heading, "//"), name.join("_"));
+        format!("{}{HEAD}async fn {}() {{\n{DIAL}", script.head("//", &secrets_by_hand()), name.join("_"));
     let mut known = BTreeMap::<String, usize>::new();
     let mut undoing = Vec::new();
     let mut number = 0;
@@ -148,22 +148,23 @@ fn by_eye(what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::script::tests::{check, other_value};
+    use super::super::script::tests::{check, has_lines, other_value};
     use super::*;
 
     #[test]
     fn rust_makes_the_calls_with_the_client_of_csi_proto() {
         let text = text(&Script::of(&check()));
-        for line in [
-            "// expected: OK \"twice\"",
-            "async fn controller_delete_volume_it_s_block() {",
-            "            name: \"it's\".to_owned(),",
-            "    let id1 = answer.as_ref().ok().and_then(|answer| answer.get_ref().volume.clone()).unwrap_or_default().volume_id;",
-            "            volume_id: id1.clone(),",
-            "    let is_wrong = !matches!(code, tonic::Code::Ok);",
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line}: {text}");
-        }
+        has_lines(
+            &text,
+            &[
+                "// expected: OK \"twice\"",
+                "async fn controller_delete_volume_it_s_block() {",
+                "            name: \"it's\".to_owned(),",
+                "    let id1 = answer.as_ref().ok().and_then(|answer| answer.get_ref().volume.clone()).unwrap_or_default().volume_id;",
+                "            volume_id: id1.clone(),",
+                "    let is_wrong = !matches!(code, tonic::Code::Ok);",
+            ],
+        );
         assert_eq!(text.matches("delete_volume(v1::DeleteVolumeRequest").count(), 3, "it is undone: {text}");
         assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
     }

@@ -9,6 +9,8 @@ use csi_proto::{RPCS, Rpc, code_name, code_named};
 use csi_report::{CallEntry, CheckEntry};
 use serde_json::Value;
 
+use super::one_line;
+
 /// Equal questions in a row after which the driver is taken to have been polled.
 const POLLS_MIN: usize = 3;
 
@@ -17,7 +19,9 @@ pub(super) struct Script {
     /// The label of the check.
     pub(super) check: String,
     /// Lines for the head: what is wrong, and what has to be done before.
-    pub(super) heading: Vec<String>,
+    heading: Vec<String>,
+    /// Secrets are left out of the requests.
+    has_secrets: bool,
     pub(super) steps: Vec<Step>,
     pub(super) expected: String,
     pub(super) verdict: Verdict,
@@ -173,7 +177,16 @@ impl Script {
         }
         let verdict = verdict(check, &steps);
         let heading = heading(check, &steps, &known, polls);
-        Script { check: check.id.clone(), heading, steps, expected: check.expected.clone(), verdict }
+        let has_secrets = calls(&steps).any(|call| call.request.to_string().contains(STRIPPED));
+        let (check, expected) = (check.id.clone(), check.expected.clone());
+        Script { check, heading, has_secrets, steps, expected, verdict }
+    }
+
+    /// The head as lines of comments. `secrets` says how the secrets get into the requests, if that is needed.
+    pub(super) fn head(&self, comment: &str, secrets: &str) -> String {
+        let secrets = self.has_secrets.then_some(secrets);
+        let lines = self.heading.iter().map(String::as_str).chain(secrets);
+        lines.map(|line| format!("{comment} {}\n", one_line(line))).collect()
     }
 
     /// The place of the call whose answer is judged.
@@ -307,7 +320,7 @@ fn verdict(check: &CheckEntry, steps: &[Step]) -> Verdict {
         Verdict::ByEye(format!("{what}: expected {}, and found {}", check.expected, check.actual))
     };
     let Some(accused) = calls(steps).find(|call| call.is_accused) else {
-        return found("look at what the last step leads to");
+        return found("look at what the last step causes");
     };
     let code = code_named(&accused.code).map(code_name);
     let right = codes(&check.expected);
@@ -388,10 +401,6 @@ fn heading(check: &CheckEntry, steps: &[Step], known: &BTreeSet<String>, polls: 
     if polls > 0 {
         lines.push(format!("{polls} repetitions of a question with the same answer are left out."));
     }
-    let requests: Vec<String> = calls(steps).map(|call| call.request.to_string()).collect();
-    if requests.iter().any(|text| text.contains(STRIPPED)) {
-        lines.push(format!("Replace {STRIPPED} by your secrets."));
-    }
     let missing: BTreeSet<&str> =
         calls(steps).flat_map(|call| named_ids(&call.request)).filter(|id| !known.contains(*id)).collect();
     if !missing.is_empty() && check.calls.is_empty() {
@@ -452,6 +461,13 @@ pub(super) mod tests {
         });
         entry.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         serde_json::from_value(entry).unwrap()
+    }
+
+    /// Asserts that a program has each of these lines.
+    pub(in super::super) fn has_lines(text: &str, lines: &[&str]) {
+        for line in lines {
+            assert!(text.lines().any(|found| found == *line), "{line}: {text}");
+        }
     }
 
     /// A volume that cannot be deleted twice.

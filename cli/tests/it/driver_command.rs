@@ -37,7 +37,7 @@ fn plays_the_driver() {
 }
 
 /// The command that starts the driver, which writes to both its streams, and says a secret.
-fn driver_command(endpoint: &str) -> String {
+pub(crate) fn driver_command(endpoint: &str) -> String {
     format!("echo started; cat {endpoint}.secrets >&2; {}", quiet_driver_command(endpoint))
 }
 

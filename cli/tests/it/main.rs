@@ -1,6 +1,7 @@
 //! The program as a user meets it: arguments, output, exit codes.
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
+mod bundle;
 mod ci_files;
 mod cleanup;
 mod cluster;

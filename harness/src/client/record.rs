@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_proto::lock::Mutex;
-use csi_proto::reflect::prost_reflect::DynamicMessage;
-use csi_proto::{Rpc, redact, reflect};
+use csi_proto::reflect::prost_reflect::{DynamicMessage, ReflectMessage as _};
+use csi_proto::{Endpoint, Rpc, redact, reflect};
+use prost::Message as _;
 use serde_json::Value;
 
 use crate::client::answer::{Answer, NoAnswer, Received};
@@ -89,6 +90,17 @@ impl Message {
         }
     }
 
+    /// Returns true for a request of which JSON shows everything, so that it can be sent from there: not for bytes that are no message,
+    /// and not for unknown or repeated fields.
+    pub(crate) fn is_whole_in_json(&self) -> bool {
+        let Kept { rpc, body: Body::Request(bytes) } = &*self.0 else { return false };
+        let again = reflect::request(*rpc, bytes).and_then(|request| {
+            let json = serde_json::to_value(&request).ok()?;
+            DynamicMessage::deserialize(request.descriptor(), json).ok()
+        });
+        again.is_some_and(|again| again.encoded_len() == bytes.len())
+    }
+
     fn bytes(&self) -> usize {
         match &self.0.body {
             Body::Request(bytes) => bytes.len(),
@@ -126,6 +138,8 @@ pub struct CallRecord {
     pub node: usize,
     /// Which of the check's workers made it, from 0.
     pub worker: usize,
+    /// The endpoint that it went to, where other programs of this machine can call the driver there.
+    pub endpoint: Option<Arc<Endpoint>>,
     /// What was asked.
     pub request: Message,
     /// How it ended.
@@ -209,6 +223,15 @@ pub(crate) struct Recorded {
     pub(crate) spent: Spent,
 }
 
+/// The maker of a call, and the endpoint that it goes to.
+#[derive(Debug, Default)]
+pub(crate) struct Caller {
+    pub(crate) node: usize,
+    pub(crate) worker: usize,
+    pub(crate) cleanup: bool,
+    pub(crate) endpoint: Option<Arc<Endpoint>>,
+}
+
 /// A call that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket(u64);
@@ -263,14 +286,8 @@ impl CallLog {
     }
 
     /// Notes a call before it is sent. Until its end is noted, nobody has waited for its answer.
-    pub(crate) fn sent(
-        &self,
-        rpc: Rpc,
-        node: usize,
-        worker: usize,
-        cleanup: bool,
-        request: Message,
-    ) -> Ticket {
+    pub(crate) fn sent(&self, rpc: Rpc, caller: Caller, request: Message) -> Ticket {
+        let Caller { node, worker, cleanup, endpoint } = caller;
         let call = CallRecord {
             rpc,
             sent_after: self.started.elapsed(),
@@ -278,6 +295,7 @@ impl CallLog {
             cleanup,
             node,
             worker,
+            endpoint,
             request,
             outcome: Answer::Unknown(NoAnswer::CutOff),
         };
@@ -395,7 +413,7 @@ mod tests {
     fn send(log: &CallLog, name: &str) -> Ticket {
         let request = v1::CreateVolumeRequest { name: name.to_owned(), ..Default::default() };
         let rpc = v1::CreateVolumeRequest::RPC;
-        log.sent(rpc, 0, 0, false, Message::request(rpc, request.encode_to_vec()))
+        log.sent(rpc, Caller::default(), Message::request(rpc, request.encode_to_vec()))
     }
 
     fn name(call: &CallRecord) -> String {

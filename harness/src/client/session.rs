@@ -11,7 +11,7 @@ use tonic::async_trait;
 use crate::client::answer::{Answer, NoAnswer, Received, Streamed};
 use crate::client::call::{self, Exchange, Form};
 use crate::client::patience::{Patience, Pauses, Settles, Waiting};
-use crate::client::record::{CallLog, Message, Ticket};
+use crate::client::record::{CallLog, Caller, Message, Ticket};
 use crate::client::reply::Reply;
 use crate::client::retry::PendingCall;
 use crate::client::spent::{Begun, Part};
@@ -397,7 +397,7 @@ impl Session {
                 Reading::Unread => Message::odd_request(rpc, &request),
                 Reading::One(_) | Reading::Stream(..) => Message::request(rpc, request.clone()),
             };
-            let sent = match self.sent(rpc, message).await {
+            let sent = match self.sent(service, rpc, message).await {
                 Ok(sent) => sent,
                 Err(why) => return Reply::new(rpc, Answer::Unknown(why), self.log.clone()),
             };
@@ -442,7 +442,7 @@ impl Session {
     ///
     /// # Errors
     /// Why it is not.
-    async fn sent(&self, rpc: Rpc, request: Message) -> Result<Sent, NoAnswer> {
+    async fn sent(&self, service: Service, rpc: Rpc, request: Message) -> Result<Sent, NoAnswer> {
         if let Some(judge) = self.target.deadly(rpc) {
             return Err(NoAnswer::Withheld(format!(
                 "the driver crashes on a plain {rpc}, as {judge} reports"
@@ -459,7 +459,13 @@ impl Session {
         }
         let whole = self.config().time_limits.call(rpc.method);
         let limit = whole.min(self.remaining());
-        let ticket = self.log.sent(rpc, self.node, self.worker, self.cleanup, request);
+        let caller = Caller {
+            node: self.node,
+            worker: self.worker,
+            cleanup: self.cleanup,
+            endpoint: self.target.address(self.node, service),
+        };
+        let ticket = self.log.sent(rpc, caller, request);
         Ok(Sent { rpc, ticket, at: Instant::now(), whole, limit, breaks: self.target.breaks() })
     }
 

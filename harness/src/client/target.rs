@@ -152,20 +152,21 @@ impl Node {
 /// An endpoint that has been reached.
 #[derive(Clone, Debug)]
 struct Peer {
-    endpoint: Endpoint,
+    endpoint: Arc<Endpoint>,
     transport: Transport,
     breaker: Breaker,
 }
 
 impl Peer {
     async fn dial(endpoint: &str, limit: Duration) -> Result<Peer, TargetError> {
-        let endpoint = endpoint.parse()?;
+        let endpoint: Endpoint = endpoint.parse()?;
         let (channel, breaker) = csi_proto::dial_breakable(&endpoint, limit).await?;
-        Ok(Peer { endpoint, transport: Transport::Connection(channel), breaker })
+        Ok(Peer { endpoint: Arc::new(endpoint), transport: Transport::Connection(channel), breaker })
     }
 
     fn in_process(endpoint: Endpoint, routes: Routes) -> Peer {
         let breaker = Breaker::default();
+        let endpoint = Arc::new(endpoint);
         Peer { endpoint, transport: Transport::InProcess(routes, breaker.clone()), breaker }
     }
 }
@@ -341,7 +342,7 @@ impl Target {
                 Some(Ok(logbook)) => Some(Arc::new(logbook)),
                 Some(Err(error)) => {
                     remarks.push(format!(
-                        "what the run makes is not noted for --cleanup, should it be killed: {error}"
+                        "if this run is killed, --cleanup will not know what it created: {error}"
                     ));
                     None
                 }
@@ -464,6 +465,18 @@ impl Target {
         self.driver.as_ref().map(Driver::last_lines).unwrap_or_default()
     }
 
+    /// The processes of the driver, by the numbers that they have here: the one that the user names, and those that listen at its
+    /// endpoints. A process is missing where it cannot be known, as over TCP, and this process is never among them.
+    pub async fn processes(&self) -> BTreeSet<u32> {
+        let mut processes = BTreeSet::from_iter(self.config.driver_pid);
+        for endpoint in self.nodes.iter().map(Node::endpoint).chain(self.controller_endpoint()) {
+            processes
+                .extend(mounts::listener(endpoint).await.and_then(|process| u32::try_from(process).ok()));
+        }
+        processes.remove(&std::process::id());
+        processes
+    }
+
     /// The endpoint of the first node, and of the other services unless they have their own.
     ///
     /// # Panics
@@ -474,7 +487,7 @@ impl Target {
 
     /// The endpoint of the Controller services, where it differs.
     pub fn controller_endpoint(&self) -> Option<&Endpoint> {
-        self.controller.as_ref().map(|peer| &peer.endpoint)
+        self.controller.as_ref().map(|peer| &*peer.endpoint)
     }
 
     /// All nodes: at least one, unless the driver is not dialled.
@@ -575,13 +588,27 @@ impl Target {
 
     /// The way to a service: to that of the node with this number, where each node has its own.
     pub(crate) fn transport(&self, node: usize, service: Service) -> Transport {
-        let peer = match service {
+        self.peer(node, service).transport.clone()
+    }
+
+    /// The endpoint of a service where other programs of this machine can call the driver, too: not one that is served in this process,
+    /// nor one that is forwarded from elsewhere for this run.
+    pub(crate) fn address(&self, node: usize, service: Service) -> Option<Arc<Endpoint>> {
+        let Peer { endpoint, transport, .. } = self.peer(node, service);
+        let is_served_here = matches!(transport, Transport::InProcess(..))
+            || self.driver().is_some_and(Driver::ends_with_this_process);
+        let places = &self.config.places;
+        let is_forwarded = !places.is_empty() && places.contains_key(&endpoint.to_string());
+        (!is_served_here && !is_forwarded).then(|| endpoint.clone())
+    }
+
+    fn peer(&self, node: usize, service: Service) -> &Peer {
+        match service {
             Service::Identity | Service::Node => &self.node(node).peer,
             Service::Controller | Service::GroupController | Service::SnapshotMetadata => {
                 self.controller.as_ref().unwrap_or(&self.node(0).peer)
             }
-        };
-        peer.transport.clone()
+        }
     }
 
     /// Breaks all connections and waits until others stand: once the break is on its way, no answer comes over the old ones.

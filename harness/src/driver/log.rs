@@ -68,7 +68,7 @@ impl DriverLog {
     /// The last lines of the process that began last, or those with which it began to die: harmless to a terminal,
     /// without secrets; none if they cannot be read.
     pub(super) fn last_lines(&self) -> Vec<String> {
-        let text = self.end().unwrap_or_default();
+        let text = self.end(self.start.load(Ordering::Relaxed), LOOK_BACK_BYTES).unwrap_or_default();
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
         let death = lines.iter().rposition(|line| tells_of_death(line));
         let from = death.unwrap_or(lines.len().saturating_sub(LINES_MAX));
@@ -81,17 +81,27 @@ impl DriverLog {
         told
     }
 
-    /// The end of the file, in whole lines: half of a line may hold half of a secret.
-    fn end(&self) -> io::Result<String> {
+    /// Everything that the driver has printed, without the lines that have a secret; of more than so many bytes, the last lines.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn without_secrets(&self, bytes_max: u64) -> io::Result<String> {
+        let text = self.end(0, bytes_max)?;
+        let shown = |line| if self.secrets.are_in(line) { STRIPPED } else { line };
+        Ok(text.lines().flat_map(|line| [shown(line), "\n"]).collect())
+    }
+
+    /// The end of the file from some byte on, in whole lines: half of a line may hold half of a secret.
+    fn end(&self, start: u64, bytes_max: u64) -> io::Result<String> {
         let mut file = File::open(&self.path)?;
         let length = file.metadata()?;
         // A pipe or a terminal has no end to be read.
         let length = if length.is_file() { length.len() } else { return Ok(String::new()) };
-        let start = self.start.load(Ordering::Relaxed).min(length);
-        let from = start.max(length.saturating_sub(LOOK_BACK_BYTES));
+        let start = start.min(length);
+        let from = start.max(length.saturating_sub(bytes_max));
         file.seek(SeekFrom::Start(from))?;
         let mut bytes = Vec::new();
-        file.take(LOOK_BACK_BYTES).read_to_end(&mut bytes)?;
+        file.take(bytes_max).read_to_end(&mut bytes)?;
         let whole = match from == start {
             true => 0,
             false => bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1),
@@ -108,10 +118,11 @@ impl Secrets {
 
     /// The line as it may be told.
     fn told(&self, line: &str) -> String {
-        match self.0.iter().any(|secret| line.contains(secret)) {
-            true => STRIPPED.to_owned(),
-            false => harmless(line),
-        }
+        if self.are_in(line) { STRIPPED.to_owned() } else { harmless(line) }
+    }
+
+    fn are_in(&self, line: &str) -> bool {
+        self.0.iter().any(|secret| line.contains(secret))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Undoes what a run has left that was killed.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,10 +64,39 @@ impl Remains {
     fn loop_devices(&self) -> Vec<String> {
         let Some(directory) = &self.driver_directory else { return Vec::new() };
         let ids: Vec<String> = self.resources.iter().filter_map(|(resource, ..)| resource.id()).collect();
-        let is_of_run = |file: &str| file.ends_with(DELETED) || ids.iter().any(|id| file.contains(id));
-        let loops = mounts::loops().into_iter();
-        let left = loops.filter(|(_, file)| Path::new(file).starts_with(directory) && is_of_run(file));
-        left.map(|(device, file)| format!("loop device {device} on {file}: losetup -d {device} detaches it"))
-            .collect()
+        on_files_of_run(mounts::loops(), directory, &ids)
+    }
+}
+
+/// Of the loop devices that are in use, those on files of the run in the driver's directory, each with the command that detaches it.
+fn on_files_of_run(loops: BTreeMap<String, String>, directory: &Path, ids: &[String]) -> Vec<String> {
+    let is_of_run = |file: &str| file.ends_with(DELETED) || ids.iter().any(|id| file.contains(id));
+    let left =
+        loops.into_iter().filter(|(_, file)| Path::new(file).starts_with(directory) && is_of_run(file));
+    left.map(|(device, file)| format!("loop device {device} on {file}: losetup -d {device} detaches it"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loop_devices_on_files_of_the_run_are_named() {
+        let loops = [
+            ("/dev/loop0", "/state/volumes/vol-1.img"),
+            ("/dev/loop1", "/state/volumes/another.img"),
+            ("/dev/loop2", "/state/volumes/another.img (deleted)"),
+            ("/dev/loop3", "/state-2/vol-1.img"),
+        ];
+        let loops = loops.map(|(device, file)| (device.to_owned(), file.to_owned())).into();
+        let left = on_files_of_run(loops, Path::new("/state"), &["vol-1".to_owned()]);
+        assert_eq!(
+            left,
+            [
+                "loop device /dev/loop0 on /state/volumes/vol-1.img: losetup -d /dev/loop0 detaches it",
+                "loop device /dev/loop2 on /state/volumes/another.img (deleted): losetup -d /dev/loop2 detaches it",
+            ]
+        );
     }
 }

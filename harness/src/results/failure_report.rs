@@ -13,6 +13,8 @@ use crate::protocol::rpc::Facts;
 use crate::results::outcome::{CheckReport, Finding, Flaky, Outcome, OutcomeKind};
 use crate::spec::requirements::Requirement;
 use crate::spec::verdict::Violation;
+use crate::text::encoding::shell_word;
+use crate::text::grpcurl;
 use crate::text::shorten::{shortened, shortened_json};
 pub(crate) use relevant::have_to_do;
 use relevant::{Relevant, makes_something, relevant};
@@ -23,6 +25,9 @@ const MAKING_SHOWN_MAX: usize = 4;
 const CHANGING_SHOWN_MAX: usize = 12;
 /// Calls shown at most of the last ones of any kind, since those show the effect.
 const LAST_SHOWN_MAX: usize = 4;
+
+/// Length of a command in bytes up to which it is shown.
+const COMMAND_BYTES_MAX: usize = 2_000;
 
 /// Violations beside the gravest one that are shown at the most.
 const ALSO_SHOWN_MAX: usize = 5;
@@ -36,13 +41,23 @@ pub struct FailureReport<'a>(pub &'a CheckReport);
 
 impl fmt::Display for FailureReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&whole(&findings(self.0), &transcript(self.0), &self.0.repeat))
+        f.write_str(&whole(&findings(self.0), &transcript(self.0), &by_hand(self.0), &self.0.repeat))
     }
 }
 
+/// Returns true for a line of a story with a command, which is there to be copied.
+pub fn is_command(line: &str) -> bool {
+    ["  by hand ", "  repeat "].iter().any(|label| line.starts_with(label))
+}
+
 /// A story out of its parts.
-pub fn whole(findings: &str, transcript: &str, repeat: &str) -> String {
-    format!("{findings}{transcript}  repeat       {repeat}\n")
+pub fn whole(findings: &str, transcript: &str, by_hand: &[String], repeat: &str) -> String {
+    let mut text = format!("{findings}{transcript}");
+    for (nth, line) in by_hand.iter().enumerate() {
+        let label = if nth == 0 { "by hand" } else { "" };
+        text.push_str(&format!("  {label:<13}{line}\n"));
+    }
+    text + &format!("  repeat       {repeat}\n")
 }
 
 /// What came of a check, but for the calls that lead there.
@@ -153,7 +168,7 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
         return Ok(());
     }
     let runs = runs(&calls, &report.incidents);
-    let Shown { accused, runs: shown } = shown(report, &runs);
+    let Shown { accused, runs: shown, .. } = shown(report, &runs);
     // A single call needs no mark.
     let marked = accused.filter(|_| shown.len() > 1);
     writeln!(f, "  calls")?;
@@ -224,7 +239,7 @@ pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
     let (places, calls): (Vec<usize>, Vec<&CallRecord>) =
         report.calls.iter().enumerate().filter(|(_, call)| !call.cleanup).unzip();
     let runs = runs(&calls, &report.incidents);
-    let Shown { accused, runs: shown } = shown(report, &runs);
+    let Shown { accused, runs: shown, .. } = shown(report, &runs);
     let mut before = 0;
     let mut told = Vec::new();
     for (at, (_, times)) in runs.iter().enumerate() {
@@ -236,11 +251,60 @@ pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
     told
 }
 
+/// The command that makes the call that breaks the rule without csi-sanity, and then what to know before it is used, a line each. Empty
+/// if that call alone does not show what is wrong, because others come before it, or because no command can make it.
+pub fn by_hand(report: &CheckReport) -> Vec<String> {
+    commands_by_hand(report).unwrap_or_default()
+}
+
+fn commands_by_hand(report: &CheckReport) -> Option<Vec<String>> {
+    let violation = report.outcome.violation()?;
+    let calls: Vec<&CallRecord> = report.calls.iter().filter(|call| !call.cleanup).collect();
+    let runs = runs(&calls, &report.incidents);
+    let Shown { accused, leading, .. } = shown(report, &runs);
+    let (call, times) = *runs.get(accused?)?;
+    let request = call.request();
+    let repeats = |(other, _): &(&CallRecord, usize)| other.rpc == call.rpc && other.request() == request;
+    let leading: Vec<_> = leading.iter().map(|at| runs[*at]).collect();
+    let is_alone = leading.iter().all(repeats)
+        && violation.injected.is_none()
+        && violation.transcript.is_empty()
+        && report.calls_dropped == 0
+        && calls.iter().all(|other| other.worker == call.worker)
+        && report.incidents.iter().all(|(after, _)| *after > call.sent_after);
+    let endpoint = call.endpoint.as_deref().filter(|_| is_alone && call.request.is_whole_in_json())?;
+    let command = grpcurl::command(call.rpc, &request, endpoint)?;
+    if command.len() > COMMAND_BYTES_MAX {
+        let label = shell_word(&report.label());
+        let why = "the request is too long to be shown: --report json=report.json has it, and this command prints it";
+        return Some(vec![format!("csi-sanity export report.json {label}"), why.to_owned()]);
+    }
+    let facts = Facts::of(call.rpc)?;
+    let times =
+        if facts.changes() { times + leading.iter().map(|(_, times)| times).sum::<usize>() } else { 1 };
+    let mut lines = vec![command];
+    if times > 1 {
+        lines.push(format!("make this call {times} times; the last one breaks the rule"));
+    }
+    if lines[0].contains(grpcurl::SECRET_VARIABLE) {
+        lines.push(format!(
+            "set each variable {}… to the secret of that name first",
+            grpcurl::SECRET_VARIABLE
+        ));
+    }
+    if let (Some(undo), Answer::Ok(_)) = (facts.undone_by(), &call.outcome) {
+        lines.push(format!("undo it with {undo} afterwards"));
+    }
+    Some(lines)
+}
+
 /// The calls to show, by their places. Calls in a row that repeat one another count as one.
 struct Shown {
     /// The call that breaks the rule, where the rule is about its RPC, or its rejection is what is wrong. Which one it is otherwise,
     /// as with what a workload finds, is not known.
     accused: Option<usize>,
+    /// Calls before the accused one that changed something, of those that are about the objects of the finding.
+    leading: Vec<usize>,
     runs: BTreeSet<usize>,
 }
 
@@ -262,6 +326,7 @@ fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
     places.retain(|at| *at < end);
     let making = places.iter().filter(|at| makes_something(calls[**at])).take(MAKING_SHOWN_MAX);
     let changes = |at: &&usize| Facts::of(calls[**at].rpc).is_some_and(Facts::changes);
+    let leading = places.iter().filter(|at| **at < accused).filter(changes).copied().collect();
     let changing = places.iter().rev().filter(changes).take(CHANGING_SHOWN_MAX);
     let last = places.iter().rev().take(LAST_SHOWN_MAX);
     let shown: BTreeSet<usize> = making.chain(changing).chain(last).copied().chain([accused]).collect();
@@ -271,7 +336,7 @@ fn shown(report: &CheckReport, runs: &[(&CallRecord, usize)]) -> Shown {
     };
     let runs = (0..end).filter(|at| shown.contains(at) || is_alone(at)).collect();
     let accused = calls.get(accused).is_some_and(|call| is_accused(call)).then_some(accused);
-    Shown { accused, runs }
+    Shown { accused, leading, runs }
 }
 
 fn write_run(f: &mut String, (call, times): &(&CallRecord, usize), is_accused: bool) -> fmt::Result {

@@ -64,10 +64,8 @@ fn tables(report: &CheckReport) -> Vec<&str> {
 
 /// The beginnings of lines that are too long.
 pub fn long_lines(text: &str) -> Vec<String> {
-    // A command is there to be copied.
-    let is_copied = |line: &&str| line.trim_start().starts_with("repeat ");
     let is_long = |line: &&str| line.chars().count() > LINE_CHARS_MAX;
-    let long = text.lines().filter(|line| is_long(line) && !is_copied(line));
+    let long = text.lines().filter(|line| is_long(line) && !failure_report::is_command(line));
     long.map(|line| format!("{} ({} characters)", shortened(line), line.chars().count())).collect()
 }
 
@@ -76,9 +74,8 @@ fn unseen(text: &str) -> Option<String> {
     if let Some(c) = text.chars().find(|c| c.is_control() && *c != '\n') {
         return Some(format!("the control character {c:?}"));
     }
-    // A command is there to be copied.
-    let is_copied = |line: &&str| line.trim_start().starts_with("repeat ");
-    let words = text.lines().filter(|line| !is_copied(line)).flat_map(|line| line.split(|c| !is_of_word(c)));
+    let lines = text.lines().filter(|line| !failure_report::is_command(line));
+    let words = lines.flat_map(|line| line.split(|c| !is_of_word(c)));
     let long = words.map(|word| word.chars().count()).find(|length| *length > WORD_CHARS_MAX);
     long.map(|length| format!("a word of {length} characters"))
 }

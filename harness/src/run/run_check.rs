@@ -195,7 +195,10 @@ pub(crate) async fn raised(stop: &mut watch::Receiver<Halt>) {
 /// Why a check does not apply to the driver, by what was known before the run.
 pub(crate) fn unmet(planned: &Planned, target: &Target) -> Option<String> {
     if let (Some(elsewhere), false) = (&target.config().elsewhere, planned.check.needs.is_empty()) {
-        return Some(format!("it calls the driver, which is called by others {}", elsewhere.place));
+        return Some(format!(
+            "it calls the driver, but in this run only its cluster does ({})",
+            elsewhere.place
+        ));
     }
     planned.check.needs.iter().find_map(|need| need.unmet(target, planned.access))
 }

@@ -99,6 +99,7 @@ mod tests {
 
     fn call(sent_ms: u64, duration_ms: u64, outcome: Answer<Message>) -> CallRecord {
         CallRecord {
+            endpoint: None,
             rpc: v1::ProbeRequest::RPC,
             sent_after: Duration::from_millis(sent_ms),
             duration: Duration::from_millis(duration_ms),

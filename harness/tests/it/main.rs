@@ -2,6 +2,7 @@
 
 mod answers;
 mod bench;
+mod by_hand;
 mod death;
 mod flaky;
 mod harm;

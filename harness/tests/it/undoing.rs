@@ -309,6 +309,15 @@ async fn mounts_at_paths_of_the_run_are_unmounted_and_others_left() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left of the target path");
 }
 
+/// Stages a volume, and mounts something over it of which the driver knows nothing.
+async fn staged_with_a_forgotten_mount(cx: &Cx) -> Result<Staged, Stop> {
+    let volume = cx.new_volume().await?;
+    let staged = cx.staged(cx.attached(volume.into()).await?).await?;
+    let path = Path::new(&staged.staging_path);
+    rustix::mount::mount_bind(path, path).expect("root can mount");
+    Ok(staged)
+}
+
 check! {
     /// Plays a driver that forgets its mount: what it answers OK for is not undone.
     FORGETS_ITS_MOUNT {
@@ -318,10 +327,7 @@ check! {
         refuted_by: ["none"],
     }
     async |cx| {
-        let volume = cx.new_volume().await?;
-        let staged = cx.staged(cx.attached(volume.into()).await?).await?;
-        let path = Path::new(&staged.staging_path);
-        rustix::mount::mount_bind(path, path).expect("root can mount");
+        staged_with_a_forgotten_mount(cx).await?;
         Ok(())
     }
 }
@@ -335,10 +341,7 @@ check! {
         refuted_by: ["none"],
     }
     async |cx| {
-        let volume = cx.new_volume().await?;
-        let staged = cx.staged(cx.attached(volume.into()).await?).await?;
-        let path = Path::new(&staged.staging_path);
-        rustix::mount::mount_bind(path, path).expect("root can mount");
+        let staged = staged_with_a_forgotten_mount(cx).await?;
         cx.node_unstage(&staged.attached.volume.id, &staged.staging_path).await.setup("an unstaged volume").map(drop)
     }
 }

@@ -345,6 +345,9 @@ impl Rig {
     }
 }
 
+/// Time for a driver to remove what was deleted. On a busy machine, 15,000 nested directories take most of a minute.
+const REMOVAL_MAX: Duration = Duration::from_secs(180);
+
 /// Waits until no data of volumes and snapshots exist. The driver removes them some time after the reply to a
 /// deletion.
 pub(crate) async fn until_removed(root: &Path) {
@@ -354,7 +357,7 @@ pub(crate) async fn until_removed(root: &Path) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), polled).await.expect("data of what was deleted are left");
+    tokio::time::timeout(REMOVAL_MAX, polled).await.expect("data of what was deleted are left");
 }
 
 pub(crate) fn create_request(name: &str, bytes: i64, capability: VolumeCapability) -> CreateVolumeRequest {

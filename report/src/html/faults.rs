@@ -86,6 +86,13 @@ fn write_facts(list: &mut Html, check: &CheckEntry) {
     }
     check.notes.iter().take(NOTES_MAX).for_each(|note| fact(list, "note", note));
     check.left_behind.iter().take(NOTES_MAX).for_each(|left| fact(list, "left behind", left));
+    if let Some((command, notes)) = check.by_hand.split_first() {
+        list.leaf("dt", &[], "by hand");
+        list.element("dd", &[], |item| {
+            item.leaf("code", &[("data-copy", "the command")], command);
+            notes.iter().for_each(|note| item.leaf("div", &[], note));
+        });
+    }
     list.leaf("dt", &[], "repeat");
     list.element("dd", &[], |item| item.leaf("code", &[("data-copy", "the command")], &check.repeat));
 }

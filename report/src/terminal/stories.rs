@@ -94,7 +94,7 @@ struct Words {
 
 impl Stories {
     /// Adds a check that has ended.
-    pub(crate) fn add(&mut self, check: &CheckEntry) {
+    pub(crate) fn add(&mut self, check: &CheckEntry, detail: Detail) {
         if let Some(first) = check.reported_in() {
             return self.again(&check.id, first);
         }
@@ -103,7 +103,8 @@ impl Stories {
             (Some(reason), _) => format!("{} ({reason})", check.message),
             (None, _) => check.message.clone(),
         };
-        let words = || Words { title: plain(&check.title), headline, text: check.story() };
+        let by_hand = if detail > Detail::Quiet { &check.by_hand[..] } else { &[] };
+        let words = || Words { title: plain(&check.title), headline, text: check.story_with(by_hand) };
         self.tell(check.outcome(), check.fault.clone(), check.id.clone(), words);
     }
 

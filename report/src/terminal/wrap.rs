@@ -1,11 +1,11 @@
 //! Long lines, broken where they can be read.
 
+use csi_harness::results::failure_report::is_command;
+
 /// Below this width breaking lines only makes them worse.
 const COLUMNS_MIN: usize = 40;
 /// How far the lines of a story that begin with a label go in.
 const LABEL_COLUMNS: usize = 15;
-/// Lines beginning like this are there to be copied.
-const COPIED: &str = "  repeat ";
 
 /// The text with its lines broken behind spaces, commas and opening braces, so that none is wider than `columns` if it can be helped.
 /// What follows is indented further than the beginning. Without a width nothing is broken: a file or a program reads.
@@ -13,7 +13,7 @@ pub(crate) fn wrapped(text: &str, columns: Option<usize>) -> String {
     let Some(columns) = columns.filter(|columns| *columns >= COLUMNS_MIN) else { return text.to_owned() };
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
-        if line.starts_with(COPIED) { out.push_str(line) } else { wrap_line(line, columns, &mut out) }
+        if is_command(line) { out.push_str(line) } else { wrap_line(line, columns, &mut out) }
     }
     out
 }

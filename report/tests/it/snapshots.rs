@@ -147,7 +147,7 @@ pub(crate) fn settled(text: &str, socket: &str) -> String {
         (r"\bvol-[0-9a-f]{8}", "vol-RUN"),
     ]
     .iter()
-    .fold(text.replace(socket, "unix:///csi.sock"), |text, (varying, fixed)| {
+    .fold(text.replace(socket.trim_start_matches("unix://"), "/csi.sock"), |text, (varying, fixed)| {
         regex_lite::Regex::new(varying).unwrap().replace_all(&text, *fixed).into_owned()
     })
 }

@@ -220,7 +220,7 @@ impl<'a> Interview<'a> {
             Answer::Refused(refused) => return Ok(Err(refused)),
             Answer::Unknown(no_answer) => no_answer.to_string(),
         };
-        Err(TargetError::NotADriver { endpoint: peer.endpoint.clone(), rpc, problem })
+        Err(TargetError::NotADriver { endpoint: (*peer.endpoint).clone(), rpc, problem })
     }
 }
 

@@ -150,6 +150,7 @@ mod tests {
             cleanup: false,
             node: 0,
             worker: 0,
+            endpoint: None,
             request: Message::request(Q::RPC, request.encode_to_vec()),
             outcome,
         }

@@ -1,6 +1,6 @@
 //! A case as shell commands.
 
-use serde_json::Value;
+use csi_harness::text::grpcurl;
 
 use crate::model::ids::Ids;
 
@@ -10,12 +10,13 @@ use super::{Case, CaseStep};
 const HEAD: &str = "\
 # Needs grpcurl, jq, and csi.proto of the specification. CSI is the socket of the driver.
 CSI=${CSI:-/csi/csi.sock}
-call() { grpcurl -plaintext -unix -authority localhost -proto csi.proto -d \"$2\" \"$CSI\" \"$1\"; }
+call() { GRPCURL -d \"$2\" \"$CSI\" \"$1\"; }
 ";
 
 /// The calls as commands, one below the other; ids are taken from the answers.
 pub(super) fn lines(case: &Case) -> String {
-    let mut text = format!("# {}: {}\n{HEAD}", case.breach.requirement, one_line(&case.breach.message));
+    let head = HEAD.replace("GRPCURL", grpcurl::AT_SOCKET);
+    let mut text = format!("# {}: {}\n{head}", case.breach.requirement, one_line(&case.breach.message));
     if case.is_concurrent() {
         text.push_str("# The workers made their calls at the same time; here they come one after another.\n");
     }
@@ -23,7 +24,9 @@ pub(super) fn lines(case: &Case) -> String {
     for (number, step) in (1..).zip(&case.steps) {
         text.push_str(&comment(case, number, step));
         let command = rpc_path(step).map(|path| {
-            let request = shell_quoted(&step.request, &ids);
+            let expansion =
+                |field: &str, text: &str| named(&ids, field, text).map(|id| format!("${{{}}}", variable(id)));
+            let request = grpcurl::quoted(&step.request, &expansion);
             format!("call {} {request}", path.trim_start_matches('/'))
         });
         let given = needed(given(&mut ids, step), &case.steps[number..]);
@@ -66,40 +69,5 @@ fn jq(part: &PathPart) -> String {
             let rest = words.map(|word| word[..1].to_ascii_uppercase() + &word[1..]);
             format!(".{}", first + &rest.collect::<String>())
         }
-    }
-}
-
-/// The request in single quotes, known ids as variables.
-fn shell_quoted(request: &Value, ids: &Ids) -> String {
-    let mut text = String::new();
-    write_json("", request, ids, &mut text);
-    format!("'{text}'")
-}
-
-fn write_json(field: &str, value: &Value, ids: &Ids, text: &mut String) {
-    let quoted = |value: &str| Value::from(value).to_string().replace('\'', "'\\''");
-    match value {
-        Value::String(string) => match named(ids, field, string) {
-            Some(id) => text.push_str(&format!("\"'\"${{{}}}\"'\"", variable(id))),
-            None => text.push_str(&quoted(string)),
-        },
-        Value::Array(values) => {
-            text.push('[');
-            for (nth, value) in values.iter().enumerate() {
-                text.push_str(if nth > 0 { "," } else { "" });
-                write_json(field, value, ids, text);
-            }
-            text.push(']');
-        }
-        Value::Object(fields) => {
-            text.push('{');
-            for (nth, (field, value)) in fields.iter().enumerate() {
-                text.push_str(if nth > 0 { "," } else { "" });
-                text.push_str(&format!("{}:", quoted(field)));
-                write_json(field, value, ids, text);
-            }
-            text.push('}');
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => text.push_str(&value.to_string()),
     }
 }
