@@ -1,20 +1,20 @@
-//! The ways of a volume through all RPCs, from its making to its end.
+//! Leads a volume through all its states, from creation to deletion.
 
 pub(crate) mod created;
 pub(crate) mod provisioned;
 
 use csi_harness::prelude::*;
 
-/// A walk through the states of a volume, where each step has to succeed.
+/// A walk through the states of a volume, in which each step has to succeed.
 struct Walk<'a> {
     cx: &'a Cx,
-    /// How often each request is sent.
+    /// The number of times that each request is sent.
     times: u32,
 }
 
 impl Walk<'_> {
-    /// What comes of a request that is sent for the n-th time, from zero. A repeated one that is rejected is no reason not to go on:
-    /// the way behind it can still be walked.
+    /// Judges the request that is sent for the n-th time, counted from zero. If a repeated request is rejected, the
+    /// walk continues, because its later steps are still possible.
     fn at<T>(&self, nth: u32, judged: CheckResult<T>) -> CheckResult<Option<T>> {
         match judged {
             Err(stop) if nth > 0 => {
@@ -25,7 +25,7 @@ impl Walk<'_> {
         }
     }
 
-    /// ControllerPublishVolume, where the driver attaches.
+    /// Calls ControllerPublishVolume if the driver attaches volumes.
     async fn attach(&self, volume: NodeVolume) -> CheckResult<Attached> {
         let cx = self.cx;
         if !cx.target().capabilities().has(Capability::PublishUnpublishVolume) {
@@ -44,7 +44,7 @@ impl Walk<'_> {
         Ok(Attached { volume, publish_context })
     }
 
-    /// NodeStageVolume, where the driver stages.
+    /// Calls NodeStageVolume if the driver stages volumes.
     async fn stage(&self, attached: Attached) -> CheckResult<Staged> {
         let cx = self.cx;
         if !cx.target().capabilities().has(Capability::StageUnstageVolume) {
@@ -58,7 +58,7 @@ impl Walk<'_> {
         Ok(Staged { attached, staging_path })
     }
 
-    /// NodePublishVolume, and NodeGetVolumeStats where there are any.
+    /// Calls NodePublishVolume, and NodeGetVolumeStats if the driver has it.
     async fn publish(&self, staged: Staged) -> CheckResult<Published> {
         let cx = self.cx;
         let target_path = cx.target_path().await?;
@@ -77,7 +77,7 @@ impl Walk<'_> {
         Ok(Published { staged, target_path })
     }
 
-    /// From nothing on the node up to a published volume.
+    /// Publishes a volume that is not on the node.
     async fn forth(&self, volume: NodeVolume) -> CheckResult<Published> {
         self.publish(self.stage(self.attach(volume).await?).await?).await
     }
@@ -116,11 +116,10 @@ impl Walk<'_> {
         Ok(volume)
     }
 
-    /// From a published volume down to nothing on the node.
+    /// Removes a published volume from the node.
     async fn back(&self, published: Published) -> CheckResult<NodeVolume> {
         self.detach(self.unstage(self.unpublish(published).await?).await?).await
     }
 }
 
-/// A list for each file of checks.
 pub(crate) const CHECKS: &[&[&Check]] = &[created::CHECKS, provisioned::CHECKS];

@@ -1,11 +1,11 @@
-//! A volume that CreateVolume makes and DeleteVolume ends.
+//! Uses volumes of CreateVolume and DeleteVolume.
 
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 
 use super::Walk;
 
-/// How often each request is sent by a caller that never hears the answer.
+/// The number of times that a caller without answers sends each request.
 const REPEATS: u32 = 5;
 
 impl Walk<'_> {
@@ -28,7 +28,7 @@ impl Walk<'_> {
     }
 }
 
-/// The rule about the whole way: there is one for drivers that stage and one for those that do not.
+/// Returns the rule about the whole walk, which depends on whether the driver stages volumes.
 pub(super) fn rule_of_the_way(cx: &Cx) -> &'static Requirement {
     match cx.target().capabilities().has(Capability::StageUnstageVolume) {
         true => &req::GEN_LIFE_002,
@@ -66,7 +66,7 @@ async fn partial(cx: &Cx) -> CheckResult {
 }
 
 check! {
-    /// One workload from its beginning to its end: what every pod with a volume does.
+    /// Every pod with a volume does this.
     WHOLE {
         id: "lifecycle/created-volume/forth-and-back",
         title: "a volume can be made, attached, staged, published, and all of it undone in reverse order",
@@ -80,7 +80,7 @@ check! {
 }
 
 check! {
-    /// A caller that never hears an answer repeats each step.
+    /// A caller without answers repeats each step.
     REPEATED {
         id: "lifecycle/created-volume/each-step-repeated",
         title: "a volume can be made, used and deleted with each request sent several times",
@@ -114,7 +114,7 @@ check! {
 }
 
 check! {
-    /// Workloads are called off at any time.
+    /// Workloads are cancelled at any time.
     PARTIAL {
         id: "lifecycle/created-volume/turned-back",
         title: "a volume can be given back at each step of its way",
