@@ -1,14 +1,14 @@
-//! Calls without Kubernetes: what a definition says that they have.
+//! Applies a definition to a run without Kubernetes.
 
 use csi_harness::config::Config;
 
 use crate::emulated_cluster::parameters::{GROUP_SNAPSHOTS, SNAPSHOTS, of_class, of_storage_class};
 use crate::plan::Definition;
 
-/// Fills in what the classes of a definition say, as the sidecars pass it on, where the configuration says nothing.
+/// Adds the values of a definition's classes, as the sidecars pass them on, where the configuration has none.
 ///
 /// # Errors
-/// A class that no sidecar would take.
+/// Fails if a sidecar would reject a class.
 pub fn fill(config: &mut Config, definition: &Definition) -> Result<(), String> {
     if let Some(class) = &definition.storage {
         let read = of_storage_class(&class.parameters)?;

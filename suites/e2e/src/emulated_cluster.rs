@@ -1,21 +1,21 @@
-//! A cluster that is played: kubelet and the CSI sidecars, one file for each, against the sockets of a driver.
+//! Emulates a cluster: kubelet and the CSI sidecars, one file for each, which call the sockets of a driver.
 //!
-//! The objects lie in memory, the calls are those that the real components make, in their order and with their fields, and
-//! pods are processes of this machine. What differs:
+//! The objects are in memory, the calls are those of the real components, in their order and with their fields, and
+//! pods are processes of this machine. The differences are:
 //!
-//! - A driver that says no is asked again as the real components do it, but not for ever: once an RPC has failed for ten minutes,
-//!   each time and in all tests, or with an answer after which the real components wait for minutes, the object says that it is
+//! - Failed calls are repeated as the real components do it, but not forever: once an RPC has failed for ten minutes, each
+//!   time and in all tests, or with an answer after which the real components wait for minutes, the object says that it is
 //!   given up, and why.
 //! - Calls have the time limits of the harness instead of those of the sidecars.
-//! - What a call may have left behind although it was refused is undone with a call, where kubelet would leave it alone.
+//! - Possible effects of a rejected call are undone with a call, which kubelet would not make.
 //! - For block volumes there is no loop device that keeps the published device busy, no global map and no link in the pod's
 //!   directory: the driver sees none of them.
-//! - Health is looked after as Kubernetes 1.37 does it, in periods, and besides whenever a test wants to know.
-//! - One volume is published to one pod after the other; its pods are not served at the same time.
-//! - Where a Secret is missing, or a class is wrong, nobody waits for it: whoever looks at an object is told.
+//! - Health is read periodically as in Kubernetes 1.37, and whenever a test needs it.
+//! - A volume is published to one pod after the other, not concurrently.
+//! - If a Secret is missing or a class is wrong, no component waits for it: every read of an object reports it.
 //!
-//! A driver that mounts nothing, such as one that keeps volumes in memory, can have claims, snapshots, and pods that run no
-//! command: looking at a pod with a script, or running a command in one, skips the test and says why.
+//! A driver that mounts nothing, such as one that keeps volumes in memory, can have claims, snapshots, and pods
+//! without commands: reading a pod with a script, or running a command in one, skips the test with the reason.
 
 mod access_mode;
 mod attacher;
@@ -72,29 +72,30 @@ use queue::KUBELET;
 use shared::{KubeNode, Shared};
 use store::{GroupObject, Objects, PodObject, PvcObject, SnapshotObject, VolumeObject};
 
-/// The namespace that all objects are in.
+/// The namespace of all objects.
 const NAMESPACE: &str = "default";
-/// How long a wait for a change is at the most.
+/// Limits one wait for a change.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// How long everything may take to go in the end: a component that has failed for a minute tries again after two.
+/// Limits the removal of all objects: a component that failed for a minute retries after two.
 const CLOSE_LIMIT: Duration = Duration::from_secs(180);
-/// Time for what works for a cluster to end.
+/// Limits the wait for the tasks of a cluster to end.
 const END_LIMIT: Duration = Duration::from_secs(10);
-/// How long kubelet tries to register a driver.
+/// Limits kubelet's attempts to register a driver.
 const REGISTRATION_LIMIT: Duration = Duration::from_secs(300);
 
-/// What no cluster that is played offers, and why.
+/// Features that no emulated cluster has, with the reasons.
 pub const NEVER_OFFERED: [(Feature, &str); 2] = [
     (Feature::SeLinux, "nodes that are played do not enforce SELinux"),
     (Feature::Orchestrator, "it is about Kubernetes alone, which is played here"),
 ];
 
-/// How a cluster is played.
+/// The settings of an emulated cluster.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Our own program, which serves the containers of a pod when it is started as [`sandbox::ARGUMENT`] says.
+    /// Our own program, which serves the containers of a pod if it is started with [`sandbox::ARGUMENT`].
     pub program: PathBuf,
-    /// What the driver is installed with: its CSIDriver, and Secrets. Without a CSIDriver, what can be told without it.
+    /// The objects of the driver's installation: its CSIDriver, and Secrets. Without a CSIDriver, its values are
+    /// inferred.
     pub objects: Arc<Installed>,
     /// `--default-fstype` of the provisioner.
     pub default_fs_type: String,
@@ -102,12 +103,12 @@ pub struct Settings {
     pub extra_create_metadata: bool,
     /// Annotations that every claim has.
     pub claim_annotations: Pairs,
-    /// What the tests of a run have learnt of the driver.
+    /// The failures that the tests of a run have seen from the driver.
     pub streaks: Arc<Streaks>,
 }
 
 impl Settings {
-    /// As components are started by default.
+    /// Returns the default flags of the components.
     pub fn new(program: PathBuf) -> Settings {
         let (objects, default_fs_type, extra_create_metadata, claim_annotations, streaks) =
             Default::default();
@@ -115,31 +116,31 @@ impl Settings {
     }
 }
 
-/// A cluster that is played for one test. Its components end with it.
+/// An emulated cluster for one test, whose components end with it.
 #[derive(Debug)]
 pub struct EmulatedCluster {
     shared: Arc<Shared>,
-    /// kubelets by the numbers of their nodes, as far as they run.
+    /// The running kubelets by the numbers of their nodes.
     kubelets: Mutex<BTreeMap<usize, Running>>,
     components: Arc<Components>,
-    /// Released with the cluster.
+    /// The cluster's share of the machine, which is released with it.
     _share: Option<Share>,
 }
 
-/// A kubelet that runs.
+/// A running kubelet.
 #[derive(Debug)]
 struct Running {
     task: AbortHandle,
-    /// Closed once nothing works for it any more.
+    /// It is closed once all tasks ended.
     over: mpsc::Receiver<Infallible>,
 }
 
 impl EmulatedCluster {
-    /// Starts a cluster for a check, once there is room for it. Each node of the driver is one.
+    /// Starts a cluster for a check, once there are resources for it. Each node of the driver becomes a node.
     ///
     /// # Errors
-    /// Broken if paths are not those of kubelet, a node does not say who it is, or other checks keep the room for too long;
-    /// skip if the driver's files are elsewhere.
+    /// Broken if paths are not those of kubelet, a node does not answer NodeGetInfo, or other checks use the machine for too
+    /// long; skips if the driver's files are elsewhere.
     pub async fn open(cx: &Cx, settings: Settings, room: &Room) -> Result<EmulatedCluster, Stop> {
         let config = cx.config();
         if config.path_layout != PathLayout::Kubelet {
@@ -153,7 +154,7 @@ impl EmulatedCluster {
             ));
         }
         let nodes = nodes(cx, &settings.streaks).await?;
-        // What is left of the check's time is for the check.
+        // The remaining time is for the check itself.
         let share = room.share(nodes.iter().map(|node| &node.node), cx.remaining() / 2).await?;
         let (live, over) = mpsc::channel(1);
         let shared = Arc::new(Shared::new(cx.clone(), settings, nodes, live));
@@ -187,7 +188,7 @@ impl EmulatedCluster {
         self.shared.store.look(look)
     }
 
-    /// Looks at what the components bring forward. That they cannot go on as the user's files are wrong is told at once.
+    /// Reads the objects. If an error in the user's files stops the components, this reports it at once.
     fn see<T>(&self, look: impl FnOnce(&Objects) -> T) -> Done<T> {
         self.shared.settings_hold()?;
         Ok(self.look(look))
@@ -203,12 +204,12 @@ impl EmulatedCluster {
     }
 }
 
-/// What works for a cluster. A test that is interrupted ends it before it undoes what was made: a call that is under way then has
-/// made nobody knows what, and what follows it would be made after all was undone.
+/// The tasks of a cluster. An interrupted test ends them before it undoes its objects: otherwise a call under way, or
+/// its successor, could create something after the cleanup.
 #[derive(Debug)]
 struct Components {
     tasks: Mutex<JoinSet<()>>,
-    /// Closed once nothing works any more.
+    /// It is closed once all tasks ended.
     over: tokio::sync::Mutex<mpsc::Receiver<Infallible>>,
 }
 
@@ -228,7 +229,7 @@ impl Cleanup for Components {
     }
 }
 
-/// kubelet's registration of the driver: NodeGetInfo on each node.
+/// Registers the driver like kubelet: NodeGetInfo on each node.
 async fn nodes(cx: &Cx, streaks: &Streaks) -> Result<Vec<KubeNode>, Stop> {
     let mut nodes = Vec::new();
     if !cx.target().serves(Service::Node) {
@@ -244,7 +245,7 @@ async fn nodes(cx: &Cx, streaks: &Streaks) -> Result<Vec<KubeNode>, Stop> {
     Ok(nodes)
 }
 
-/// NodeGetInfo, again and again while it fails, as kubelet registers a driver.
+/// Calls NodeGetInfo and repeats it on errors, as kubelet does when it registers a driver.
 async fn registered(node: &Cx, streaks: &Streaks) -> Result<v1::NodeGetInfoResponse, Stop> {
     let until = Instant::now() + REGISTRATION_LIMIT.min(node.remaining() / 2);
     for tries in 1.. {
@@ -272,7 +273,7 @@ fn gone(kind: &str, name: &str) -> Stop {
     Stop::broken(format!("there is no {kind} {name}"))
 }
 
-/// Puts a new object among the others.
+/// Adds a new object.
 fn insert<T>(objects: &mut BTreeMap<String, T>, kind: &str, name: &str, object: T) -> Done {
     if objects.contains_key(name) {
         return Err(already(kind, name));
@@ -376,7 +377,7 @@ impl Cluster for EmulatedCluster {
         for topology in segments {
             let accessible = v1::Topology { segments: topology.clone() };
             let request = v1::GetCapacityRequest {
-                // Unlike CreateVolume, it gets the reserved keys as well.
+                // Unlike CreateVolume, this call gets the reserved keys as well.
                 parameters: class.parameters.clone(),
                 accessible_topology: Some(accessible).filter(|place| !place.segments.is_empty()),
                 ..Default::default()
@@ -424,7 +425,7 @@ impl Cluster for EmulatedCluster {
         self.change(|objects| {
             let object = objects.claims.get_mut(claim).ok_or_else(|| gone("PersistentVolumeClaim", claim))?;
             if !object.older_classes.contains(class) {
-                // csi-resizer may not have it in its cache yet, and then never looks again.
+                // The csi-resizer may not have the class in its cache yet, and then never reads it again.
                 let why = format!("VolumeAttributesClass {class} has to be there before claim {claim}");
                 return Err(Stop::broken(why));
             }
@@ -440,7 +441,7 @@ impl Cluster for EmulatedCluster {
     }
 
     async fn create_volume(&self, volume: &PersistentVolume) -> Done {
-        // The phase is for the controllers to say.
+        // The controllers set the phase.
         let volume = PersistentVolume { phase: VolumePhase::Available, ..volume.clone() };
         let object = VolumeObject::new(volume.clone());
         self.change(|objects| insert(&mut objects.volumes, "PersistentVolume", &volume.name, object))
@@ -646,7 +647,7 @@ impl Cluster for EmulatedCluster {
 
     async fn close(&self) -> Done {
         self.change(Objects::delete_all);
-        // The rest of the check's time is for the ledger, which says what it cannot undo.
+        // The rest of the time is for the ledger, which reports everything that it cannot undo.
         let limit = CLOSE_LIMIT.min(self.shared.cx.remaining() / 2);
         let gone = self.shared.store.until(|objects| {
             let stuck = objects.stuck();

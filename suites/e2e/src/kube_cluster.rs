@@ -1,4 +1,4 @@
-//! A cluster that is there: its API server is asked, and nothing is played.
+//! A real cluster, which is used through its API server.
 //!
 //! Each test has a namespace of its own. What it makes outside of namespaces has the name of the namespace in front, and
 //! the labels of the run, so that runs do not disturb each other, and `cleanup` finds what a run has left that was killed.
@@ -65,38 +65,36 @@ use pods::Ground;
 use sidecar_nudges::SidecarNudges;
 use watch::Watches;
 
-/// Who made an object: the value of `app.kubernetes.io/managed-by`, and the manager of fields.
+/// The author of our objects: the value of `app.kubernetes.io/managed-by`, and the field manager.
 pub const MANAGER: &str = "csi-sanity";
-/// The image of pods, where the user names none: the one that Kubernetes' own tests take.
+/// The default image of pods, which Kubernetes' own tests use.
 pub const DEFAULT_IMAGE: &str = "registry.k8s.io/e2e-test-images/busybox:1.29-4";
-/// How long everything of a test may take to go in the end.
+/// Limits the removal of a test's objects.
 const CLOSE_LIMIT: Duration = Duration::from_secs(8 * 60);
-/// Why nothing is found out about health.
+/// The reason why health is not tested.
 const NO_HEALTH: &str = "what a cluster says of health is not looked at; without --cluster these tests run, and --with-sanity judges the RPCs";
-/// Why nothing is said of limits that change.
+/// The reason why changing limits are not tested.
 const NO_READING: &str = "when kubelet has read a limit again cannot be seen; without --cluster it is played";
-/// Why files of nodes and kubelet are left alone.
+/// The reason why files of nodes and kubelet are not used.
 const NO_NODE_ACCESS: &str = "files of nodes and kubelet are left alone without --node-access";
 
-/// How tests use a cluster.
+/// The settings of tests in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The driver.
     pub driver: String,
-    /// The image of pods.
     pub image: String,
-    /// The node that pods run on that name none.
+    /// The node of pods that name none.
     pub client_node: Option<String>,
-    /// Annotations that every claim has.
+    /// The annotations of every claim.
     pub claim_annotations: Pairs,
-    /// How nodes are used; without it, files of nodes and kubelet are left alone.
+    /// The use of nodes; without it, the tests do not use files of nodes and kubelet.
     pub node_access: Option<NodeAccess>,
 }
 
-/// Time for a snapshot that no object stands for any more to be taken up again, so that it can be deleted.
+/// Limits the import of a snapshot without an object, which is necessary to delete it.
 const IMPORT_LIMIT: Duration = Duration::from_secs(60);
 
-/// An object, by kind and name.
+/// The kind and name of an object.
 type Object = (ApiKind, String);
 
 /// One namespace of a real cluster.
@@ -108,21 +106,22 @@ pub struct KubeCluster {
     marks: Marks,
     names: Names,
     watches: Watches,
-    /// What pods were made of, by name: the API server adds much to it.
+    /// The specifications of pods by name, because the API server adds much to them.
     pods: Mutex<BTreeMap<String, PodSpec>>,
-    /// Contents that go after their snapshot, by kind and name of that: it is gone when they are.
+    /// The contents that are deleted after their snapshot, by kind and name of the snapshot, which is gone when they
+    /// are.
     going: Mutex<BTreeMap<Object, Vec<Object>>>,
-    /// Snapshots that no object stands for any more and that the driver keeps, as they can be imported again, by handle.
+    /// The snapshots that the driver retains without an object, in a form that can be imported again, by handle.
     kept: Mutex<BTreeMap<String, SnapshotSpec>>,
     sidecar_nudges: SidecarNudges,
     nodes: Nodes,
     say: Say,
     _share: Option<Share>,
-    /// Whether the account of the namespace may read its snapshots.
+    /// Set once the account of the namespace may read its snapshots.
     granted: OnceCell<()>,
-    /// The namespace is made with the first object: many tests skip before.
+    /// Set once the namespace exists. It is created with the first object, because many tests skip before.
     opened: OnceCell<()>,
-    /// Whether the namespace may be there.
+    /// True if the namespace may exist.
     is_begun: AtomicBool,
     is_closed: AtomicBool,
 }
@@ -160,13 +159,13 @@ impl KubeCluster {
         }
     }
 
-    /// Makes the namespace, if it is not there yet.
+    /// Creates the namespace, unless it exists.
     async fn open(&self) -> Done {
         let make = async || {
             let manifest = self.marks.namespace(&self.names.namespace);
             self.is_begun.store(true, Ordering::SeqCst);
             let made = self.server().try_create(ApiKind::Namespace, None, manifest).await?;
-            // What was refused is not there, or is another's. Without an answer nobody knows.
+            // A rejected object does not exist, or belongs to another. Without an answer this is unknown.
             self.is_begun.store(!matches!(&made, Err(why) if why.is_refusal()), Ordering::SeqCst);
             made.map(drop).map_err(|why| why.to("create", ApiKind::Namespace, &self.names.namespace))
         };
@@ -181,25 +180,25 @@ impl KubeCluster {
         Some(&self.names.namespace)
     }
 
-    /// The metadata of an object outside of namespaces.
+    /// Returns the metadata of an object outside of namespaces.
     fn outside(&self, name: &str) -> Value {
         self.marks.metadata(&self.names.of_class(name))
     }
 
     async fn create(&self, kind: ApiKind, manifest: Value) -> Done {
-        // What the cluster does not have at all is no reason for a namespace.
+        // A kind that the cluster lacks is no reason to create a namespace.
         self.server().api(kind, None)?;
         self.open().await?;
         self.server().create(kind, self.namespace(), manifest).await.map(drop)
     }
 
-    /// Looks at an object, and from now on waits for changes of its kind.
+    /// Reads an object, and watches its kind from now on.
     async fn look(&self, kind: ApiKind, name: &str) -> Done<Option<Value>> {
         self.watches.begin(kind);
         self.server().get(kind, self.namespace(), name).await
     }
 
-    /// Looks at the content that an object names, if it does and there is one.
+    /// Reads the content that an object names, if it names one that exists.
     async fn look_at_content(&self, kind: ApiKind, name: Option<String>) -> Done<Option<Value>> {
         let Some(name) = name else { return Ok(None) };
         let content = self.look(kind, &name).await?;
@@ -209,21 +208,21 @@ impl KubeCluster {
         Ok(content)
     }
 
-    /// The class of a snapshot, as the cluster has it.
+    /// Reads the class of a snapshot from the cluster.
     async fn class(&self, kind: ApiKind, name: &str) -> Done<Value> {
         let class = self.server().get(kind, None, &self.names.of_class(name)).await?;
         class.ok_or_else(|| Stop::broken(format!("there is no {} {name}", kind.facts().kind)))
     }
 
-    /// Deletes a snapshot of either kind. The contents that it would leave go when it is gone: before that, the sidecar may miss
-    /// that they are to go.
+    /// Deletes a snapshot of either kind. Contents that would be retained are deleted after it, because the sidecar
+    /// may otherwise miss their deletion.
     async fn delete_with(&self, kind: ApiKind, name: &str, retained: Vec<Object>) -> Done {
         let key = (kind, name.to_owned());
         self.going.lock().insert(key, retained);
         self.server().delete(kind, self.namespace(), name, None).await
     }
 
-    /// A content that is there still although its snapshot is gone; it is deleted, unless it is on its way.
+    /// Returns a content that still exists after its snapshot, and deletes it unless it is already being deleted.
     async fn rest_of(&self, kind: ApiKind, name: &str) -> Done<Option<Value>> {
         let key = (kind, name.to_owned());
         let going = self.going.lock().get(&key).cloned();
@@ -240,13 +239,13 @@ impl KubeCluster {
         Ok(rest)
     }
 
-    /// Notes that an object stands for a snapshot again.
+    /// Records that a snapshot has an object again.
     fn is_kept_no_more(&self, handle: &str) {
         self.kept.lock().remove(handle);
     }
 
-    /// Imports a snapshot that the driver keeps, so that it goes with its object, and waits until that is taken up: before, only the
-    /// object would go.
+    /// Imports a snapshot that the driver retains, so that it is deleted with its object, and waits until the import
+    /// is done: before that, only the object would be deleted.
     async fn take_up(&self, handle: &str, spec: &SnapshotSpec) -> Done {
         let contents = self.server().list(ApiKind::SnapshotContent, None, "").await?;
         if contents.iter().any(|content| snapshots::handle(content).as_deref() == Some(handle)) {
@@ -271,7 +270,7 @@ impl KubeCluster {
         Ok(members)
     }
 
-    /// Removes everything. Answers what is left.
+    /// Removes everything, and returns the remaining objects.
     async fn remove_all(&self) -> Done<Vec<String>> {
         if !self.is_begun.load(Ordering::SeqCst) {
             return Ok(Vec::new());
@@ -293,7 +292,7 @@ impl KubeCluster {
 }
 
 impl Discovered {
-    /// Whether the cluster has something for tests with these settings, or why not.
+    /// Returns whether the cluster has a feature for tests with these settings, or why not.
     pub(crate) fn offers(&self, settings: &Settings, feature: Feature) -> Result<(), String> {
         let has = |kind: ApiKind| if self.server.has(kind) { Ok(()) } else { Err(api::lacks(kind)) };
         match feature {
@@ -326,13 +325,13 @@ impl Discovered {
     }
 }
 
-/// Those whose content is to be kept leave it behind.
+/// Snapshots whose content is to be retained leave it behind.
 fn retained(content: Option<&Value>) -> Option<String> {
     let content = content.filter(|content| text(content, "/spec/deletionPolicy") == "Retain")?;
     Some(text(content, "/metadata/name").to_owned())
 }
 
-/// What is said of a snapshot that is gone but for its content.
+/// Describes a deleted snapshot whose content remains.
 fn rest(content: &Value) -> Option<String> {
     Some(format!("its content {} is there still", text(content, "/metadata/name")))
 }
@@ -539,7 +538,7 @@ impl Cluster for KubeCluster {
         self.create(ApiKind::GroupSnapshotContent, manifest).await?;
         let manifest = group_snapshots::manifest(&self.names, spec, &content);
         let owner = self.server().create(ApiKind::GroupSnapshot, self.namespace(), manifest).await?;
-        // No controller makes objects for snapshots that are there before: whoever imports a group does.
+        // No controller creates objects for existing snapshots: the importer of a group has to.
         for (number, handle) in snapshots.iter().enumerate() {
             let name = format!("{}-member-{number}", spec.name);
             let content = self.names.of_class(&name);
@@ -577,7 +576,7 @@ impl Cluster for KubeCluster {
         let content = self.look_at_content(ApiKind::GroupSnapshotContent, content).await?;
         let own = retained(content.as_ref()).map(|content| (ApiKind::GroupSnapshotContent, content));
         let mut going: Vec<Object> = own.into_iter().collect();
-        // The members go with their group; their contents would stay as its own does.
+        // The members are deleted with their group; their contents would be retained as the group's is.
         for member in self.member_objects(name).await? {
             let content = snapshots::content_of(&member);
             let content = self.look_at_content(ApiKind::SnapshotContent, content).await?;

@@ -1,4 +1,4 @@
-//! The external storage tests of Kubernetes, chosen by a DriverDefinition, on a cluster or without one.
+//! The external storage tests of Kubernetes, selected by a DriverDefinition, on a cluster or without one.
 //!
 //! [`cluster`] is what a test sees of Kubernetes; `emulated_cluster` plays a cluster against the driver's sockets, `kube_cluster` asks one that is there. [`plan`] says which
 //! tests there are, [`suites`] has them, and [`scene`] the steps that they share. [`preflight`] looks at a deployment before,

@@ -1,70 +1,70 @@
-//! Test patterns: the ways of getting a volume that each suite goes through, under upstream's names.
+//! The test patterns of each suite under upstream's names: the ways to get a volume.
 //!
 //! Those that a definition file cannot reach are left out: volumes written into the pod for a plugin of Kubernetes' own,
 //! and PersistentVolumes that a test would have to know how to make.
 
 use crate::cluster::{BindingMode, ReclaimPolicy, VolumeMode};
 
-/// A way of getting a volume, a snapshot, or both.
+/// A way to get a volume, a snapshot, or both.
 #[derive(Debug)]
 pub struct Pattern {
     /// Upstream's name, such as `Dynamic PV (default fs)`.
     pub name: &'static str,
-    /// Where the volume comes from.
+    /// The source of the volume.
     pub volume: VolumeType,
-    /// The file system asked for; empty: the driver's own choice.
+    /// The requested file system; empty leaves the choice to the driver.
     pub fs_type: &'static str,
     /// `volumeMode` of claims; `None` leaves it out, which means a file system.
     pub mode: Option<VolumeMode>,
-    /// Where snapshots come from.
+    /// The source of snapshots.
     pub snapshot: Option<SnapshotType>,
-    /// What becomes of snapshots that are deleted.
+    /// The fate of deleted snapshots.
     pub deletion: ReclaimPolicy,
-    /// When volumes are made; `None` keeps what the class says.
+    /// The time at which volumes are made; `None` keeps that of the class.
     pub binding: Option<BindingMode>,
-    /// Whether claims may ask for more later.
+    /// True if claims may grow.
     pub allow_expansion: bool,
-    /// Labels of all its tests.
+    /// The labels of all its tests.
     pub tags: &'static [&'static str],
 }
 
-/// Where the volume of a test comes from.
+/// The source of a test's volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumeType {
-    /// A claim, and a StorageClass.
+    /// A claim with a StorageClass.
     Dynamic,
-    /// A CSI volume written into the pod.
+    /// An inline CSI volume of the pod.
     Inline,
-    /// The template of a claim written into the pod.
+    /// An ephemeral claim of the pod.
     GenericEphemeral,
 }
 
-/// Where the snapshots of a test come from.
+/// The source of a test's snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotType {
     /// The driver takes them.
     Dynamic,
-    /// Objects are written for a snapshot that the driver has taken before.
+    /// Objects are created for an existing snapshot.
     PreProvisioned,
     /// The driver takes them together.
     Group,
-    /// Objects are written for a group that the driver has taken before.
+    /// Objects are created for an existing group snapshot.
     PreProvisionedGroup,
 }
 
 impl Pattern {
-    /// Whether pods get a device.
+    /// Returns whether pods get a block device.
     pub fn is_block(&self) -> bool {
         self.mode == Some(VolumeMode::Block)
     }
 
-    /// The name as a part of an id: lower case, words joined by `-`.
+    /// Returns the name as part of an id: lower case, words joined by `-`.
     pub fn slug(&self) -> String {
         slug(self.name)
     }
 }
 
-/// A text as a part of an id: lower case letters and digits, everything else one `-`.
+/// Returns a text as part of an id: lower case letters and digits, everything else becomes one `-`.
 pub(crate) fn slug(text: &str) -> String {
     let mut slug = String::with_capacity(text.len());
     for c in text.chars() {
@@ -96,7 +96,7 @@ pub(crate) static DEFAULT_FS: Pattern =
 pub(crate) static EXT3: Pattern = Pattern { name: "Dynamic PV (ext3)", fs_type: "ext3", ..PLAIN };
 pub(crate) static EXT4: Pattern =
     Pattern { name: "Dynamic PV (ext4)", fs_type: "ext4", snapshot: Some(SnapshotType::Dynamic), ..PLAIN };
-// Upstream lets it grow although its name does not say so.
+// Upstream permits growth, although the name does not say so.
 pub(crate) static XFS: Pattern = Pattern {
     name: "Dynamic PV (xfs)",
     fs_type: "xfs",

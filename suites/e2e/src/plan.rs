@@ -1,4 +1,4 @@
-//! Which tests there are for a driver, under which names, and which of them skip.
+//! Determines the tests of a driver, their names, and which of them skip.
 
 use std::sync::Arc;
 
@@ -19,26 +19,26 @@ use crate::suites;
 use crate::test::{Need, Situation, Suite, Test, claim_bytes, unreachable};
 use crate::view::{Unmet, View};
 
-/// Where tests run.
+/// Provides clusters for tests.
 #[async_trait]
 pub trait ClusterProvider: Send + Sync {
-    /// What is known before any test has a cluster.
+    /// Returns the properties that are known before any test has a cluster.
     fn view(&self) -> View;
 
-    /// Hears what is worth a word while tests run.
+    /// Returns the receiver of messages for the user.
     fn say(&self) -> Say;
 
-    /// A namespace of its own for one test.
+    /// Opens a namespace for one test.
     async fn open(&self, cx: &Cx) -> Done<Arc<dyn Cluster>>;
 }
 
-/// Tells whoever watches the run a line.
+/// Shows a line to the user.
 pub type Say = fn(&str);
 
-/// A definition with the classes that it names.
+/// A definition with its classes.
 #[derive(Debug)]
 pub struct Definition {
-    /// What the file says.
+    /// The contents of the file.
     pub(crate) driver: DriverDefinition,
     pub(crate) storage: Option<StorageClass>,
     pub(crate) snapshot: Option<VolumeSnapshotClass>,
@@ -47,10 +47,10 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Reads the classes, too.
+    /// Reads the classes as well.
     ///
     /// # Errors
-    /// A class that the definition names is not to be had.
+    /// Fails if a class that the definition names cannot be read.
     pub fn new(loaded: Loaded) -> Result<Definition, ClassError> {
         Ok(Definition {
             storage: loaded.storage_class()?,
@@ -61,12 +61,12 @@ impl Definition {
         })
     }
 
-    /// The StorageClass, if it names one.
+    /// Returns the StorageClass, if the definition names one.
     pub fn storage_class(&self) -> Option<&StorageClass> {
         self.storage.as_ref()
     }
 
-    /// The node that pods run on that name none, if the definition says which.
+    /// Returns the node of pods that name none, if the definition sets it.
     pub fn client_node(&self) -> Option<&str> {
         Some(self.driver.client_node_name.as_str()).filter(|name| !name.is_empty())
     }
@@ -75,11 +75,8 @@ impl Definition {
 /// One test of one suite with one pattern.
 #[derive(Clone, Debug)]
 pub struct Instance {
-    /// The suite.
     pub suite: &'static Suite,
-    /// The pattern.
     pub pattern: &'static Pattern,
-    /// The test.
     pub test: &'static Test,
     /// `SUITE/PATTERN:TEST` in lower case, for filters and lists.
     pub id: String,
@@ -87,7 +84,7 @@ pub struct Instance {
     pub name: String,
 }
 
-/// Every instance that there is for a driver, whether it skips or not, in upstream's order.
+/// Returns every instance for a driver, whether it skips or not, in upstream's order.
 pub fn instances(definition: &DriverDefinition) -> Vec<Instance> {
     let mut instances = Vec::new();
     for suite in suites::ALL {
@@ -99,14 +96,14 @@ pub fn instances(definition: &DriverDefinition) -> Vec<Instance> {
     instances
 }
 
-/// Every test that there is for any driver.
+/// Returns every test for any driver.
 pub fn catalogue() -> Vec<Instance> {
     let mut definition = DriverDefinition::default();
     "DRIVER".clone_into(&mut definition.driver_info.name);
     instances(&definition)
 }
 
-/// The test with this id, or with this name of upstream, whichever driver the name has.
+/// Returns the test with this id, or with this upstream name for any driver.
 pub fn find(id: &str) -> Option<Instance> {
     let without_driver = |name: &str| name.find("[Testpattern: ").map(|at| name[at..].to_owned());
     let wanted = without_driver(id);
@@ -125,8 +122,8 @@ impl Instance {
         Instance { suite, pattern, test, id, name: full_name(definition, suite, pattern, test) }
     }
 
-    /// Why it does not run, or may not, as far as that is known; `None` if it runs. `storage` is the class of the definition, where
-    /// it is known.
+    /// Returns why the test does not or may not run, as far as known; `None` if it runs. `storage` is the class of
+    /// the definition, if known.
     pub fn unmet(
         &self,
         definition: &DriverDefinition,
@@ -138,12 +135,12 @@ impl Instance {
         }
         let at = Situation { definition, storage, pattern: self.pattern, view };
         let mut unmet: Vec<Unmet> = self.needs().filter_map(|need| need.unmet(&at)).collect();
-        // What is certain is told before what is not.
+        // Certain reasons come before uncertain ones.
         let certain = unmet.iter().position(|one| matches!(one, Unmet::Skips(_))).unwrap_or(0);
         (!unmet.is_empty()).then(|| unmet.swap_remove(certain))
     }
 
-    /// Whether it needs this of a cluster.
+    /// Returns whether the test needs a feature of the cluster.
     pub fn asks_for(&self, feature: Feature) -> bool {
         self.needs().any(|need| matches!(need, Need::Offers(asked) if *asked == feature))
     }
@@ -152,7 +149,7 @@ impl Instance {
         self.suite.needs.iter().chain(self.test.needs)
     }
 
-    /// Skips if something that is needed is certain not to be there.
+    /// Skips if a need is certainly not met.
     fn met(&self, definition: &Definition, view: &View) -> Done {
         match self.unmet(&definition.driver, definition.storage.as_ref(), view) {
             Some(Unmet::Skips(reason)) => Err(Stop::skip(reason)),
@@ -160,7 +157,7 @@ impl Instance {
         }
     }
 
-    /// Fails where the driver lacks what the definition promises: nobody would ever ask it.
+    /// Fails if the driver lacks a promised capability, because no component would ever call it.
     fn promised(&self, definition: &DriverDefinition, cluster: &dyn Cluster) -> Done {
         for promise in PROMISES.iter().filter(|promise| promise.is_needed_by(self.needs())) {
             if let Some(lacked) = promise.lacked(definition, |one| cluster.advertises(one).unwrap_or(true)) {
@@ -178,7 +175,7 @@ impl Instance {
         clusters: &dyn ClusterProvider,
     ) -> CheckResult {
         self.met(definition, &clusters.view())?;
-        // As upstream, no common size is a failure of the definition and no reason to skip.
+        // As upstream, a missing common size is a failure of the definition, not a reason to skip.
         let claim_bytes = claim_bytes(&definition.driver, self.suite).map_err(Stop::broken)?;
         let cluster = clusters.open(cx).await?;
         self.met(definition, &View::of_cluster(&*cluster).await?)?;
@@ -189,13 +186,13 @@ impl Instance {
             Err(Stop::Violation(violation)) => Err(violation.transcript(cluster.evidence().await).into()),
             ended => ended,
         };
-        // What a test leaves behind after a failure of its own is not held against the driver a second time.
+        // After a failure of the test, its remains are not held against the driver as well.
         let closed = cluster.close().await;
         ended.and(closed)
     }
 }
 
-/// `External Storage [Driver: …] [Testpattern: …] SUITE TEST`, with the labels of each.
+/// Returns `External Storage [Driver: …] [Testpattern: …] SUITE TEST`, with the labels of each.
 fn full_name(definition: &DriverDefinition, suite: &Suite, pattern: &Pattern, test: &Test) -> String {
     let mut words = vec!["External Storage".to_owned()];
     words.push(format!("[Driver: {}]", definition.driver_info.name));
@@ -215,7 +212,7 @@ fn full_name(definition: &DriverDefinition, suite: &Suite, pattern: &Pattern, te
     words.join(" ")
 }
 
-/// The instances as checks of the harness.
+/// Returns the instances as checks of the harness.
 pub fn suite(definition: Arc<Definition>, clusters: Arc<dyn ClusterProvider>) -> registry::Suite {
     suite_of(&instances(&definition.driver), |instance| {
         let (instance, definition, clusters) = (instance.clone(), definition.clone(), clusters.clone());
@@ -226,7 +223,7 @@ pub fn suite(definition: Arc<Definition>, clusters: Arc<dyn ClusterProvider>) ->
     })
 }
 
-/// The same to be chosen from, and not to be run.
+/// Returns the instances as checks that can be selected, but not run.
 pub fn suite_to_list(instances: &[Instance]) -> registry::Suite {
     suite_of(instances, |_| Body::made(|_| Box::pin(async { Err(Stop::skip("only listed")) })))
 }

@@ -1,6 +1,6 @@
-//! What is wrong with a deployment, said in seconds, where tests would wait for minutes and then blame the driver.
+//! Finds the problems of a deployment in seconds, where tests would wait for minutes and then accuse the driver.
 //!
-//! [`gather`] asks the cluster for [`Facts`]; [`judge`] says what follows from them, and asks nobody.
+//! [`gather`] reads [`Facts`] from the cluster; [`judge`] draws the conclusions, without any request.
 
 mod facts;
 mod gather;
@@ -22,25 +22,24 @@ pub use facts::{
 };
 pub use gather::{GatherError, gather};
 
-/// How grave a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Tests will fail, or wait in vain.
+    /// Tests will fail or wait in vain.
     Error,
-    /// Tests may fail, or nobody can know.
+    /// Tests may fail, or this is unknown.
     Warning,
 }
 
-/// Something that is wrong, or that could not be looked at.
+/// A problem, or something that could not be examined.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How grave it is.
     pub level: Level,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What was seen.
+    /// The observation.
     pub evidence: String,
-    /// What to do about it.
+    /// The remedy.
     pub mend: String,
 }
 
@@ -64,7 +63,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What is wrong with the deployment that a definition speaks of, the gravest first.
+/// Returns the problems of the deployment that a definition describes, the most severe first.
 pub fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
     let mut findings = object::judge(definition, facts);
     findings.extend(node::judge(definition, facts));
@@ -75,7 +74,7 @@ pub fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// What could not be looked at.
+/// Returns a finding about something that could not be examined.
 fn unknown(what: &str, why: &str) -> Finding {
     Finding::warning(
         format!("{what} could not be looked at"),

@@ -1,23 +1,22 @@
-//! What a definition promises that a driver has to advertise, or no component ever asks it.
+//! The promises of a definition that a driver has to advertise, because otherwise no component ever uses them.
 
 use csi_driver_definitions::{Capability as Can, DriverDefinition};
 use csi_harness::prelude::Capability;
 
 use crate::test::Need;
 
-/// Something that a definition promises.
+/// A promise of a definition.
 #[derive(Debug)]
 pub struct Promise {
-    /// As the definition has it.
+    /// The text in the definition.
     pub text: &'static str,
     is_made: fn(&DriverDefinition) -> bool,
-    /// Whether a test with this need takes it for granted.
+    /// Returns whether a test with this need relies on the promise.
     is_needed: fn(&Need) -> bool,
-    /// One of these has to be advertised.
+    /// The capabilities, one of which has to be advertised.
     pub any_of: &'static [Capability],
 }
 
-/// All of them.
 pub static PROMISES: &[Promise] = &[
     Promise {
         text: "a StorageClass",
@@ -82,12 +81,12 @@ pub static PROMISES: &[Promise] = &[
 ];
 
 impl Promise {
-    /// Whether tests with these needs take it for granted.
+    /// Returns whether tests with these needs rely on the promise.
     pub(crate) fn is_needed_by<'a>(&self, mut needs: impl Iterator<Item = &'a Need>) -> bool {
         needs.any(self.is_needed)
     }
 
-    /// What the driver lacks of it, if the definition makes it.
+    /// Returns the capabilities that the driver lacks for the promise, if the definition makes it.
     pub fn lacked(
         &self,
         definition: &DriverDefinition,

@@ -1,4 +1,4 @@
-//! Room on the nodes, where these take few volumes: each test that runs beside others has its share of it.
+//! Divides the volume limit of the nodes among concurrent tests.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::cluster::{Done, Node};
 
-/// Volumes that a test has on a node at a time, at the most. Those that have more run alone.
+/// The limit on a test's volumes on a node. Tests with more run alone.
 const VOLUMES_OF_A_TEST: u64 = 6;
 
 /// The room that all tests of a run share: a cluster that is played has a scheduler for each of them, and that of a real one would have
@@ -20,14 +20,14 @@ pub struct Room {
     shares: OnceLock<Option<Arc<Semaphore>>>,
 }
 
-/// The room of one test.
+/// The share of one test.
 pub(crate) type Share = OwnedSemaphorePermit;
 
 impl Room {
-    /// Waits for a share; none is needed where nodes take any number of volumes.
+    /// Waits for a share; none is needed if nodes have no limit.
     ///
     /// # Errors
-    /// Broken if the tests before keep theirs for too long.
+    /// Broken if earlier tests keep theirs for too long.
     pub(crate) async fn share<'a>(
         &self,
         nodes: impl Iterator<Item = &'a Node>,
@@ -50,7 +50,7 @@ impl Room {
     }
 }
 
-/// How many tests find room on each of the nodes.
+/// Returns the number of shares on each of the nodes.
 fn shares<'a>(nodes: impl Iterator<Item = &'a Node>) -> Option<usize> {
     let smallest = nodes.filter_map(|node| node.volume_limit).min()?;
     let shares = usize::try_from(smallest / VOLUMES_OF_A_TEST).unwrap_or(usize::MAX);

@@ -1,5 +1,4 @@
-//! What the body of a test works with: one namespace of a cluster, the definition, the pattern, and the steps that many
-//! tests share.
+//! Provides a test with a namespace of a cluster, the definition, the pattern, and common steps.
 
 mod attributes;
 mod data;
@@ -32,7 +31,7 @@ pub(crate) use pods::{RunningPod, path_of};
 pub(crate) use volumes::Volume;
 pub(crate) use wait::{Seen, all};
 
-/// One test at work.
+/// A running test.
 #[derive(Debug)]
 pub struct Scene {
     cx: Cx,
@@ -42,7 +41,7 @@ pub struct Scene {
     claim_bytes: i64,
     names: AtomicU32,
     say: Say,
-    /// When it was last told what is waited for, by whichever of the waits that go on at the same time.
+    /// The time of the last message about a wait, by any of the concurrent waits.
     told: Mutex<Option<Instant>>,
 }
 
@@ -60,56 +59,55 @@ impl Scene {
         Scene { cx: cx.clone(), cluster, definition, pattern, claim_bytes, names, say, told }
     }
 
-    /// What the calls of the cluster go through.
+    /// Returns the context of the cluster's calls.
     pub(crate) fn cx(&self) -> &Cx {
         &self.cx
     }
 
-    /// The namespace.
     pub(crate) fn cluster(&self) -> &dyn Cluster {
         &*self.cluster
     }
 
-    /// What the driver promises.
+    /// Returns the definition of the driver.
     pub(crate) fn driver(&self) -> &DriverDefinition {
         &self.definition.driver
     }
 
-    /// How long is waited for what.
+    /// Returns the timeouts of the definition.
     pub(crate) fn timeouts(&self) -> &Timeouts {
         &self.definition.driver.timeouts
     }
 
-    /// The way of getting a volume.
+    /// Returns the pattern of the test.
     pub(crate) fn pattern(&self) -> &'static Pattern {
         self.pattern
     }
 
-    /// Bytes that claims ask for.
+    /// Returns the requested bytes of claims.
     pub(crate) fn claim_bytes(&self) -> i64 {
         self.claim_bytes
     }
 
-    /// A name that nothing else in the namespace has.
+    /// Returns a unique name in the namespace.
     pub(crate) fn name(&self, of: &str) -> String {
         format!("{of}-{}", self.names.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// A source of random choices that depends on the seed of the run.
+    /// Returns a seed for random choices, which depends on the seed of the run.
     pub(crate) fn rng_seed(&self) -> u64 {
         self.cx.rng().u64(..)
     }
 
-    /// Tells whoever watches the run something that is no verdict.
+    /// Shows a note to the user that is no verdict.
     pub(crate) fn note(&self, note: impl Into<String>) {
         self.cx.note(note);
     }
 }
 
-/// A number of the definition that must not be 0.
+/// Returns a number of the definition that must not be 0.
 ///
 /// # Errors
-/// It is 0, which upstream takes for a failure as well.
+/// Fails if it is 0, as upstream does.
 pub(crate) fn positive(field: &str, number: u32) -> Result<u32, Stop> {
     match number {
         0 => Err(Stop::broken(format!("{field} is 0; give a positive number, or leave the options out"))),
@@ -117,7 +115,7 @@ pub(crate) fn positive(field: &str, number: u32) -> Result<u32, Stop> {
     }
 }
 
-/// No two ids are the same.
+/// Checks that all ids differ.
 pub(crate) fn distinct<'a>(kind: &str, ids: impl IntoIterator<Item = &'a str>) -> Result<(), Stop> {
     let mut seen = BTreeSet::new();
     match ids.into_iter().find(|id| !seen.insert(*id)) {
@@ -126,7 +124,7 @@ pub(crate) fn distinct<'a>(kind: &str, ids: impl IntoIterator<Item = &'a str>) -
     }
 }
 
-/// The test fails: what is wrong, what was expected, and what is there.
+/// Returns a failure with its message, and the expected and actual state.
 pub(crate) fn failed(what: impl Into<String>, expected: impl Display, actual: impl Display) -> Stop {
     Violation::new(what).expected(expected).actual(actual).into()
 }

@@ -1,4 +1,4 @@
-//! The suites, a file each, under upstream's names.
+//! The suites under upstream's names, one file each.
 
 mod allocatable_count;
 mod capacity;
@@ -34,7 +34,7 @@ mod volumes;
 
 use crate::test::Suite;
 
-/// All of them, in upstream's order.
+/// All suites, in upstream's order.
 pub static ALL: &[&Suite] = &[
     &capacity::SUITE,
     &volumes::SUITE,

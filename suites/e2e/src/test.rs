@@ -1,4 +1,4 @@
-//! A suite and its tests: one declaration each, which the plan, the list and the run read.
+//! Declares a suite and its tests once, for the plan, the list and the run.
 
 use std::collections::BTreeSet;
 
@@ -10,45 +10,44 @@ use crate::pattern::{Pattern, VolumeType};
 use crate::scene::Scene;
 use crate::view::{Unmet, View};
 
-/// A suite: tests that run over patterns.
+/// A suite of tests that run over patterns.
 #[derive(Debug)]
 pub struct Suite {
     /// Upstream's name.
     pub name: &'static str,
-    /// Labels behind the name.
+    /// The labels behind the name.
     pub tags: &'static [&'static str],
-    /// Text between the name with its labels and that of each test.
+    /// The text between the name with its labels and that of each test.
     pub context: &'static str,
-    /// The patterns that it goes through and a definition can reach.
+    /// The patterns of the suite that a definition can reach.
     pub patterns: &'static [&'static Pattern],
-    /// Bytes that its volumes have at the least; 0: as the driver likes.
+    /// The smallest size of its volumes in bytes; 0 means any.
     pub size_min_bytes: u64,
-    /// Bytes that they have where the driver's can be that large, for what tests write; 0: whatever they have else.
+    /// The size of its volumes in bytes if the driver supports it, for the data of tests; 0 means the default.
     pub data_bytes: u64,
-    /// What all its tests need.
+    /// The needs of all its tests.
     pub needs: &'static [Need],
-    /// Its tests.
     pub tests: &'static [&'static Test],
 }
 
-/// Room for what is written into volumes of suites that look at large files.
+/// The size of volumes in suites with large files.
 pub(crate) const LARGE_DATA_BYTES: u64 = 160 << 20;
 
 /// A test, declared with [`test!`](crate::test!).
 pub struct Test {
     /// Upstream's text.
     pub name: &'static str,
-    /// Labels behind the text.
+    /// The labels behind the text.
     pub tags: &'static [&'static str],
-    /// Whether it must not run beside others even if no label says so: it has many volumes at a time.
+    /// True if it must run alone even without such a label, because it has many volumes.
     pub alone: bool,
-    /// What it finds out, for the documentation.
+    /// The description for the documentation.
     pub doc: &'static str,
-    /// For which patterns and drivers there is such a test at all.
+    /// Returns whether the test exists for a pattern and a driver.
     pub exists: fn(&Pattern, &DriverDefinition) -> bool,
-    /// What it needs.
+    /// The needs of the test.
     pub needs: &'static [Need],
-    /// What it does.
+    /// The body of the test.
     pub body: fn(&Scene) -> CheckFuture<'_>,
 }
 
@@ -59,24 +58,24 @@ impl std::fmt::Debug for Test {
 }
 
 impl Test {
-    /// Whether it must not run beside others.
+    /// Returns whether it must run alone.
     pub fn is_serial(&self, suite: &Suite) -> bool {
         self.alone || self.tags.iter().chain(suite.tags).any(|tag| matches!(*tag, "Serial" | "Disruptive"))
     }
 }
 
-/// Something without which a test skips.
+/// A need without which a test skips.
 #[derive(Clone, Copy, Debug)]
 pub enum Need {
-    /// The definition promises it.
+    /// The definition promises the capability.
     Can(Capability),
-    /// The definition does not promise it.
+    /// The definition does not promise the capability.
     Cannot(Capability),
-    /// The cluster has it.
+    /// The cluster has the feature.
     Offers(Feature),
     /// Pods see a directory.
     FileSystem,
-    /// The definition promises block volumes, where the pattern has them.
+    /// The definition promises block volumes, if the pattern has them.
     BlockIfAsked,
     /// The definition names the source of a class of snapshots.
     SnapshotClass,
@@ -84,34 +83,34 @@ pub enum Need {
     GroupSnapshotClass,
     /// The definition names the source of a VolumeAttributesClass.
     AttributesClass,
-    /// Something else that the definition says, with the reason where it does not.
+    /// Another property of the definition, with the reason if it is missing.
     Says(fn(&DriverDefinition) -> bool, &'static str),
-    /// The pattern is one that the test can have with this driver, with the reason where it is not.
+    /// The test supports the pattern with this driver, with the reason if it does not.
     Fits(fn(&Pattern, &DriverDefinition) -> bool, &'static str),
-    /// Two nodes, and no `ClientNodeName` that would keep all pods on one.
+    /// There are two nodes, and no `ClientNodeName` that would keep all pods on one.
     TwoNodes,
-    /// So many segments of the topology more than `NumAllowedTopologies`.
+    /// There are this number of topology segments beyond `NumAllowedTopologies`.
     SpareSegments(usize),
-    /// The first node takes no more volumes than this, where it says how many.
+    /// The first node has at most this volume limit, if it reports one.
     NodeLimit(u64),
-    /// The class makes volumes before a pod wants them.
+    /// The class makes volumes immediately.
     VolumesAtOnce,
-    /// Nobody has written such a test here, because.
+    /// There is no such test here, for this reason.
     Never(&'static str),
 }
 
-/// Where a test would run.
+/// The environment of a test.
 #[derive(Debug)]
 pub(crate) struct Situation<'a> {
     pub(crate) definition: &'a DriverDefinition,
-    /// The class of the definition, where it is known.
+    /// The class of the definition, if known.
     pub(crate) storage: Option<&'a StorageClass>,
     pub(crate) pattern: &'static Pattern,
     pub(crate) view: &'a View,
 }
 
 impl Need {
-    /// Why it is not met, as far as that is known; `None` if it is.
+    /// Returns why the need is not met, as far as known; `None` if it is.
     pub(crate) fn unmet(&self, at: &Situation<'_>) -> Option<Unmet> {
         match self {
             Need::Offers(feature) => match at.view.offers.get(feature) {
@@ -124,7 +123,7 @@ impl Need {
         }
     }
 
-    /// Why it is not met, as the definition says.
+    /// Returns why the definition does not meet the need.
     fn unpromised(&self, at: &Situation<'_>) -> Option<String> {
         let definition = at.definition;
         let missing = |holds: bool, reason: &str| (!holds).then(|| reason.to_owned());
@@ -174,7 +173,7 @@ impl Need {
     }
 }
 
-/// Whether there are too few segments. That a node lacks labels is for the test to tell.
+/// Returns whether there are too few segments. The test reports a node without labels.
 fn too_few_segments(at: &Situation<'_>, spare: usize) -> Option<Unmet> {
     let Some(nodes) = &at.view.nodes else {
         return Some(Unmet::Depends("depends on the topology that the driver reports".to_owned()));
@@ -195,15 +194,15 @@ fn limit_above(nodes: Option<&[Node]>, max: u64) -> Option<Unmet> {
         .then(|| Unmet::Skips(format!("the limit is {limit}, and no more than {max} volumes are tried")))
 }
 
-/// How many segments a class is to allow.
+/// Returns the number of segments that a class permits.
 pub(crate) fn allowed_segments(definition: &DriverDefinition) -> usize {
     usize::try_from(definition.driver_info.num_allowed_topologies).unwrap_or(usize::MAX).max(1)
 }
 
-/// The segments that nodes are in.
+/// Returns the segments of the nodes.
 ///
 /// # Errors
-/// A node, and its segment, that lacks one of the definition's keys.
+/// Fails with a node and its segment, which lacks one of the definition's keys.
 pub(crate) fn segments<'a>(
     definition: &DriverDefinition,
     nodes: &'a [Node],
@@ -217,7 +216,7 @@ pub(crate) fn segments<'a>(
     nodes.iter().map(of).collect()
 }
 
-/// Why no test of a pattern runs for a driver, whatever the suite; in upstream's order.
+/// Returns why no test of a pattern runs for a driver, for any suite; in upstream's order.
 pub(crate) fn unreachable(definition: &DriverDefinition, pattern: &Pattern) -> Option<String> {
     let has_source = match pattern.volume {
         VolumeType::Dynamic | VolumeType::GenericEphemeral => definition.storage_class.source().is_some(),
@@ -235,13 +234,13 @@ pub(crate) fn unreachable(definition: &DriverDefinition, pattern: &Pattern) -> O
     (pattern.fs_type == "ntfs").then(|| "needs nodes that run Windows".to_owned())
 }
 
-/// The size of a claim: what the suite needs, or the driver's smallest if that is more.
+/// Returns the size of a claim: the size that the suite needs, or the driver's smallest if that is larger.
 ///
 /// # Errors
-/// The driver has no volumes that large.
+/// Fails if the driver's volumes cannot be that large.
 pub(crate) fn claim_bytes(definition: &DriverDefinition, suite: &Suite) -> Result<i64, String> {
     let range = &definition.driver_info.supported_size_range;
-    // Upstream's rule where neither names a smallest size.
+    // Upstream's rule if neither names a smallest size.
     let least = range.min.bytes().max(suite.size_min_bytes).max(1 << 10);
     let fits = range.max.as_ref().is_none_or(|max| suite.data_bytes <= max.bytes());
     let size = if fits { least.max(suite.data_bytes) } else { least };

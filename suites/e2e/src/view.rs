@@ -1,38 +1,38 @@
-//! What is known of a cluster: all of it once a test has one, and less before the driver was asked.
+//! The known properties of a cluster: all of them once a test has one, and fewer before the driver was called.
 
 use std::collections::BTreeMap;
 
 use crate::cluster::{Cluster, Done, Feature, Node};
 
-/// What is known of a cluster.
+/// The known properties of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// How many nodes have the driver.
+    /// The number of nodes with the driver.
     pub nodes_count: usize,
-    /// These nodes, where somebody has told of them.
+    /// The nodes, if known.
     pub nodes: Option<Vec<Node>>,
-    /// Whether the cluster has this, or why not; what is not in here, only the driver knows.
+    /// The features of the cluster, or the reasons for missing ones; only the driver knows those that are not listed.
     pub offers: BTreeMap<Feature, Result<(), String>>,
 }
 
 impl View {
-    /// A cluster of which everything is known.
+    /// Makes a view of a cluster of which everything is known.
     pub(crate) fn of(nodes: Vec<Node>, offers: impl Fn(Feature) -> Result<(), String>) -> View {
         let offers = Feature::ALL.iter().map(|feature| (*feature, offers(*feature))).collect();
         View { nodes_count: nodes.len(), nodes: Some(nodes), offers }
     }
 
-    /// The cluster that a test has.
+    /// Makes a view of a test's cluster.
     pub(crate) async fn of_cluster(cluster: &dyn Cluster) -> Done<View> {
         Ok(View::of(cluster.nodes().await?, |feature| cluster.offers(feature)))
     }
 }
 
-/// Why a test does not run, or may not.
+/// Says why a test does not or may not run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unmet {
-    /// It skips.
+    /// The test skips.
     Skips(String),
-    /// That cannot be known before the driver was asked.
+    /// This is unknown before the driver is called.
     Depends(String),
 }

@@ -1,12 +1,12 @@
-//! Copies of a message that differ from it in one field.
+//! Makes copies of a message that differ from it in one field.
 
 use csi_proto::reflect::prost_reflect::{DynamicMessage, FieldDescriptor, ReflectMessage as _, Value};
 
-/// What to do with a field: in words, and the value that it gets, if any.
+/// A change of a field: its description, and the new value, or `None` to clear the field.
 pub(crate) type Alteration = (String, Option<Value>);
 
-/// Every copy that differs in one field, at whatever depth, with what it differs in. `of_field` says of each field, with
-/// the value it has, what is to be done with it.
+/// Returns every copy that differs in one field, at any depth, with a description. `of_field` returns the changes of
+/// a field with a value.
 pub(crate) fn copies(
     message: &DynamicMessage,
     of_field: &dyn Fn(&FieldDescriptor, Option<&Value>) -> Vec<Alteration>,

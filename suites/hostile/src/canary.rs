@@ -1,4 +1,4 @@
-//! A place that no request is for, with files in it: whoever changes it has left the place that the request was for.
+//! A directory with files that no request names: a driver that changes it has left the directory of the request.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -11,28 +11,28 @@ use std::path::{Path, PathBuf};
 use csi_harness::prelude::*;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, ResolveFlags, openat2, unlinkat};
 
-/// The files in it, with what is in them.
+/// The files with their contents.
 const FILES: [(&str, &str); 4] = [
     ("keep", "no driver has any business here\n"),
     ("disk.img", "0000"),
-    // Drivers put such endings behind an id.
+    // Drivers append such endings to an id.
     ("disk.snap", "1111"),
     ("run.sh", "#!/bin/sh\n"),
 ];
-/// Entries looked at; a driver that makes more has been found out by then.
+/// Limits the entries that are read; a driver that makes more has already been found.
 const ENTRIES_MAX: usize = 1_000;
-/// Levels of directories that a driver has made in the place and that are removed.
+/// Limits the levels of directories that are removed, because a driver may have made any number.
 const DEPTH_MAX: usize = 16;
 
-/// A directory of the run's own, and how it has to stay. It is made where the tests make staging paths, and goes with the
-/// check.
+/// A directory of the run with its expected contents. It is made next to the staging paths, and removed at the end of
+/// the check.
 #[derive(Debug)]
 pub struct Canary {
     dir: PathBuf,
     before: BTreeMap<PathBuf, Look>,
 }
 
-/// What can be seen of a file.
+/// The observable properties of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Look {
     kind: &'static str,
@@ -45,10 +45,10 @@ struct Look {
 }
 
 impl Canary {
-    /// Makes the place.
+    /// Makes the directory.
     ///
     /// # Errors
-    /// Skip where the tests are not known to see what the driver does to files; broken if it cannot be made.
+    /// Skips if it is unknown whether the tests see the driver's changes to files; broken if it cannot be made.
     pub async fn set(cx: &Cx) -> CheckResult<Canary> {
         needs_shared_files(cx).await?;
         let dir = PathBuf::from(cx.staging_path().await?);
@@ -59,27 +59,26 @@ impl Canary {
         Ok(Canary { dir, before })
     }
 
-    /// The directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// A file in it.
+    /// Returns a file in the directory.
     pub fn file(&self) -> PathBuf {
         self.dir.join(FILES[0].0)
     }
 
-    /// A file in it, but for the ending that a driver gives its own files.
+    /// Returns the path of a file without the ending that a driver appends to its own files.
     pub fn file_without_ending(&self) -> PathBuf {
         self.dir.join("disk")
     }
 
-    /// A file that is not there, and that only a command which we have made up would make.
+    /// Returns the path of a file that does not exist, and that only an injected command would make.
     pub fn mark(&self) -> PathBuf {
         self.dir.join("made-by-a-command")
     }
 
-    /// What has changed, in words; `None` if nothing has.
+    /// Describes the change of the directory, or returns `None` if there is none.
     pub fn changed(&self) -> Option<String> {
         let now = match look(&self.dir) {
             Ok(now) => now,
@@ -96,7 +95,8 @@ impl Canary {
         (!told.is_empty()).then(|| told.join(", "))
     }
 
-    /// Removes what a driver has made in the place; what stays is told as left behind with the directory.
+    /// Removes the files that a driver made in the directory; files that remain are reported as leaks with the
+    /// directory.
     pub fn sweep(&self) {
         let Ok(dir) = fs::File::open(&self.dir) else { return };
         let is_ours = |name: &CStr| FILES.iter().any(|(ours, _)| ours.as_bytes() == name.to_bytes());
@@ -104,8 +104,8 @@ impl Canary {
     }
 }
 
-/// Removes what is in a directory, but for some of it. No link is followed, and no mount entered, also none that a call which
-/// is still under way makes meanwhile.
+/// Removes the contents of a directory, except some of them. It follows no link and enters no mount, even if a call
+/// under way makes one meanwhile.
 fn clear(dir: impl AsFd, stays: &dyn Fn(&CStr) -> bool, depth: usize) -> rustix::io::Result<()> {
     for entry in Dir::read_from(&dir)?.take(ENTRIES_MAX) {
         let entry = entry?;
@@ -120,16 +120,16 @@ fn clear(dir: impl AsFd, stays: &dyn Fn(&CStr) -> bool, depth: usize) -> rustix:
         {
             clear(inner, &|_| false, depth - 1)?;
         }
-        // What is in use, or not empty, stays.
+        // A directory that is in use or not empty stays.
         let _ = unlinkat(&dir, name, AtFlags::REMOVEDIR);
     }
     Ok(())
 }
 
-/// Looks whether it can be seen what the driver does to files.
+/// Checks that the tests see the driver's changes to files.
 ///
 /// # Errors
-/// Skip where it is not known to be.
+/// Skips if that is unknown.
 pub(crate) async fn needs_shared_files(cx: &Cx) -> CheckResult {
     if cx.config().paths.any() || !cx.shares_files_with_driver().await {
         let why = "needs to see the driver's files: run it on the driver's host, over a Unix socket";
@@ -142,7 +142,7 @@ fn unseen(dir: &Path, error: &io::Error) -> Stop {
     Stop::broken(format!("failed to look at {}: {error}", dir.display()))
 }
 
-/// The directory and what is in it, by path.
+/// Returns the directory and its contents by path.
 fn look(dir: &Path) -> io::Result<BTreeMap<PathBuf, Look>> {
     let mut found = BTreeMap::from([(dir.to_owned(), Look::of_directory(&fs::symlink_metadata(dir)?))]);
     for entry in fs::read_dir(dir)?.take(ENTRIES_MAX) {
@@ -166,7 +166,7 @@ impl Look {
         }
     }
 
-    /// Of the directory itself, times and size follow from what is in it.
+    /// The times and the size of the directory follow from its contents, so they are ignored.
     fn of_directory(metadata: &Metadata) -> Look {
         Look { bytes: 0, changed_ns: 0, ..Look::of(metadata) }
     }

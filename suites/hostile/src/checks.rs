@@ -1,4 +1,4 @@
-//! The hostile suite: a file for each kind of attack.
+//! The checks of the hostile suite, with a file for each kind of attack.
 
 mod commands;
 mod copies;
@@ -18,7 +18,6 @@ mod tokens;
 
 use csi_harness::checks::check::Check;
 
-/// All of them.
 pub(crate) const ALL: &[&[&Check]] = &[
     paths::CHECKS,
     targets::CHECKS,

@@ -1,4 +1,4 @@
-//! How nonsense is refused.
+//! Judges the status codes with which a driver rejects nonsense.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use crate::rules::HOSTILE_CODE_001;
 use crate::scene::Request;
 use crate::sweep::{Mutation, volley};
 
-/// Sends each of the requests with each of its changes, as [`volley`] does. Any answer will do, but for codes that do not say
-/// what is wrong.
+/// Sends each request with each of its changes, as [`volley`] does. Any answer is accepted, except codes that do not
+/// name the problem.
 ///
 /// # Errors
-/// As for [`volley`]; a violation if there was such a code.
+/// Fails as [`volley`] does, and with a violation if there was such a code.
 pub(crate) async fn survives(
     cx: &Cx,
     requests: &[Request],
@@ -29,7 +29,7 @@ pub(crate) async fn survives(
     codes.verdict(ended)
 }
 
-/// Refusals with codes that do not say what is wrong: the first of each RPC is kept.
+/// The errors whose codes do not name the problem; the first of each RPC is kept.
 #[derive(Debug, Default)]
 struct Codes {
     first: Option<Violation>,
@@ -37,8 +37,8 @@ struct Codes {
 }
 
 impl Codes {
-    /// Looks at one answer. INTERNAL and UNKNOWN are what a driver answers that has not thought of the case, or that leaves
-    /// it to whatever fails first.
+    /// Records one answer. A driver answers INTERNAL or UNKNOWN if it did not consider the case, and failed somewhere
+    /// later.
     fn look(&mut self, shot: &Mutation, answer: &Answer<Value>) {
         let Answer::Refused(refused) = answer else { return };
         if !matches!(refused.code, Code::Internal | Code::Unknown)
@@ -57,10 +57,11 @@ impl Codes {
         });
     }
 
-    /// How a check ends whose calls have ended so: what stands in the way of more calls is told only if there is nothing else.
+    /// Returns the result of the check. A reason that prevents further calls is reported only if there is no
+    /// violation.
     ///
     /// # Errors
-    /// What the calls ended with, or a violation if there was one.
+    /// Fails with a violation if there was one, and otherwise as the calls did.
     fn verdict(self, ended: CheckResult) -> CheckResult {
         let Some(first) = self.first else { return ended };
         if !matches!(ended, Ok(()) | Err(Stop::Broken(_))) {

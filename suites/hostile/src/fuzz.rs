@@ -1,5 +1,5 @@
-//! `csi-sanity fuzz`: right requests, made wrong or strange at random through the descriptors of the protocol, and what must not
-//! come of them.
+//! Implements `csi-sanity fuzz`, which makes correct requests wrong or unusual at random through the descriptors of
+//! the protocol, and checks that they do no harm.
 
 mod allowance;
 mod campaign;

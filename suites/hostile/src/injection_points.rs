@@ -1,4 +1,4 @@
-//! Where texts are in a request: found by the descriptors of the protocol, so that no field is forgotten.
+//! Finds the texts of a request through the descriptors of the protocol, so that no field is forgotten.
 
 use std::fmt;
 
@@ -6,32 +6,27 @@ use csi_proto::reflect::prost_reflect::{
     DynamicMessage, FieldDescriptor, Kind as FieldKind, MapKey, MessageDescriptor, ReflectMessage as _, Value,
 };
 
-/// What a text is to a driver.
+/// The role of a text for a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextRole {
-    /// The name that the caller has for a thing.
+    /// The caller's name of an object.
     Name,
-    /// The id that a driver has for a thing, or a node.
+    /// The driver's id of an object or a node.
     Id,
-    /// A path on the node.
     Path,
-    /// A parameter of a StorageClass or its siblings.
+    /// A parameter of a StorageClass or a similar class.
     Parameter,
     /// volume_context and publish_context, which come from the driver.
     Context,
-    /// A value of a secret.
     Secret,
-    /// A token of a list.
     Token,
-    /// fs_type.
     FileSystem,
-    /// A flag for mount.
     MountFlag,
-    /// Everything else.
+    /// Any other text.
     Other,
 }
 
-/// One text of a request.
+/// The place of a text in a request.
 #[derive(Clone, Debug)]
 pub struct InjectionPoint {
     steps: Vec<PathStep>,
@@ -43,25 +38,25 @@ enum PathStep {
     Field(FieldDescriptor),
     Item(usize),
     Key(String),
-    /// The key itself, of an entry that comes to the others.
+    /// The key of an additional entry.
     NewKey,
 }
 
 impl InjectionPoint {
-    /// What the text there is.
+    /// Returns the role of the text.
     pub fn kind(&self) -> TextRole {
         self.kind
     }
 
-    /// Every text of the message: those it has, and those it could have beside them. To maps that are open to any key an
-    /// entry comes for each of the keys.
+    /// Returns the places of all texts: those that the message has, and those that it could have. For each of the
+    /// keys, an entry is added to every map that accepts any key.
     pub fn all(message: &DynamicMessage, keys: &[&str]) -> Vec<InjectionPoint> {
         let mut found = Vec::new();
         collect(message, &[], keys, &mut found);
         found
     }
 
-    /// The keys that maps of the message could have beside theirs.
+    /// Returns the places of additional keys in the maps of a message.
     pub fn of_keys(message: &DynamicMessage) -> Vec<InjectionPoint> {
         let descriptor = message.descriptor();
         let place = |field: FieldDescriptor| {
@@ -71,7 +66,7 @@ impl InjectionPoint {
         descriptor.fields().filter(is_text_map).map(place).collect()
     }
 
-    /// Writes a text there.
+    /// Writes a text at the place.
     pub fn write(&self, message: &mut DynamicMessage, text: &str) {
         let Some((PathStep::Field(first), rest)) = self.steps.split_first() else { return };
         put(message.get_field_mut(first), rest, text);
@@ -108,7 +103,7 @@ fn collect(message: &DynamicMessage, above: &[PathStep], keys: &[&str], found: &
                 );
             }
             (Value::List(items), FieldKind::String) => {
-                // One that is there, or the first one.
+                // The last item is replaced, or the first one is added.
                 let last = items.len().saturating_sub(1);
                 found.push(InjectionPoint { steps: below(PathStep::Item(last)), kind });
             }
@@ -126,7 +121,7 @@ fn collect(message: &DynamicMessage, above: &[PathStep], keys: &[&str], found: &
     }
 }
 
-/// Whether the field is a map of texts.
+/// Returns whether the field is a map of texts.
 pub(crate) fn is_text_map(field: &FieldDescriptor) -> bool {
     let entry = field.kind();
     let of_texts = |entry: &MessageDescriptor| entry.map_entry_value_field().kind() == FieldKind::String;
@@ -159,7 +154,7 @@ fn put(value: &mut Value, steps: &[PathStep], text: &str) {
 }
 
 impl TextRole {
-    /// All but paths: what a driver is told to make somewhere it makes there, wherever that is.
+    /// All roles except paths: the driver has to make files at any path that the caller names.
     pub const ALL_BUT_PATHS: &[TextRole] = &[
         TextRole::Name,
         TextRole::Id,
@@ -172,7 +167,7 @@ impl TextRole {
         TextRole::Other,
     ];
 
-    /// What the texts of a field are.
+    /// Returns the role of a field's texts.
     pub fn of(field: &FieldDescriptor) -> TextRole {
         match field.name() {
             "name" => TextRole::Name,

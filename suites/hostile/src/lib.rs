@@ -1,4 +1,4 @@
-//! What attackers and accidents send: requests that nobody would send who means well, and what must not come of them.
+//! Sends requests of attackers and accidents, and checks that they do no harm.
 
 mod alter;
 pub mod canary;
@@ -16,5 +16,4 @@ pub mod words;
 
 use csi_harness::checks::registry::{Checks, Suite};
 
-/// The hostile suite.
 pub const SUITE: Suite = Suite { name: "hostile", checks: Checks::Declared(checks::ALL), retired: &[] };

@@ -1,30 +1,31 @@
-//! What a driver's process takes up, before and after hostile requests.
+//! Compares the resources of a driver's process before and after hostile requests.
 
 use csi_harness::prelude::*;
 use csi_harness::resources::usage::{Resource, Usage};
 
 use crate::rules::HOSTILE_GROWTH_001;
 
-/// What may have come to stay, such as open files and threads of pools; of memory so many bytes, and as much as there was.
+/// The permitted growth: open files and threads of pools may remain; memory may grow by this number of bytes and to
+/// twice its size.
 const SPARE: [(Resource, u64); 3] =
     [(Resource::Files, 16), (Resource::Threads, 64), (Resource::Memory, 64 << 20)];
 
-/// One look at the process.
+/// The resources of a process at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vitals(Usage);
 
 impl Vitals {
-    /// Looks at the process behind the endpoint; `None` where it cannot be seen, or is this one.
+    /// Reads the resources of the process behind the endpoint, or returns `None` if it cannot be read or is this one.
     pub async fn take(cx: &Cx) -> Option<Vitals> {
         let process = cx.driver_process().await.filter(|process| *process != std::process::id())?;
         Usage::of(process, None).map(Vitals)
     }
 
-    /// Looks again, and remarks on what has grown and does not shrink in the time that the driver has to settle. A process
-    /// that is another one by now proves nothing.
+    /// Reads the resources again, and makes a remark about growth that does not shrink in the driver's settling time.
+    /// If the process is another one by now, nothing is compared.
     ///
     /// # Errors
-    /// None of its own.
+    /// It has no errors of its own.
     pub async fn compare(self, cx: &Cx) -> CheckResult {
         let now = || Usage::of(self.0.process(), None);
         let shrunk = cx.eventually(Settles::ProcessShrunk, || async {

@@ -1,10 +1,10 @@
-//! What the specification leaves unsaid since it goes without saying: rules of our own, for what comes of hostile input. They
-//! bind only where something got out of the place that it was meant for.
+//! Rules of our own for hostile input, which the specification omits because they are obvious. They only apply if an
+//! effect left its intended place.
 
 use csi_harness::protocol::version::Versions;
 use csi_harness::spec::requirements::{Basis, Level, Maturity, Party, Requirement, Testability};
 
-/// Where they are written down.
+/// The document of these rules.
 const SECTION: &str = "csi-sanity's own rules, docs/hostile.md";
 
 const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'static str) -> Requirement {
@@ -28,7 +28,7 @@ const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'stat
     }
 }
 
-/// Files and mounts outside.
+/// Files and mounts outside of the driver's paths.
 pub static HOSTILE_PATH_001: Requirement = rule(
     "HOSTILE-PATH-001",
     Level::Must,
@@ -36,7 +36,7 @@ pub static HOSTILE_PATH_001: Requirement = rule(
     "nothing is made, changed or removed outside of what the request is for",
 );
 
-/// Commands.
+/// Texts run as commands.
 pub static HOSTILE_COMMAND_001: Requirement = rule(
     "HOSTILE-COMMAND-001",
     Level::Must,
@@ -44,7 +44,7 @@ pub static HOSTILE_COMMAND_001: Requirement = rule(
     "it is not run, and does not become an option of a command that is",
 );
 
-/// Mount options.
+/// Texts that become mount options.
 pub static HOSTILE_MOUNT_001: Requirement = rule(
     "HOSTILE-MOUNT-001",
     Level::Must,
@@ -52,7 +52,7 @@ pub static HOSTILE_MOUNT_001: Requirement = rule(
     "the volume is not mounted with them",
 );
 
-/// Secrets in logs, where they are no field that is marked as secret.
+/// Secrets in logs, in fields that are not marked as secret.
 pub static HOSTILE_SECRET_001: Requirement = rule(
     "HOSTILE-SECRET-001",
     Level::Should,
@@ -60,7 +60,7 @@ pub static HOSTILE_SECRET_001: Requirement = rule(
     "they are kept out of logs, errors and responses",
 );
 
-/// Codes.
+/// Status codes that do not name the problem.
 pub static HOSTILE_CODE_001: Requirement = rule(
     "HOSTILE-CODE-001",
     Level::Should,
@@ -68,7 +68,7 @@ pub static HOSTILE_CODE_001: Requirement = rule(
     "it is rejected with a code that says so, and not with INTERNAL or UNKNOWN",
 );
 
-/// Nothing comes of what was refused.
+/// A rejected request has no effect.
 pub static HOSTILE_EFFECT_001: Requirement = rule(
     "HOSTILE-EFFECT-001",
     Level::Must,
@@ -76,7 +76,7 @@ pub static HOSTILE_EFFECT_001: Requirement = rule(
     "nothing is made by it, and what was there before is there",
 );
 
-/// Memory, files and threads.
+/// Growth of memory, files and threads.
 pub static HOSTILE_GROWTH_001: Requirement = rule(
     "HOSTILE-GROWTH-001",
     Level::Should,
@@ -84,7 +84,7 @@ pub static HOSTILE_GROWTH_001: Requirement = rule(
     "memory, open files and threads are given back",
 );
 
-/// Time for others.
+/// Other calls get answers in time.
 pub static HOSTILE_TIME_001: Requirement = rule(
     "HOSTILE-TIME-001",
     Level::Should,
@@ -92,7 +92,7 @@ pub static HOSTILE_TIME_001: Requirement = rule(
     "others are answered in time",
 );
 
-/// Files of others at a target path.
+/// Foreign files at a target path.
 pub static HOSTILE_PATH_002: Requirement = rule(
     "HOSTILE-PATH-002",
     Level::Should,
@@ -116,7 +116,7 @@ pub static HOSTILE_PATH_004: Requirement = rule(
     "nothing of it is left",
 );
 
-/// Data that comes back in a copy.
+/// Data of the host in a copy.
 pub static HOSTILE_COPY_001: Requirement = rule(
     "HOSTILE-COPY-001",
     Level::Must,
@@ -124,7 +124,7 @@ pub static HOSTILE_COPY_001: Requirement = rule(
     "links stay links, and nothing that they point to is read or changed",
 );
 
-/// Volumes of others.
+/// Ids of other volumes.
 pub static HOSTILE_ID_001: Requirement = rule(
     "HOSTILE-ID-001",
     Level::Must,
@@ -132,7 +132,7 @@ pub static HOSTILE_ID_001: Requirement = rule(
     "it is a volume of its own, and the other thing stays as it is",
 );
 
-/// Ids with something around them.
+/// Ids inside longer texts.
 pub static HOSTILE_ID_002: Requirement = rule(
     "HOSTILE-ID-002",
     Level::Should,
@@ -140,7 +140,7 @@ pub static HOSTILE_ID_002: Requirement = rule(
     "it does not stand for that thing: nobody has got such an id from the driver",
 );
 
-/// Ids of nobody in particular.
+/// Ids that no object has.
 pub static HOSTILE_ID_003: Requirement = rule(
     "HOSTILE-ID-003",
     Level::Should,
@@ -148,7 +148,7 @@ pub static HOSTILE_ID_003: Requirement = rule(
     "it does not stand for that thing: an id is compared as a whole",
 );
 
-/// Volumes that are used at the same time.
+/// Volumes that are used concurrently.
 pub static HOSTILE_MIX_001: Requirement = rule(
     "HOSTILE-MIX-001",
     Level::Must,
@@ -156,7 +156,6 @@ pub static HOSTILE_MIX_001: Requirement = rule(
     "each path shows its own volume",
 );
 
-/// All of them.
 pub static ALL: &[&Requirement] = &[
     &HOSTILE_PATH_001,
     &HOSTILE_COMMAND_001,

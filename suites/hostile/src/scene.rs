@@ -1,4 +1,4 @@
-//! Things that are there, and requests about them that a right driver does: what hostile requests are made of.
+//! Makes objects, and correct requests about them, from which hostile requests are derived.
 
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
@@ -7,17 +7,17 @@ use csi_proto::{Call, Rpc, Service, reflect};
 use futures_util::future::BoxFuture;
 use prost::Message as _;
 
-/// A request that nothing is wrong with.
+/// A correct request.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Which RPC it is for.
+    /// The RPC of the request.
     pub rpc: Rpc,
-    /// What it says.
+    /// The message of the request.
     pub message: DynamicMessage,
 }
 
 impl Request {
-    /// The request with the secrets that are configured for it.
+    /// Adds the configured secrets.
     fn of<Q: Call>(cx: &Cx, mut request: Q) -> Option<Request> {
         if let (Some(secrets), Some(own)) = (request.secrets_mut(), cx.config().secrets_for(Q::RPC.method)) {
             secrets.clone_from(own);
@@ -25,18 +25,19 @@ impl Request {
         Some(Request { rpc: Q::RPC, message: reflect::message(&request)? })
     }
 
-    /// The bytes that go over the wire.
+    /// Returns the encoded message.
     pub fn bytes(&self) -> Vec<u8> {
         self.message.encode_to_vec()
     }
 
-    /// The same under a name of its own, where it makes something.
+    /// Returns a copy with a new name, if the request makes an object.
     #[must_use]
     pub fn renamed(&self, cx: &Cx) -> Request {
         self.changed(cx, self.message.clone())
     }
 
-    /// The same RPC with another message. What it makes gets a name of its own, unless that is what has changed.
+    /// Returns a request of this RPC with another message. An object that it makes gets a new name, unless the name
+    /// is the change.
     #[must_use]
     pub fn changed(&self, cx: &Cx, mut message: DynamicMessage) -> Request {
         if let Some(name) = message.descriptor().get_field_by_name("name")
@@ -48,7 +49,7 @@ impl Request {
     }
 }
 
-/// Volumes, a snapshot and paths to speak of. They go with the check, or with the scope that they were made in.
+/// Volumes, a snapshot and paths. They are removed with the check, or with the scope in which they were made.
 #[derive(Debug)]
 pub struct Scene {
     volume: NodeVolume,
@@ -58,11 +59,11 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Makes the things, as far as the driver offers them. Without a snapshot, or a volume in its place, the requests are fewer,
-    /// which a note says.
+    /// Makes the objects, as far as the driver can. Without a snapshot or a second volume there are fewer requests,
+    /// and a note says so.
     ///
     /// # Errors
-    /// Broken if the driver makes no volume; skip if there is none to be had.
+    /// Broken if making the volume fails; skips if the driver makes none.
     pub fn set(cx: &Cx) -> BoxFuture<'_, CheckResult<Scene>> {
         Box::pin(async move {
             let has = |capability| cx.target().capabilities().has(capability);
@@ -81,12 +82,11 @@ impl Scene {
         })
     }
 
-    /// The volume.
     pub fn volume(&self) -> &NodeVolume {
         &self.volume
     }
 
-    /// Texts of requests that stand for a thing or a path of the scene, by a mark for each.
+    /// Returns the texts that name objects and paths of the scene, each with a placeholder.
     pub(crate) fn texts(&self) -> Vec<(&'static str, String)> {
         let snapshot = self.snapshot.as_ref().map(|snapshot| snapshot.snapshot_id.clone());
         let mut texts = vec![
@@ -101,18 +101,19 @@ impl Scene {
         texts
     }
 
-    /// What the driver wants to be told of the volume with each call.
+    /// Returns the volume_context of the calls about the volume.
     pub(crate) fn volume_context(&self) -> Pairs {
         self.volume.context.clone()
     }
 
-    /// What the driver wants to be told on the node where the volume is attached.
+    /// Returns the publish_context of the calls on the node where the volume is attached.
     pub(crate) fn publish_context(&self) -> Pairs {
         let attached = self.published.as_ref().map(|published| &published.staged.attached);
         attached.map(|attached| attached.publish_context.clone()).unwrap_or_default()
     }
 
-    /// A request for each RPC that the driver serves and advertises. None of them, as it stands, undoes the scene.
+    /// Returns a request for each RPC that the driver serves and advertises. No unchanged request removes an object
+    /// of the scene.
     ///
     /// # Errors
     /// Broken if a path cannot be made.
@@ -331,7 +332,7 @@ async fn publish(cx: &Cx, volume: NodeVolume) -> CheckResult<Published> {
     cx.published(cx.staged(cx.attached(volume).await?).await?).await
 }
 
-/// A thing, unless the driver does not make it here, as without a back end for it.
+/// Returns the object, or `None` if the driver does not make it, for example because its back end cannot.
 fn if_any<T>(cx: &Cx, made: CheckResult<T>) -> CheckResult<Option<T>> {
     match made {
         Ok(thing) => Ok(Some(thing)),
@@ -351,7 +352,7 @@ fn of_identity(cx: &Cx) -> Vec<Option<Request>> {
     ]
 }
 
-/// The size that volumes are made with, so that nothing grows.
+/// Returns the size of the volumes, so that no request grows them.
 fn size(cx: &Cx) -> v1::CapacityRange {
     v1::CapacityRange { required_bytes: cx.volume_size_bytes(), limit_bytes: 0 }
 }

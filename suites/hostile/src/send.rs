@@ -1,4 +1,4 @@
-//! A request of any form, sent so that whatever it makes is undone.
+//! Sends any request so that its effects are undone.
 
 use csi_harness::prelude::*;
 use csi_harness::protocol::rpc::{Facts, Resource};
@@ -7,9 +7,9 @@ use csi_proto::{Rpc, redact, reflect};
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-/// Sends the bytes of a request once, as they are. What they make is undone with the scope: where such a request can be read,
-/// the ledger knows it before it is sent. One with something in it that we cannot read, and that is done all the same, is
-/// made once more without that, which an idempotent driver answers with the same thing.
+/// Sends the bytes of a request once, unchanged. Its effects are undone with the scope: if the request can be
+/// decoded, it is in the ledger before it is sent. If it has parts that we cannot decode and still succeeds, it is
+/// sent once more without them; an idempotent driver then returns the object.
 pub fn send<'a>(cx: &'a Cx, rpc: Rpc, bytes: &'a [u8]) -> BoxFuture<'a, Answer<Value>> {
     Box::pin(async move {
         if let Some(answer) = noted(cx, rpc, bytes, Reading::Exact).await {
@@ -18,23 +18,23 @@ pub fn send<'a>(cx: &'a Cx, rpc: Rpc, bytes: &'a [u8]) -> BoxFuture<'a, Answer<V
         let reply = cx.call_bytes(rpc, bytes.to_vec()).await;
         let answer = reply.answer().as_ref().map(|bytes| response(rpc, bytes));
         if let Answer::Ok(_) = &answer {
-            // What it is answered is no news.
+            // The answer does not matter.
             let _ = noted(cx, rpc, bytes, Reading::AsFarAsKnown).await;
         }
         answer
     })
 }
 
-/// How much of the bytes has to be understood.
+/// Says how much of the bytes must be decodable.
 #[derive(Clone, Copy, PartialEq)]
 enum Reading {
-    /// All of it.
+    /// All fields must be known.
     Exact,
-    /// Fields that are unknown are passed over.
+    /// Unknown fields are ignored.
     AsFarAsKnown,
 }
 
-/// Sends a request that makes something, through the ledger; `None` if it is no such request.
+/// Sends a request that makes an object through the ledger; returns `None` if the request makes none.
 async fn noted(cx: &Cx, rpc: Rpc, bytes: &[u8], reading: Reading) -> Option<Answer<Value>> {
     Some(match Facts::of(rpc)?.makes()? {
         Resource::Volume => told(cx.create_volume(read(bytes, reading)?).once().await),
@@ -55,7 +55,7 @@ fn told<M: prost::Name>(reply: Reply<M>) -> Answer<Value> {
     reply.answer().as_ref().map(|message| redact::json(message))
 }
 
-/// A response as JSON; null where it is none.
+/// Returns a response as JSON, or null if it cannot be decoded.
 fn response(rpc: Rpc, bytes: &[u8]) -> Value {
     let form = reflect::response_of(rpc);
     let read = form.and_then(|form| DynamicMessage::decode(form, bytes).ok());

@@ -1,4 +1,4 @@
-//! One hostile request after another, each about the same things and wrong in one way.
+//! Sends hostile requests one after the other, each about the same objects and wrong in one way.
 
 use std::time::Instant;
 
@@ -12,12 +12,12 @@ use crate::injection_points::{InjectionPoint, TextRole};
 use crate::scene::{Request, Scene};
 use crate::send::send;
 
-/// A check sends so many requests. By then each place of each request has had its turn with most texts.
+/// The limit on a check's requests. It suffices to put most texts at each place of each request.
 const REQUESTS_MAX: u32 = 2_000;
-/// A check may spend this part of its longest time on requests.
+/// The divisor of a check's time limit that gives the time for requests.
 const SHARE_OF_TIME: u32 = 3;
 
-/// The number of requests that a check sends, in the same order in every run. Time is only a ceiling.
+/// The number of requests that a check sends, in an order that is equal in every run. Time only limits it.
 #[derive(Debug)]
 pub(crate) struct Budget {
     requests: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// For a check that has so many requests to send.
+    /// Returns the budget of a check with this number of requests.
     pub(crate) fn begin(cx: &Cx, requests: usize) -> Budget {
         let effort = &cx.config().effort;
         let most = usize::try_from(effort.scaled(REQUESTS_MAX)).unwrap_or(usize::MAX);
@@ -33,7 +33,8 @@ impl Budget {
         Budget { requests: requests.min(most), until }
     }
 
-    /// Ends the check after so many requests. If that is because of the ceiling, the run says so.
+    /// Returns whether the check must end after this number of requests. If the time limit is the reason, the run
+    /// reports it.
     pub(crate) fn is_over(&self, cx: &Cx, requests: usize) -> bool {
         let is_late = requests < self.requests && Instant::now() >= self.until;
         if is_late {
@@ -44,26 +45,27 @@ impl Budget {
     }
 }
 
-/// A request that is right but for one thing.
+/// A request with one error.
 #[derive(Clone, Debug)]
 pub struct Mutation {
-    /// The request, as it is sent.
+    /// The request.
     pub request: Request,
-    /// What is wrong with it, as in "volume_id = …".
+    /// The error, as in "volume_id = …".
     pub change: String,
 }
 
 impl Mutation {
-    /// The request in one line, with what is wrong with it.
+    /// Describes the request and its error in one line.
     pub fn told(&self) -> String {
         format!("{} with {}", self.request.rpc, self.change)
     }
 }
 
-/// Sends every text at every place of one of the kinds, as a name only if the user lets names be that long, and has each answer judged, as [`volley`] does.
+/// Sends every text at every place with one of the roles, and has each answer judged, as [`volley`] does. Names are
+/// only as long as the user permits.
 ///
 /// # Errors
-/// As for [`volley`].
+/// Fails as [`volley`] does.
 pub async fn sweep(
     cx: &Cx,
     kinds: &[TextRole],
@@ -82,7 +84,7 @@ pub async fn sweep(
     volley(cx, &scene.requests(cx).await?, changes, judge).await
 }
 
-/// The request with each of the texts at each of the places, one at a time.
+/// Returns the request with each text at each place.
 pub(crate) fn with_texts(
     request: &Request,
     kinds: &[TextRole],
@@ -94,8 +96,7 @@ pub(crate) fn with_texts(
     at_places(request, &places, texts)
 }
 
-/// The request with each of the texts at each of the places, one at a time: all places have had their turn with a text before the next
-/// one comes.
+/// Returns the request with each text at each place; a text is put at all places before the next one.
 pub(crate) fn at_places(
     request: &Request,
     places: &[InjectionPoint],
@@ -110,13 +111,13 @@ pub(crate) fn at_places(
     .collect()
 }
 
-/// Sends each of the requests with each of its changes, and has each answer judged: when it is there, and again when what the
-/// request has made is undone, or cannot be, which is noted. Requests take turns, so that each has had some when the check has sent
-/// as many as it may.
+/// Sends each request with each of its changes, and has each answer judged twice: when it arrives, and after the
+/// effects of the request were undone, or could not be, which is noted. The requests take turns, so that each has
+/// some changes tried before the limit.
 ///
 /// # Errors
-/// Whatever the judge says; unanswered where the driver says nothing, which the runner looks into; skip where there was nothing
-/// to send.
+/// Fails as the judge does; unanswered if the driver does not answer, which the runner investigates; skips if there is
+/// no request.
 pub async fn volley(
     cx: &Cx,
     requests: &[Request],
@@ -154,7 +155,7 @@ pub async fn volley(
     }
 }
 
-/// What requests have made and the driver does not give back: how many of them, and why the first one.
+/// The number of objects that the driver does not delete, and the reason for the first one.
 #[derive(Debug, Default)]
 struct LeftBehind {
     requests: usize,
@@ -175,7 +176,7 @@ impl LeftBehind {
 }
 
 /// # Errors
-/// Unanswered if the driver has said nothing: it may have died of it.
+/// Unanswered if the driver does not answer, because it may have crashed.
 fn is_answered(shot: &Mutation, answer: &Answer<Value>) -> CheckResult {
     match answer {
         Answer::Ok(_) | Answer::Refused(_) | Answer::Unknown(NoAnswer::GivenUp(_)) => Ok(()),
@@ -183,10 +184,10 @@ fn is_answered(shot: &Mutation, answer: &Answer<Value>) -> CheckResult {
     }
 }
 
-/// What is wrong if the canary has changed; the driver's doing is swept away, so that the run ends clean.
+/// Fails if the canary changed. It also removes the driver's files, so that the run ends clean.
 ///
 /// # Errors
-/// A violation of the first rule of the check.
+/// A violation of the check's first rule.
 pub fn canary_is_unchanged(canary: &Canary, shot: &Mutation, answer: &Answer<Value>) -> CheckResult {
     let Some(changed) = canary.changed() else { return Ok(()) };
     canary.sweep();

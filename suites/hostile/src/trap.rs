@@ -1,7 +1,7 @@
-//! Texts that a shell would run as commands, and how it shows that one did.
+//! Makes texts that a shell would run as commands, and shows whether one did.
 //!
-//! Names lose their slashes on the way to many commands, so that there are texts without any: they call a command that comes
-//! first in the driver's PATH where the run has started the driver, and make the slash out of `$PWD` elsewhere.
+//! Many drivers remove slashes from names, so there are texts without any. If the run started the driver, they call a
+//! command in the first directory of its PATH; otherwise they take the slash from `$PWD`.
 
 use std::path::PathBuf;
 
@@ -13,29 +13,29 @@ use tempfile::TempDir;
 use crate::canary;
 use crate::sweep::Mutation;
 
-/// A command that nobody has, of letters alone, which no driver takes out of a name.
+/// A command that does not exist elsewhere. It consists of letters, which no driver removes from a name.
 const COMMAND: &str = "csisanityruns";
-/// What directories of the tests begin with.
+/// The prefix of the tests' directories.
 const PREFIX: &str = "csi-sanity-";
-/// A slash for a shell that was given none: the first letter of the working directory.
+/// A shell expands it to a slash, the first letter of its working directory.
 const SLASH: &str = "${PWD%${PWD#?}}";
 
-/// Forms that are tried with slashes, too: substitution, and the end of the command before.
+/// The number of forms that are also tried with slashes: substitution, and the end of the previous command.
 const PLAINER: usize = 3;
 
-/// A file that a command would make, in a directory of its own with a short path; it goes with this.
+/// A file that the command makes, in its own directory with a short path, which is removed with this value.
 #[derive(Debug)]
 pub struct Trap {
     dir: TempDir,
-    /// Makes the file, under the name of a command.
+    /// The command in the driver's PATH that makes the file.
     lent: Option<LentCommand>,
 }
 
 impl Trap {
-    /// Sets it.
+    /// Sets the trap.
     ///
     /// # Errors
-    /// Skip where the tests are not known to see what the driver does to files; broken if it cannot be made.
+    /// Skips if it is unknown whether the tests see the driver's changes to files; broken if it cannot be made.
     pub async fn set(cx: &Cx) -> CheckResult<Trap> {
         canary::needs_shared_files(cx).await?;
         let failed =
@@ -50,7 +50,7 @@ impl Trap {
         self.dir.path().join("m")
     }
 
-    /// Texts that a shell would run: those without a slash, and where these are odder than need be a few with some.
+    /// Returns texts that a shell would run: those without a slash, and a few with slashes if the others are complex.
     pub fn texts(&self) -> Vec<String> {
         let mut texts = self.texts_without_slash();
         if self.lent.is_none() {
@@ -59,7 +59,7 @@ impl Trap {
         texts
     }
 
-    /// The same, with no slash in any of them.
+    /// Returns texts that a shell would run, without a slash.
     pub fn texts_without_slash(&self) -> Vec<String> {
         let mark = self.mark().display().to_string();
         let command = match &self.lent {
@@ -69,7 +69,7 @@ impl Trap {
         forms(&command).into()
     }
 
-    /// What is wrong if a command was run.
+    /// Fails if a command was run.
     ///
     /// # Errors
     /// A violation of the first rule of the check.
@@ -78,7 +78,7 @@ impl Trap {
         if !mark.exists() {
             return Ok(());
         }
-        // It goes with the directory otherwise.
+        // If this fails, the file is removed with the directory.
         let _ = std::fs::remove_file(&mark);
         Err(Violation::new(format!("{} is run as a command", shot.told()))
             .expected("a text that is taken for what it is")
@@ -90,7 +90,8 @@ impl Trap {
     }
 }
 
-/// What turns a text into a command: substitution, the end of the command before, of a quotation, or of a line.
+/// Returns the forms that make a shell run the command: substitution, and the end of a command, a quotation or a
+/// line.
 fn forms(command: &str) -> [String; 9] {
     [
         format!("$({command})"),
@@ -111,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// Each form is run by a shell that has it where it would be harmful.
+    /// Checks that a shell runs each form where that would be harmful.
     #[test]
     fn a_shell_runs_each_form_and_needs_no_slash_for_it() {
         let trap = Trap { dir: tempfile::Builder::new().prefix(PREFIX).tempdir().unwrap(), lent: None };

@@ -1,16 +1,16 @@
-//! Texts that a driver has to take for what they are: names, and neither paths nor commands. Whatever they could reach or
-//! do if it does not, they reach and do in a [`Canary`] alone.
+//! Makes texts that a driver has to treat as names, not as paths or commands. If it does not, they can only affect a
+//! [`Canary`].
 
 use crate::canary::Canary;
 
-/// Steps up, more than any directory of a driver is deep: those beyond the root stay there.
+/// More steps up than the depth of any driver's directory; surplus steps stay at the root.
 const UP: &str = "../../../../../../../../../../../../";
 
-/// Keys under which drivers take a path, or a part of one, out of parameters and contexts.
+/// Keys of parameters and contexts whose values drivers use as paths.
 pub const PATH_KEYS: [&str; 9] =
     ["subDir", "subdir", "path", "pathPattern", "share", "basePath", "source", "fileName", "objects"];
 
-/// Ways to the canary's directory and to a file in it that begin in any directory of the driver.
+/// Returns paths from any directory of the driver to the canary's directory and to a file in it.
 pub fn traversals(canary: &Canary) -> Vec<String> {
     let (dir, file) = (canary.dir().to_string_lossy(), canary.file().to_string_lossy().into_owned());
     let below = dir.trim_start_matches('/');
@@ -30,12 +30,12 @@ pub fn traversals(canary: &Canary) -> Vec<String> {
     ]
 }
 
-/// What drivers that know nothing but the id put between its parts: a server, a share, a directory.
+/// The separators that drivers put between the parts of an id: a server, a share, a directory.
 const SEPARATORS: [char; 6] = ['#', ':', '|', ',', '@', '!'];
-/// Parts of an id that are replaced; those behind them stay.
+/// Limits the parts of an id that are replaced.
 const PARTS_MAX: usize = 8;
 
-/// An id of the driver with a way that leads elsewhere behind it, and in place of each of its parts.
+/// Returns an id with a path appended, and with a path in place of each of its parts.
 pub fn in_parts(id: &str, way: &str) -> Vec<String> {
     let mut texts = vec![format!("{id}/{way}")];
     let Some(separator) = SEPARATORS.into_iter().find(|separator| id.contains(*separator)) else {

@@ -22,7 +22,6 @@ pub(crate) mod validate_volume_capabilities;
 
 use csi_harness::checks::check::Check;
 
-/// A list for each file of checks.
 pub(crate) const CHECKS: &[&[&Check]] = &[
     create_volume::malformed::CHECKS,
     create_volume::reply::CHECKS,

@@ -1,8 +1,8 @@
-//! Rules that hold for every reply of every RPC.
+//! Checks the rules for every reply of every RPC.
 //!
-//! The harness watches all replies of a run. The checks here run after everything else, and report what was found in the whole run.
-//! They make the calls themselves that nobody has made, so that there is always something to see; a driver that is dead by then is
-//! judged by what it has answered.
+//! The harness observes all replies of a run. These checks run after all others and report the violations in the
+//! whole run. They make calls that no other check made, so that there are always replies; a driver that is dead by
+//! then is judged by its earlier replies.
 
 pub(crate) mod fields;
 pub(crate) mod health;
@@ -17,15 +17,15 @@ use csi_harness::spec::requirements::Requirement;
 use csi_harness::text::shorten::shortened;
 use csi_proto::{Call as _, UnaryCall};
 
-/// Calls shown of those whose replies broke a rule.
+/// Limits the shown calls whose replies broke a rule.
 const CALLS_SHOWN_MAX: usize = 4;
 
-/// Only that there is an answer counts.
+/// Requires any answer.
 fn heard<T>(reply: Reply<T>) -> CheckResult {
     reply.any_answer().map(|_| ())
 }
 
-/// Asks, unless the driver has done so in this run before.
+/// Sends the request, unless the run has already called the RPC.
 async fn ask<Q>(cx: &Cx, request: Q) -> CheckResult
 where
     Q: UnaryCall + Send + Sync,
@@ -37,7 +37,7 @@ where
     heard(cx.call(request).await)
 }
 
-/// Replies of all kinds: who the plugin is, what it can do, where it runs, a volume, and a list.
+/// Makes calls for replies of all kinds: the plugin's name and capabilities, its node, a volume, and a list.
 async fn ask_around(cx: &Cx) -> CheckResult {
     ask(cx, v1::GetPluginInfoRequest {}).await?;
     ask(cx, v1::GetPluginCapabilitiesRequest {}).await?;
@@ -56,7 +56,7 @@ async fn ask_around(cx: &Cx) -> CheckResult {
     Ok(())
 }
 
-/// An error, which any driver with either service gives to empty requests, unless there was one.
+/// Causes an error, unless the run had one; any driver with a Controller or Node service rejects empty requests.
 async fn ask_for_errors(cx: &Cx) -> CheckResult {
     let wants =
         |need: &Need, rpc| need.unmet(cx.target(), cx.access()).is_none() && !cx.target().has_refused(rpc);
@@ -69,7 +69,7 @@ async fn ask_for_errors(cx: &Cx) -> CheckResult {
     Ok(())
 }
 
-/// One violation that names each place where the run has seen the rule broken, also where the driver could not be asked again.
+/// Returns one violation with each place where the run saw the rule broken, even if the driver no longer answers.
 fn report(
     asked: CheckResult,
     requirement: &'static Requirement,
@@ -78,12 +78,12 @@ fn report(
     expected: &str,
 ) -> CheckResult {
     let Some(first) = breaches.first() else { return asked };
-    let all: Vec<_> = breaches.iter().map(told).collect();
+    let all: Vec<_> = breaches.iter().map(describe).collect();
     let violation = Violation::new(format!("{}: {message}", place(first))).of(requirement);
     Err(seen_with(violation, breaches).expected(expected).actual(all.join("; ")).into())
 }
 
-/// The violation, with the checks in which it was seen, and the calls whose replies show it.
+/// Returns the violation with the checks in which it occurred, and the calls whose replies show it.
 fn seen_with(violation: Violation, breaches: &[ResponseBreach]) -> Violation {
     let calls = breaches.iter().take(CALLS_SHOWN_MAX).map(call);
     let reproduction = breaches.first().map(ResponseBreach::reproduction).into_iter().collect();
@@ -102,17 +102,16 @@ fn place(breach: &ResponseBreach) -> String {
     format!("{} of {}", breach.place, breach.rpc)
 }
 
-fn told(breach: &ResponseBreach) -> String {
+fn describe(breach: &ResponseBreach) -> String {
     let check = breach.check.as_deref().unwrap_or("the first questions");
     format!("{}: {}{}, in {check}", place(breach), breach.actual, of_a_long_name(breach))
 }
 
-/// Ids are often made of names: where only a long one makes them too long, the author has to know.
+/// Explains a long id: many drivers derive ids from names, so an author needs to know if only a long name causes it.
 fn of_a_long_name(breach: &ResponseBreach) -> String {
     let name_bytes = breach.request["name"].as_str().map_or(0, str::len);
     if name_bytes > 64 { format!(" for a name of {name_bytes} bytes") } else { String::new() }
 }
 
-/// A list for each file of checks.
 pub(crate) const CHECKS: &[&[&Check]] =
     &[sizes::CHECKS, fields::CHECKS, status::CHECKS, secrets::CHECKS, health::CHECKS, not_advertised::CHECKS];

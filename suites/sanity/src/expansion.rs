@@ -1,16 +1,16 @@
-//! In which state a driver expands volumes.
+//! Determines in which state a driver expands volumes.
 
 use csi_harness::prelude::*;
 
 use crate::node::published;
 
-/// Whether the controller need not expand a volume that nobody uses.
+/// Returns whether the controller need not expand an unused volume.
 pub(crate) fn is_online_only(cx: &Cx) -> bool {
     let capabilities = cx.target().capabilities();
     capabilities.has(Capability::OnlineExpansion) && !capabilities.has(Capability::OfflineExpansion)
 }
 
-/// A new volume that the driver says it can expand.
+/// Makes a volume that the driver can expand.
 pub(crate) async fn expandable(cx: &Cx) -> CheckResult<NodeVolume> {
     if !is_online_only(cx) {
         return Ok(cx.new_volume().await?.into());

@@ -1,20 +1,20 @@
-//! The RPCs that a driver has only if it advertises a capability, asked for nothing.
+//! Sends empty requests to the RPCs that need a capability.
 
 use csi_harness::prelude::*;
 use csi_harness::protocol::rpc::{self, Facts};
 use csi_proto::Service;
 
-/// Whether the driver advertises the RPC.
+/// Returns whether the driver advertises the RPC.
 pub(crate) fn is_promised(cx: &Cx, facts: &Facts) -> bool {
     facts.promised_by.iter().any(|capability| cx.target().capabilities().has(*capability))
 }
 
-/// The refusal of an empty request, if it is refused.
+/// Returns the error of an empty request, if there is one.
 pub(crate) async fn refusal(cx: &Cx, facts: &Facts) -> CheckResult<Option<Refused>> {
     Ok(cx.call_bytes(facts.rpc, Vec::new()).await.any_answer()?.err())
 }
 
-/// Every RPC of a service that is promised is there: an empty request is invalid, but not unimplemented.
+/// Checks that every promised RPC of a service exists: an empty request is invalid, but not unimplemented.
 pub(crate) async fn promised_are_there(cx: &Cx, service: Service) -> CheckResult {
     let mut missing = Vec::new();
     for facts in rpc::promised(service).filter(|facts| is_promised(cx, facts)) {

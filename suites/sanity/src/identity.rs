@@ -7,6 +7,5 @@ pub(crate) mod probe;
 
 use csi_harness::checks::check::Check;
 
-/// A list for each file of checks.
 pub(crate) const CHECKS: &[&[&Check]] =
     &[get_plugin_info::CHECKS, get_plugin_capabilities::CHECKS, probe::CHECKS, every_endpoint::CHECKS];

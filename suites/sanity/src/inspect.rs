@@ -1,4 +1,4 @@
-//! What calls have done in the back end, as the command of the user reads it there: what no reply tells.
+//! Checks the effects of calls in the back end, which the user's command reads, because no reply shows them.
 
 use std::collections::BTreeSet;
 
@@ -19,20 +19,20 @@ fn modify<'a>(
     cx.call(v1::ControllerModifyVolumeRequest { volume_id, mutable_parameters, ..Default::default() })
 }
 
-/// A volume made without mutable parameters.
+/// Makes a volume without mutable parameters.
 async fn plain_volume(cx: &Cx) -> CheckResult<String> {
     let request =
         v1::CreateVolumeRequest { mutable_parameters: Default::default(), ..cx.create_volume_request() };
     Ok(cx.create_volume(request).setup("a volume without mutable parameters").await?.volume_id)
 }
 
-/// The values that the parameters of a volume have in the back end.
+/// Returns the values of a volume's parameters in the back end.
 async fn parameters(cx: &Cx, volume_id: &str) -> CheckResult<Pairs> {
     let known = cx.inspect_volume(volume_id).await?.parameters;
     known.ok_or_else(|| Stop::skip("inspect-command prints no parameters of a volume"))
 }
 
-/// What is in the back end of these, once it is so or the driver has had its time.
+/// Returns the back end's values of these parameters, once they are as wanted or the settling time is over.
 async fn settled(cx: &Cx, volume_id: &str, wanted: &Pairs) -> CheckResult<Pairs> {
     let has_all = |now: &Pairs| wanted.iter().all(|(key, value)| now.get(key) == Some(value));
     let found = cx.eventually(Settles::Everything, || async {
@@ -44,7 +44,7 @@ async fn settled(cx: &Cx, volume_id: &str, wanted: &Pairs) -> CheckResult<Pairs>
     }
 }
 
-/// A violation unless the back end has these values.
+/// Fails unless the back end has these values.
 async fn has(cx: &Cx, volume_id: &str, wanted: &Pairs, message: &str) -> CheckResult {
     let now = settled(cx, volume_id, wanted).await?;
     for (key, value) in wanted {
@@ -59,7 +59,7 @@ async fn has(cx: &Cx, volume_id: &str, wanted: &Pairs, message: &str) -> CheckRe
 }
 
 check! {
-    /// A resizer or a modifier that is told OK asks no second time.
+    /// A caller that gets OK does not repeat the call.
     MODIFIED {
         id: "inspect/modified",
         title: "the back end has the values that ControllerModifyVolume was answered with OK for",
@@ -76,7 +76,7 @@ check! {
 }
 
 check! {
-    /// A class with one key only says nothing of the others.
+    /// A class with one key does not change the other parameters.
     LEFT_OUT {
         id: "inspect/left-out-keys",
         title: "parameters that ControllerModifyVolume does not name keep their values in the back end",
@@ -105,7 +105,7 @@ check! {
 }
 
 check! {
-    /// Who is refused believes that all is as it was.
+    /// A caller that gets an error assumes that nothing changed.
     REFUSED {
         id: "inspect/refused-modification",
         title: "a modification that was rejected has changed nothing in the back end",
@@ -133,7 +133,7 @@ check! {
 }
 
 check! {
-    /// A claim with a VolumeAttributesClass wants the values of that, whatever its StorageClass says.
+    /// The values of a claim's VolumeAttributesClass take precedence over those of its StorageClass.
     MUTABLE_ONES_WIN {
         id: "inspect/mutable-parameters-win",
         title: "of a key in parameters and in mutable_parameters the back end has the mutable value",
@@ -160,7 +160,7 @@ fn owned((key, value): (&String, &String)) -> (String, String) {
 }
 
 check! {
-    /// A volume that hangs on to a node can be used nowhere else, and one that is not there fails each pod.
+    /// A volume that stays attached cannot be used elsewhere, and a pod fails if its volume is not attached.
     ATTACHMENTS {
         id: "inspect/attachments",
         title: "the back end has a volume attached to a node from ControllerPublishVolume to ControllerUnpublishVolume",
@@ -194,7 +194,7 @@ check! {
     }
 }
 
-/// Where a volume is attached, once that has come about or the driver has had its time.
+/// Returns the nodes of a volume once they are as wanted or the settling time is over.
 async fn attached_to(cx: &Cx, volume_id: &str, node_id: &str, wanted: bool) -> CheckResult<BTreeSet<String>> {
     let now = || async {
         let known = cx.inspect_volume(volume_id).await?.attached_to;
@@ -208,7 +208,7 @@ async fn attached_to(cx: &Cx, volume_id: &str, node_id: &str, wanted: bool) -> C
 }
 
 check! {
-    /// Lists may leave out what goes on being paid for.
+    /// Lists may omit a volume that still costs money.
     DELETED_VOLUME {
         id: "inspect/deleted-volume",
         title: "a deleted volume is gone from the back end",
@@ -229,7 +229,7 @@ check! {
 }
 
 check! {
-    /// The same of snapshots.
+    /// Lists may omit a snapshot that still costs money.
     DELETED_SNAPSHOT {
         id: "inspect/deleted-snapshot",
         title: "a deleted snapshot is gone from the back end",
@@ -249,7 +249,7 @@ check! {
     }
 }
 
-/// Something that was just made, as the command sees it: else what it says later proves nothing.
+/// Requires that the command sees a new object; otherwise its later answers prove nothing.
 fn exists(said: Option<bool>) -> CheckResult {
     match said {
         Some(true) => Ok(()),

@@ -1,7 +1,7 @@
-//! The specification, checked: a folder for each service, a file for each RPC.
+//! Checks the specification, with a folder for each service and a file for each RPC.
 //!
-//! A check is a private static in the file of its RPC and stands in the `CHECKS` of that file, which stands in that of its service; the
-//! compiler warns of one that does not.
+//! A check is a private static in the file of its RPC, and is listed in the `CHECKS` of that file, which is listed in
+//! that of its service. The compiler warns of a check that is not listed.
 
 mod controller;
 mod every_reply;
@@ -36,7 +36,6 @@ const FILES: &[&[&[&Check]]] = &[
     lifecycle::CHECKS,
 ];
 
-/// Every check of the specification.
 pub const SUITE: Suite = Suite {
     name: "sanity",
     checks: Checks::Declared(&joined::<_, { length(FILES) }>(FILES)),

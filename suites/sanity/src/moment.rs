@@ -1,4 +1,4 @@
-//! Times in replies.
+//! Compares times in replies.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,8 @@ use csi_harness::spec::requirements::Requirement;
 use csi_harness::text::wire::moment;
 use prost_types::Timestamp;
 
-/// Whether two times mean the same moment: a driver may keep it in whole seconds and tell it more exactly at first.
+/// Returns whether two times mean one moment: a driver may store whole seconds, and report a more precise time at
+/// first.
 pub(crate) fn same_moment(first: Option<&Timestamp>, again: Option<&Timestamp>) -> bool {
     let nanoseconds = |time: &Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
     match (first, again) {
@@ -16,13 +17,13 @@ pub(crate) fn same_moment(first: Option<&Timestamp>, again: Option<&Timestamp>) 
     }
 }
 
-/// After so long a driver that answers with the time of now tells another moment, also one that knows whole seconds only.
+/// After this time, a driver that answers with the current time reports another one, even in whole seconds.
 const NEXT_SECOND: Duration = Duration::from_millis(1_100);
-/// Two calls in a row come to the same moment of a clock that is not finer than this.
+/// Two consecutive calls may get one time from a clock that is not finer than this.
 const COARSE_NANOSECONDS: i32 = 1_000_000;
 
-/// Waits until the time of now is another moment, unless the two answers show that theirs is not that: whether it has
-/// waited, so that it is worth asking again.
+/// Waits until the current time is distinguishable, unless the two answers already show that they do not contain it.
+/// Returns whether it waited, so that asking again is useful.
 pub(crate) async fn another_moment(cx: &Cx, first: Option<&Timestamp>, again: Option<&Timestamp>) -> bool {
     let is_kept = first == again && first.is_none_or(|time| time.nanos % COARSE_NANOSECONDS != 0);
     if !is_kept {
@@ -31,11 +32,11 @@ pub(crate) async fn another_moment(cx: &Cx, first: Option<&Timestamp>, again: Op
     !is_kept
 }
 
-/// How far the clocks of the driver's back end and of this machine may be apart.
+/// The permitted difference between the clocks of the driver's back end and of this machine.
 const CLOCKS_APART_SECONDS: u64 = 24 * 60 * 60;
 
-/// Blames the creation_time of something just made that is not of these days, such as one that was never set, or is in another unit.
-/// By which clock it is set is left open.
+/// Reports the creation_time of a new object that is far from now, such as one that was never set or has another
+/// unit. The specification leaves open which clock sets it.
 pub(crate) fn is_of_these_days(cx: &Cx, rule: &'static Requirement, created: Option<&Timestamp>) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs());
     let apart = |time: &Timestamp| now.abs_diff(u64::try_from(time.seconds).unwrap_or(0));

@@ -17,27 +17,27 @@ use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
 use v1::volume_capability::AccessMode;
 
-/// Longest path that every driver has to take.
+/// The length of the longest path that every driver must accept.
 pub(crate) const PATH_BYTES_MAX: usize = 128;
-/// A path as long as they get below the directories of an orchestrator.
+/// The length of long paths below the directories of an orchestrator.
 pub(crate) const PATH_BYTES_LONG: usize = 240;
 
-/// A volume attached to this node.
+/// Makes a volume that is attached to this node.
 pub(crate) async fn attached(cx: &Cx) -> CheckResult<Attached> {
     cx.attached(cx.node_volume().await?).await
 }
 
-/// A volume staged on this node, as far as the driver stages.
+/// Makes a volume that is staged on this node, if the driver stages volumes.
 pub(crate) async fn staged(cx: &Cx) -> CheckResult<Staged> {
     cx.staged(attached(cx).await?).await
 }
 
-/// A volume published on this node.
+/// Makes a volume that is published on this node.
 pub(crate) async fn published(cx: &Cx) -> CheckResult<Published> {
     cx.published(staged(cx).await?).await
 }
 
-/// A volume staged at a path of some length; skips where that is refused.
+/// Makes a volume that is staged at a path of some length; skips if the driver rejects that.
 pub(crate) async fn staged_at_path_of(cx: &Cx, bytes: usize) -> CheckResult<Staged> {
     let staging_path = cx.staging_path_of_length(bytes).await?;
     let attached = attached(cx).await?;
@@ -46,7 +46,7 @@ pub(crate) async fn staged_at_path_of(cx: &Cx, bytes: usize) -> CheckResult<Stag
     Ok(Staged { attached, staging_path })
 }
 
-/// A volume published at a path of some length; skips where that is refused.
+/// Makes a volume that is published at a path of some length; skips if the driver rejects that.
 pub(crate) async fn published_at_path_of(cx: &Cx, bytes: usize) -> CheckResult<Published> {
     let target_path = cx.target_path_of_length(bytes).await?;
     let staged = staged(cx).await?;
@@ -55,13 +55,13 @@ pub(crate) async fn published_at_path_of(cx: &Cx, bytes: usize) -> CheckResult<P
     Ok(Published { staged, target_path })
 }
 
-/// Whether the driver stages volumes.
+/// Returns whether the driver stages volumes.
 pub(crate) fn stages(cx: &Cx) -> bool {
     cx.target().capabilities().has(Capability::StageUnstageVolume)
 }
 
-/// A volume that was attached here and then deleted, so that its id and contexts are as the driver makes them; a
-/// made-up one where the driver deletes none.
+/// Makes a volume, attaches and deletes it, so that its id and contexts have the driver's form; returns a made-up one
+/// if the driver deletes no volumes.
 pub(crate) async fn gone(cx: &Cx) -> CheckResult<Attached> {
     if !cx.target().capabilities().has(Capability::CreateDeleteVolume) {
         let mut volume = NodeVolume::default();
@@ -77,7 +77,7 @@ pub(crate) async fn gone(cx: &Cx) -> CheckResult<Attached> {
     Ok(attached)
 }
 
-/// How the undoing of what was done to a volume that is [`gone`] may be refused.
+/// Returns the permitted errors for undoing calls about a volume that is [`gone`].
 fn gone_refusal(cx: &Cx) -> csi_harness::client::reply::Refusal {
     let refusal = refused_with(Code::NotFound);
     if cx.target().capabilities().has(Capability::CreateDeleteVolume) {
@@ -87,12 +87,12 @@ fn gone_refusal(cx: &Cx) -> csi_harness::client::reply::Refusal {
     }
 }
 
-/// A new volume made and staged for one access mode; skips where the driver does not offer it.
+/// Makes and stages a volume for one access mode; skips if the driver does not offer it.
 pub(crate) async fn staged_for(cx: &Cx, mode: Mode) -> CheckResult<Staged> {
     staged_with(cx, cx.capability_with_mode(mode)).await
 }
 
-/// A new volume made and staged for one use; skips where the driver does not offer it.
+/// Makes and stages a volume for one use; skips if the driver does not offer it.
 pub(crate) async fn staged_with(cx: &Cx, capability: v1::VolumeCapability) -> CheckResult<Staged> {
     let because = "the driver does not offer the access mode";
     let mut volume = TrackedVolume { capability, ..TrackedVolume::new(cx, NodeVolume::default()) };
@@ -106,7 +106,7 @@ pub(crate) async fn staged_with(cx: &Cx, capability: v1::VolumeCapability) -> Ch
     Ok(volume.published().staged)
 }
 
-/// The other access type, if ValidateVolumeCapabilities says that the volume does not have it; skips if it has.
+/// Returns the other access type if ValidateVolumeCapabilities denies it for the volume; otherwise skips.
 pub(crate) async fn unsupported_access(cx: &Cx, volume: &NodeVolume) -> CheckResult<v1::VolumeCapability> {
     let other = cx.access().other();
     let capability = cx.capability_for(other, Mode::SingleNodeWriter);
@@ -124,7 +124,7 @@ pub(crate) async fn unsupported_access(cx: &Cx, volume: &NodeVolume) -> CheckRes
     }
 }
 
-/// Capabilities that lack one thing each, with what they lack and the rule that asks for it.
+/// Returns capabilities that each lack one part, with its name and the rule that requires it.
 pub(crate) fn incomplete(
     capability: &v1::VolumeCapability,
 ) -> [(&'static str, v1::VolumeCapability, &'static Requirement); 3] {
@@ -148,8 +148,9 @@ pub(crate) fn incomplete(
     ]
 }
 
-/// For node plugins that cannot know whether a volume exists: OK is only worth a warning, and most errors will do. INVALID_ARGUMENT
-/// will not where the id is one that the driver has made itself: nothing is wrong with the request but that the volume is gone.
+/// Judges an answer about a missing volume. A node plugin may not know whether a volume exists, so OK is only a
+/// warning, and most errors are accepted. INVALID_ARGUMENT is wrong for an id of the driver itself, because then the
+/// volume's absence is the only error.
 pub(crate) fn refused_or_stateless<T>(cx: &Cx, reply: Reply<T>, what: &str) -> CheckResult {
     match reply.any_answer()? {
         Ok(_) => cx.warn(
@@ -162,7 +163,8 @@ pub(crate) fn refused_or_stateless<T>(cx: &Cx, reply: Reply<T>, what: &str) -> C
     Ok(())
 }
 
-/// The refusal of a volume that is [`gone`] must not say that the request is malformed, unless the id is made up.
+/// Requires that the error for a volume that is [`gone`] does not call the request malformed, unless the id is made
+/// up.
 pub(crate) fn not_malformed(cx: &Cx, refused: &Refused, what: &str) -> CheckResult {
     let is_made_up = !cx.target().capabilities().has(Capability::CreateDeleteVolume);
     ensure!(
@@ -174,7 +176,6 @@ pub(crate) fn not_malformed(cx: &Cx, refused: &Refused, what: &str) -> CheckResu
     Ok(())
 }
 
-/// A list for each file of checks.
 pub(crate) const CHECKS: &[&[&Check]] = &[
     node_get_capabilities::CHECKS,
     node_get_info::CHECKS,

@@ -1,4 +1,4 @@
-//! What the checks say of each defect of the mock driver, as the refutation tests have seen it.
+//! The results of the checks for each defect of the mock driver, as the refutation tests saw them.
 
-/// The defect, then the checks, a line each, with the rule that they blame it for.
+/// For each defect, the checks that find it, one per line, each with the violated rule.
 pub const MATRIX: &str = include_str!("proven/matrix.txt");

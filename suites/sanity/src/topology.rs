@@ -1,23 +1,22 @@
-//! The form of topologies, wherever a driver returns one.
+//! Checks the form of all topologies that a driver returns.
 
 use std::collections::BTreeSet;
 
 use csi_harness::prelude::*;
 
-/// Characters of a name, a prefix or a value at the most.
+/// The limit on the characters of a name, a prefix or a value.
 const PART_CHARS_MAX: usize = 63;
 
-/// The segments of a topology.
 pub(crate) type Segments = csi_harness::config::Pairs;
 
-/// Whether all of the first segments are among the second, keys compared without case.
+/// Returns whether all of the first segments are among the second ones; keys are compared without case.
 pub(crate) fn within(first: &Segments, second: &Segments) -> bool {
     first
         .iter()
         .all(|(key, value)| second.iter().any(|(other, its)| other.eq_ignore_ascii_case(key) && its == value))
 }
 
-/// Keys and values of one topology as the specification wants them.
+/// Checks the keys and values of one topology.
 pub(crate) fn well_formed(segments: &Segments) -> CheckResult {
     let all = std::slice::from_ref(segments);
     keys_well_formed(all)?;
@@ -30,7 +29,7 @@ fn keys(all: &[Segments]) -> impl Iterator<Item = &str> {
     all.iter().flat_map(|segments| segments.keys()).map(String::as_str)
 }
 
-/// A name, behind a domain and a slash if need be.
+/// Checks that each key is a name, with an optional domain and slash in front.
 pub(crate) fn keys_well_formed(all: &[Segments]) -> CheckResult {
     keys(all).try_for_each(key_well_formed)
 }
@@ -64,7 +63,7 @@ fn key_well_formed(key: &str) -> CheckResult {
     Ok(())
 }
 
-/// Short names.
+/// Checks that each value is a short name.
 pub(crate) fn values_well_formed(all: &[Segments]) -> CheckResult {
     for (key, value) in all.iter().flatten() {
         ensure!(
@@ -85,7 +84,7 @@ pub(crate) fn values_well_formed(all: &[Segments]) -> CheckResult {
     Ok(())
 }
 
-/// Keys are compared without case.
+/// Checks that keys differ in more than case.
 pub(crate) fn keys_differ(all: &[Segments]) -> CheckResult {
     let spelt: BTreeSet<_> = keys(all).collect();
     let folded: BTreeSet<_> = spelt.iter().map(|key| key.to_lowercase()).collect();
@@ -99,7 +98,7 @@ pub(crate) fn keys_differ(all: &[Segments]) -> CheckResult {
     Ok(())
 }
 
-/// All keys of a plugin have the same prefix.
+/// Checks that all keys of a plugin have one prefix.
 pub(crate) fn one_prefix(all: &[Segments]) -> CheckResult {
     let prefixes: BTreeSet<_> =
         keys(all).filter_map(|key| key.split_once('/')).map(|(prefix, _)| prefix).collect();
@@ -122,7 +121,7 @@ fn is_domain(text: &str) -> bool {
     has_form(text, good, "-.") && text.split('.').all(|label| has_form(label, good, "-"))
 }
 
-/// Good characters at both ends, those or others between.
+/// Returns whether a text has good characters at both ends, and good or other permitted ones between.
 fn has_form(text: &str, good: impl Fn(char) -> bool, others: &str) -> bool {
     (1..=PART_CHARS_MAX).contains(&text.chars().count())
         && text.starts_with(&good)

@@ -1,8 +1,8 @@
-//! Requirements that no check tests from outside, or only mildly, and why.
+//! The requirements that no check tests from outside, or only with warnings, and the reasons.
 
 use csi_harness::spec::requirements::{Requirement, req};
 
-/// The rows, sorted by id.
+/// The requirements without a check, sorted by id.
 pub static UNTESTED: &[(&Requirement, &str)] = &[
     (&req::CTRL_CAPS_009, "what a condition says is free text"),
     (&req::CTRL_CREATESNAP_003, "which code fits an error, the table says, whose rows are checked"),
@@ -136,7 +136,7 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     ),
 ];
 
-/// Rows that others say as well, by which they are checked, sorted by id.
+/// The requirements that repeat others, through which they are checked, sorted by id.
 pub static SAID_AGAIN: &[(&Requirement, &[&Requirement])] = &[
     (
         &req::CTRL_CREATEVOL_024,
@@ -169,7 +169,7 @@ pub static SAID_AGAIN: &[(&Requirement, &[&Requirement])] = &[
     (&req::PROTO_CONN_003, &[&req::GEN_RPC_005, &req::ID_PCAPS_001, &req::ID_PROBE_001]),
 ];
 
-/// Rows that bind a driver, and of which checks only warn, because what looks like a breach may be none; sorted by id.
+/// The binding requirements of which checks only warn, because an apparent violation may be none; sorted by id.
 pub static ONLY_WARNED: &[(&Requirement, &str)] = &[
     (
         &req::CTRL_CAPACITY_002,

@@ -1,7 +1,7 @@
-//! Volumes of which the driver tells that something is wrong, or that nothing is. On a back end that is well there is little to
-//! see: `health` of the configuration makes volumes ill.
+//! Checks the reported health of volumes. A healthy back end shows little, so commands in `health` of the
+//! configuration damage volumes.
 
-pub(crate) mod told;
+pub(crate) mod changes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use csi_harness::spec::requirements::Requirement;
 use v1::VolumeHealthErrorType as Status;
 use v1::volume_health::VolumeHealthEntry;
 
-/// Pages of one walk at the most.
+/// Limits the pages of one reading.
 const PAGES_MAX: usize = 10_000;
 
-/// What is told of a volume: status and reason of each entry.
-pub(crate) type Told = BTreeSet<(i32, String)>;
+/// The reported problems of a volume: status and reason of each entry.
+pub(crate) type Problems = BTreeSet<(i32, String)>;
 
-pub(crate) fn told(entries: &[VolumeHealthEntry]) -> Told {
+pub(crate) fn problems(entries: &[VolumeHealthEntry]) -> Problems {
     entries.iter().map(|entry| (entry.status, entry.reason.clone())).collect()
 }
 
@@ -24,10 +24,10 @@ pub(crate) fn get<'a>(cx: &'a Cx, volume_id: &str) -> PendingCall<'a, v1::Contro
     cx.call(v1::ControllerGetVolumeHealthRequest { volume_id: volume_id.to_owned(), ..Default::default() })
 }
 
-/// What ControllerGetVolumeHealth tells of a volume that exists.
-pub(crate) async fn told_alone(cx: &Cx, volume_id: &str) -> CheckResult<Told> {
+/// Returns the problems of an existing volume, as ControllerGetVolumeHealth reports them.
+pub(crate) async fn problems_of(cx: &Cx, volume_id: &str) -> CheckResult<Problems> {
     let response = get(cx, volume_id).setup("the health of a volume").await?;
-    Ok(told(&response.volume_health.unwrap_or_default().health_statuses))
+    Ok(problems(&response.volume_health.unwrap_or_default().health_statuses))
 }
 
 pub(crate) fn page<'a>(
@@ -39,9 +39,9 @@ pub(crate) fn page<'a>(
     cx.call(v1::ControllerListVolumeHealthRequest { max_entries, starting_token, ..Default::default() })
 }
 
-/// Every entry of the list, page by page, in as many entries as there are for a volume.
-pub(crate) async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<BTreeMap<String, Vec<Told>>> {
-    let mut found = BTreeMap::<String, Vec<Told>>::new();
+/// Returns all entries of the list for each volume.
+pub(crate) async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<BTreeMap<String, Vec<Problems>>> {
+    let mut found = BTreeMap::<String, Vec<Problems>>::new();
     let mut tokens = BTreeSet::new();
     let mut token = String::new();
     for _ in 0..PAGES_MAX {
@@ -59,7 +59,7 @@ pub(crate) async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<BTreeMap<Stri
             actual: format!("{} entries", page.entries.len())
         );
         for entry in page.entries {
-            found.entry(entry.volume_id).or_default().push(self::told(&entry.health_statuses));
+            found.entry(entry.volume_id).or_default().push(self::problems(&entry.health_statuses));
         }
         if page.next_token.is_empty() {
             return Ok(found);
@@ -76,7 +76,7 @@ pub(crate) async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<BTreeMap<Stri
     Err(Stop::broken(format!("ControllerListVolumeHealth has not ended after {PAGES_MAX} pages")))
 }
 
-/// The reply has to tell of the volume that was asked for.
+/// Checks that the reply is about the requested volume.
 pub(crate) fn is_about(
     health: Option<v1::VolumeHealth>,
     volume_id: &str,
@@ -100,23 +100,24 @@ pub(crate) fn is_about(
     Ok(health)
 }
 
-/// A volume that was made just now, or that works, has lost nothing and can be reached. That it is degraded may be so, as a replica
-/// may still be made, and is only remarked on.
-pub(crate) fn is_well(cx: &Cx, told: &Told, rule: &'static Requirement, what: &str) -> CheckResult {
+/// Checks that a new or working volume has lost no data and can be reached. It may be degraded, for example while a
+/// replica is made, which is only a remark.
+pub(crate) fn is_well(cx: &Cx, problems: &Problems, rule: &'static Requirement, what: &str) -> CheckResult {
     let is_all_clear = |(_, reason): &&(i32, String)| {
         ["healthy", "ok", "normal", "none", "good"].contains(&reason.to_ascii_lowercase().as_str())
     };
     let is_grave = |(status, _): &&(i32, String)| {
         [Status::Inaccessible as i32, Status::DataLoss as i32].contains(status)
     };
-    let Some(worst) = told.iter().find(is_grave).or_else(|| told.iter().find(is_all_clear)).or(told.first())
+    let Some(worst) =
+        problems.iter().find(is_grave).or_else(|| problems.iter().find(is_all_clear)).or(problems.first())
     else {
         return Ok(());
     };
     let violation = Violation::new(format!("something is told to be wrong with {what}"))
         .of(rule)
         .expected("no health_statuses")
-        .actual(format!("{told:?}"));
+        .actual(format!("{problems:?}"));
     if is_grave(&worst) || is_all_clear(&worst) {
         return Err(violation.into());
     }
@@ -124,5 +125,4 @@ pub(crate) fn is_well(cx: &Cx, told: &Told, rule: &'static Requirement, what: &s
     Ok(())
 }
 
-/// A list for each file of checks.
-pub(crate) const CHECKS: &[&[&Check]] = &[told::CHECKS];
+pub(crate) const CHECKS: &[&[&Check]] = &[changes::CHECKS];

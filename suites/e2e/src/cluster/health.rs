@@ -1,21 +1,21 @@
-/// Whose status tells of health.
+/// The object whose status reports health.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HealthOf {
-    /// A volume of a pod, by both names, as its node sees it: `status.volumeHealth` of the pod.
+    /// A volume of a pod, by the names of both, as its node sees it: `status.volumeHealth` of the pod.
     PodVolume(String, String),
-    /// The volume of a claim, as the controller of the driver sees it: `status.healthStatus`.
+    /// The volume of a claim, as the driver's controller sees it: `status.healthStatus`.
     Claim(String),
     /// The back end of the driver, as a node sees it: `status.storageHealth` of its CSINode.
     Node(String),
 }
 
-/// Something that is wrong.
+/// A health problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthCondition {
-    /// A word such as `Degraded` or `StorageUnreachable`.
+    /// The status, such as `Degraded` or `StorageUnreachable`.
     pub status: &'static str,
-    /// Why, for programs.
+    /// The reason for programs.
     pub reason: String,
-    /// Why, for people.
+    /// The reason for people.
     pub message: String,
 }

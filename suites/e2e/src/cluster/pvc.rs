@@ -3,30 +3,26 @@ use std::fmt;
 
 use super::{Pairs, ReclaimPolicy, SecretReference, SecretUse};
 
-/// A PersistentVolumeClaim to make.
+/// The description of a new PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PvcSpec {
-    /// Its name.
     pub name: String,
-    /// The StorageClass.
     pub class: String,
-    /// Access modes that the volume has to have.
+    /// The access modes that the volume must have.
     pub access_modes: Vec<AccessMode>,
-    /// File system or block device.
     pub mode: VolumeMode,
-    /// Bytes asked for.
+    /// The requested bytes.
     pub request_bytes: i64,
-    /// What the volume is to begin as a copy of.
+    /// The source of the volume's data.
     pub source: Option<DataSource>,
-    /// The VolumeAttributesClass.
     pub attributes_class: Option<String>,
-    /// The PersistentVolume to bind to, where it is made already.
+    /// The PersistentVolume to bind to, if it already exists.
     pub volume: Option<String>,
-    /// Labels, by which groups are selected.
+    /// The labels by which group snapshots select claims.
     pub labels: Pairs,
 }
 
-/// Access modes, as Kubernetes has them.
+/// The access modes of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AccessMode {
     /// One node reads and writes.
@@ -45,92 +41,84 @@ impl fmt::Display for AccessMode {
     }
 }
 
-/// How a pod sees a volume.
+/// The form in which a pod sees a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VolumeMode {
-    /// As a directory.
+    /// The pod sees a directory.
     #[default]
     Filesystem,
-    /// As a block device.
+    /// The pod sees a block device.
     Block,
 }
 
-/// What a volume begins as a copy of.
+/// The source of a volume's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DataSource {
-    /// A VolumeSnapshot, by its name.
+    /// The name of a VolumeSnapshot.
     Snapshot(String),
-    /// Another claim, by its name.
+    /// The name of another claim.
     Claim(String),
 }
 
-/// A PersistentVolumeClaim as it is.
+/// The current state of a PersistentVolumeClaim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pvc {
-    /// What was asked for, with the latest changes.
+    /// The specification with its latest changes.
     pub spec: PvcSpec,
-    /// Whether it has a volume.
     pub phase: PvcPhase,
-    /// The PersistentVolume that it is bound to.
+    /// The PersistentVolume of the claim.
     pub volume: Option<String>,
-    /// Bytes that a pod can use; 0 before it is bound.
+    /// The bytes that a pod can use; 0 before the claim is bound.
     pub capacity_bytes: i64,
-    /// The VolumeAttributesClass that the volume has by now.
+    /// The current VolumeAttributesClass of the volume.
     pub attributes_class: Option<String>,
-    /// Conditions that hold, such as `FileSystemResizePending` or `ModifyVolumeError`.
+    /// The current conditions, such as `FileSystemResizePending` or `ModifyVolumeError`.
     pub conditions: Vec<String>,
-    /// Why nobody tries to go on with it: a cluster that is emulated does not wait for ever for a driver that says no.
+    /// The reason why the emulated cluster gave up: it does not wait forever for a driver that rejects its calls.
     pub given_up: Option<String>,
 }
 
-/// The life of a claim.
+/// The phase of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PvcPhase {
-    /// It has no volume yet.
+    /// The claim has no volume yet.
     Pending,
-    /// It has one.
+    /// The claim has a volume.
     Bound,
-    /// Its volume is gone.
+    /// The claim's volume was deleted.
     Lost,
 }
 
-/// A PersistentVolume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersistentVolume {
-    /// Its name.
     pub name: String,
-    /// volume_id.
     pub handle: String,
-    /// Bytes that it has.
+    /// The size of the volume.
     pub capacity_bytes: i64,
-    /// Access modes that it has.
     pub access_modes: Vec<AccessMode>,
-    /// The StorageClass that it was made by.
+    /// The StorageClass of the volume.
     pub class: String,
-    /// File system or block device.
     pub mode: VolumeMode,
-    /// The file system asked for; empty: the driver chooses.
+    /// The requested file system; empty leaves the choice to the driver.
     pub fs_type: String,
-    /// volume_context, and what the provisioner adds to it.
+    /// The volume_context, and the provisioner's additions.
     pub attributes: Pairs,
-    /// Mount options.
     pub mount_options: Vec<String>,
-    /// Secrets that the driver is given with calls about it.
+    /// The Secrets for the driver's calls about the volume.
     pub secrets: BTreeMap<SecretUse, SecretReference>,
-    /// What becomes of it when its claim is gone.
+    /// The fate of the volume after its claim is deleted.
     pub reclaim: ReclaimPolicy,
-    /// Places that it can be used from, as alternatives; empty: anywhere.
+    /// The alternative topologies in which it can be used; empty means everywhere.
     pub topology: Vec<Pairs>,
-    /// The claim that it is bound to.
+    /// The volume's claim.
     pub claim: Option<String>,
-    /// Where in its life it is.
     pub phase: VolumePhase,
-    /// Why nobody tries to delete it any more; see [`Pvc::given_up`].
+    /// The reason why the emulated cluster gave up deleting it; see [`Pvc::given_up`].
     pub given_up: Option<String>,
 }
 
 impl PersistentVolume {
-    /// One that nothing else is known of.
+    /// Returns a volume of which only the name is known.
     pub fn named(name: &str) -> PersistentVolume {
         PersistentVolume {
             name: name.to_owned(),
@@ -152,13 +140,13 @@ impl PersistentVolume {
     }
 }
 
-/// The life of a PersistentVolume.
+/// The phase of a PersistentVolume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumePhase {
-    /// No claim has it.
+    /// No claim is bound to the volume.
     Available,
-    /// A claim has it.
+    /// A claim is bound to the volume.
     Bound,
-    /// Its claim is gone.
+    /// The volume's claim was deleted.
     Released,
 }

@@ -1,4 +1,4 @@
-/// What a driver is given a Secret for.
+/// The calls for which a driver gets a Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SecretUse {
     /// CreateVolume and DeleteVolume.
@@ -25,11 +25,9 @@ pub enum SecretUse {
     GroupSnapshotterGet,
 }
 
-/// The name of a Secret.
+/// The name and namespace of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretReference {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name in that.
     pub name: String,
 }

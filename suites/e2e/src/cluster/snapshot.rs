@@ -2,61 +2,54 @@ use csi_harness::prelude::Violation;
 
 use super::{Done, Pairs, ReclaimPolicy};
 
-/// A VolumeSnapshot to make.
+/// The description of a new VolumeSnapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotSpec {
-    /// Its name.
     pub name: String,
-    /// The class.
     pub class: String,
-    /// What it is of.
     pub origin: SnapshotOrigin,
 }
 
-/// What a VolumeSnapshot is of.
+/// The origin of a VolumeSnapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotOrigin {
-    /// A claim, by its name: the driver takes it.
+    /// The name of a claim, of which the driver takes a snapshot.
     Claim(String),
-    /// A snapshot_id that exists: only the objects are made.
+    /// The snapshot_id of an existing snapshot, for which only the objects are created.
     Handle(String),
 }
 
-/// A VolumeSnapshot as it is, with the content bound to it.
+/// The current state of a VolumeSnapshot and its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// What was asked for.
     pub spec: SnapshotSpec,
-    /// Whether it can be used.
+    /// True if volumes can be made from it.
     pub ready: bool,
-    /// snapshot_id.
     pub handle: Option<String>,
-    /// Bytes that a volume made from it has at the least; 0 where the driver does not say.
+    /// The smallest size of a volume made from it; 0 if the driver does not report one.
     pub restore_size_bytes: i64,
-    /// Places from which it can be used, as alternatives; empty: everywhere, as far as the driver says.
+    /// The alternative topologies in which it can be used; empty means everywhere, as far as the driver reports.
     pub topology: Vec<Pairs>,
-    /// What becomes of the snapshot when it is deleted.
+    /// The fate of the snapshot after its object is deleted.
     pub deletion: ReclaimPolicy,
-    /// The failure of the latest try.
+    /// The error of the last attempt.
     pub error: Option<String>,
-    /// Why nobody tries to go on with it; see [`Pvc::given_up`](super::Claim::given_up).
+    /// The reason why the emulated cluster gave up; see [`Pvc::given_up`](super::Claim::given_up).
     pub given_up: Option<String>,
 }
 
 /// A range of bytes in a snapshot of a block volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where it begins.
     pub offset_bytes: u64,
-    /// How long it is.
     pub size_bytes: u64,
 }
 
 impl Block {
-    /// A block as a driver tells it.
+    /// Makes a block from a driver's answer.
     ///
     /// # Errors
-    /// A violation if that is none.
+    /// A violation if the answer is no valid block.
     pub(crate) fn told(byte_offset: i64, size_bytes: i64) -> Done<Block> {
         match (u64::try_from(byte_offset), u64::try_from(size_bytes)) {
             (Ok(offset_bytes), Ok(size_bytes)) if size_bytes > 0 => Ok(Block { offset_bytes, size_bytes }),
@@ -68,46 +61,36 @@ impl Block {
     }
 }
 
-/// A VolumeGroupSnapshot to make.
+/// The description of a new VolumeGroupSnapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSnapshotSpec {
-    /// Its name.
     pub name: String,
-    /// The class.
     pub class: String,
-    /// What it is of.
     pub origin: GroupSnapshotOrigin,
 }
 
-/// What a VolumeGroupSnapshot is of.
+/// The origin of a VolumeGroupSnapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupSnapshotOrigin {
-    /// All claims that have these labels.
+    /// All claims with these labels.
     Labels(Pairs),
-    /// A group_snapshot_id and the snapshot_ids of its members: only the objects are made.
-    Handles {
-        /// group_snapshot_id.
-        group: String,
-        /// snapshot_ids.
-        snapshots: Vec<String>,
-    },
+    /// The ids of an existing group snapshot and its members, for which only the objects are created.
+    Handles { group: String, snapshots: Vec<String> },
 }
 
-/// A VolumeGroupSnapshot as it is, with the content bound to it.
+/// The current state of a VolumeGroupSnapshot and its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSnapshot {
-    /// What was asked for.
     pub spec: GroupSnapshotSpec,
-    /// Whether all members can be used.
+    /// True if all members can be used.
     pub ready: bool,
-    /// group_snapshot_id.
     pub handle: Option<String>,
-    /// The names of the VolumeSnapshots of its members, with the claim that each is of.
+    /// The names of the members' VolumeSnapshots, each with its claim.
     pub members: Vec<(String, String)>,
-    /// What becomes of it when it is deleted.
+    /// The fate of the group snapshot after its object is deleted.
     pub deletion: ReclaimPolicy,
-    /// The failure of the latest try.
+    /// The error of the last attempt.
     pub error: Option<String>,
-    /// Why nobody tries to go on with it; see [`Pvc::given_up`](super::Claim::given_up).
+    /// The reason why the emulated cluster gave up; see [`Pvc::given_up`](super::Claim::given_up).
     pub given_up: Option<String>,
 }

@@ -1,10 +1,10 @@
-//! Access modes of Kubernetes, as the calls of each component have them.
+//! Converts access modes of Kubernetes as each component does.
 
 use csi_harness::prelude::Mode;
 
 use crate::cluster::AccessMode;
 
-/// One mode, where the side that calls knows the finer modes (`SINGLE_NODE_MULTI_WRITER`) or does not.
+/// Converts one mode. `finer` says whether the component knows the finer modes, such as `SINGLE_NODE_MULTI_WRITER`.
 pub(super) fn of_one(mode: AccessMode, finer: bool) -> Mode {
     match (mode, finer) {
         (AccessMode::ReadWriteOnce, false) | (AccessMode::ReadWriteOncePod, false) => Mode::SingleNodeWriter,
@@ -15,10 +15,10 @@ pub(super) fn of_one(mode: AccessMode, finer: bool) -> Mode {
     }
 }
 
-/// The one mode that attacher and resizer make of all modes of a volume.
+/// Combines all modes of a volume into one, as attacher and resizer do.
 ///
 /// # Errors
-/// The modes do not go together.
+/// Fails if the modes cannot be combined.
 pub(super) fn of_all(modes: &[AccessMode], finer: bool) -> Result<Mode, String> {
     let has = |mode| modes.contains(&mode);
     if has(AccessMode::ReadWriteMany) {

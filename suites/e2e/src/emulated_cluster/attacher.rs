@@ -1,4 +1,5 @@
-//! external-attacher: attaches and detaches what the attach/detach controller asks for.
+//! Emulates the external-attacher, which attaches and detaches volumes at the request of the attach/detach
+//! controller.
 
 use std::sync::Arc;
 
@@ -12,7 +13,6 @@ use super::shared::{Shared, capability};
 use super::store::{Objects, VolumeOnNode};
 use crate::cluster::SecretUse;
 
-/// Runs it.
 pub(super) async fn run(shared: Arc<Shared>) {
     work(shared, wanted, |shared, place| async move {
         match shared.store.look(|objects| Some(objects.attachments.get(&place)?.detaching)) {
@@ -37,7 +37,7 @@ async fn attach(shared: &Shared, place: &VolumeOnNode) -> Work {
         return Work::Again;
     };
     if !shared.has(Capability::PublishUnpublishVolume) {
-        // The trivial mode: attached without a call.
+        // In the trivial mode a volume counts as attached without a call.
         shared.store.change(|objects| {
             if let Some(attachment) = objects.attachments.get_mut(place) {
                 attachment.attached = Some(Default::default());
@@ -86,7 +86,7 @@ async fn attach(shared: &Shared, place: &VolumeOnNode) -> Work {
     }
 }
 
-/// Pods of the node that wait for the volume.
+/// Returns the pods of the node that wait for the volume.
 fn users(objects: &Objects, (volume, node): &VolumeOnNode) -> Vec<String> {
     let uses = |name: &String| {
         objects.claims.get(name).is_some_and(|object| object.claim.volume.as_ref() == Some(volume))
@@ -102,7 +102,7 @@ fn note(shared: &Shared, place: &VolumeOnNode, failure: &Failure) -> Work {
         let Some(attachment) = objects.attachments.get_mut(place) else { return Work::Done };
         attachment.given_up.clone_from(&why);
         let Some(why) = why else { return Work::Again };
-        // What is attached cannot be deleted.
+        // An attached volume cannot be deleted.
         if attachment.detaching
             && let Some(object) = objects.volumes.get_mut(&place.0)
         {

@@ -12,7 +12,7 @@ use crate::promise::PROMISES;
 use crate::room::Room;
 use crate::view::View;
 
-/// Plays a cluster of its own for each test.
+/// Emulates a cluster for each test.
 #[derive(Debug)]
 pub struct EmulatedClusters {
     settings: Settings,
@@ -24,23 +24,24 @@ pub struct EmulatedClusters {
 }
 
 impl EmulatedClusters {
-    /// Clusters that are played like this, with so many nodes that the driver is on. `say` hears what is worth a word.
+    /// Makes clusters with these settings, and this number of nodes with the driver. `say` gets messages for the
+    /// user.
     pub fn new(settings: Settings, nodes: usize, definition: DriverDefinition, say: Say) -> EmulatedClusters {
         EmulatedClusters { settings, nodes, definition, room: Room::default(), say, told: Once::new() }
     }
 
-    /// What is known of such a cluster before the driver was asked anything.
+    /// Returns the properties of such a cluster that do not depend on the driver.
     pub fn view(nodes_count: usize) -> View {
         let offer = |feature: &Feature| match NEVER_OFFERED.iter().find(|(never, _)| never == feature) {
             Some((_, why)) => Some((*feature, Err((*why).to_owned()))),
-            // What the driver has of these, it says itself.
+            // The driver reports its own features.
             None if feature.capability().is_some() => None,
             None => Some((*feature, Ok(()))),
         };
         View { nodes_count, nodes: None, offers: Feature::ALL.iter().filter_map(offer).collect() }
     }
 
-    /// Says, once, what the definition promises and the driver lacks: each test of it fails at once.
+    /// Reports once which capabilities of the definition the driver lacks: each test of them fails at once.
     fn say_what_is_lacked(&self, cx: &Cx) {
         let advertises = |one| cx.target().capabilities().has(one);
         for promise in PROMISES {

@@ -1,5 +1,5 @@
-//! The controllers of Kubernetes itself, which make no calls: binding and releasing, claims of pods, attachments wanted,
-//! and the scheduler, which has a file of its own. Each looks at the objects and brings them one step further.
+//! Emulates the controllers of Kubernetes, which make no CSI calls: binding and release, claims of pods, attachments,
+//! and the scheduler, which has its own file. Each advances the objects by one step at a time.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::cluster::{
     AccessMode, Event, PersistentVolume, PodPhase, PvcPhase, ReclaimPolicy, VolumePhase, VolumeSource,
 };
 
-/// Runs them all, whenever something changes.
+/// Runs all controllers whenever something changes.
 pub(super) async fn run(shared: Arc<Shared>) {
     let mut changes = shared.store.subscribe();
     loop {
@@ -25,28 +25,28 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// Something to be done to an object.
+/// A step of a controller.
 #[derive(Debug)]
 pub(super) enum ControllerStep {
-    /// The claim of a pod is missing.
+    /// The claim of a pod does not exist yet.
     MakeClaim { pod: String, volume: usize },
-    /// The pod of a claim is gone.
+    /// The pod of a claim was deleted.
     DeleteClaim(String),
-    /// A claim has a volume that was made before.
+    /// A claim names an existing volume.
     Bind { claim: String, volume: String },
-    /// Nobody uses a claim that is deleted.
+    /// A deleted claim is no longer used.
     RemoveClaim(String),
-    /// Nobody keeps a volume that is deleted, or is not to be deleted by the driver.
+    /// A deleted volume is no longer needed, or is to be retained by the driver.
     RemoveVolume(String),
     /// A pod of the node waits for the volume.
     Attach(VolumeOnNode),
-    /// No pod of the node needs the volume any more.
+    /// No pod on the node needs the volume any more.
     Detach(VolumeOnNode),
-    /// A claim waits for a node.
+    /// A claim waits for the choice of a node.
     SelectNode { claim: String, node: usize },
     /// A pod can run on the node.
     Schedule { pod: String, node: usize },
-    /// Something to tell about a pod that cannot be scheduled.
+    /// A pod cannot be scheduled, which has to be reported.
     Tell { pod: String, why: String },
 }
 
@@ -87,7 +87,7 @@ fn claims(objects: &Objects) -> Option<ControllerStep> {
     None
 }
 
-/// Whether a claim has to stay because something uses it.
+/// Returns whether a claim is still used.
 fn is_used(objects: &Objects, claim: &str) -> bool {
     use crate::cluster::{DataSource, SnapshotOrigin};
     let by_pod = objects.pods_with_claim(claim).any(|pod| pod.node.is_some());
@@ -114,7 +114,7 @@ fn volumes(objects: &Objects) -> Option<ControllerStep> {
     gone.map(|(name, _)| ControllerStep::RemoveVolume(name.clone()))
 }
 
-/// Volumes of pods on nodes, by their claims.
+/// Returns the volumes that pods need on nodes, by their claims.
 fn places_wanted(objects: &Objects) -> Vec<VolumeOnNode> {
     let mut places = Vec::new();
     for object in objects.pods.values() {
@@ -153,7 +153,7 @@ fn attachments(shared: &Shared, objects: &Objects) -> Option<ControllerStep> {
             return Some(ControllerStep::Attach(place.clone()));
         }
     }
-    // Several PersistentVolumes can stand for one volume, which is attached as long as one of them is used.
+    // Several PersistentVolumes may refer to one volume, which stays attached while one of them is used.
     let handle = |place: &VolumeOnNode| objects.volumes.get(&place.0).map(|object| &object.volume.handle);
     let is_needed = |place: &VolumeOnNode| {
         let is_same = |other: &VolumeOnNode| {
@@ -243,7 +243,7 @@ fn take(shared: &Shared, objects: &mut Objects, step: ControllerStep) {
 }
 
 impl PvcObject {
-    /// A claim that was just made.
+    /// Makes a new claim.
     pub(super) fn new(spec: crate::cluster::PvcSpec, uid: String) -> PvcObject {
         let claim = crate::cluster::Pvc {
             spec,
@@ -269,7 +269,7 @@ impl PvcObject {
 }
 
 impl VolumeObject {
-    /// A volume that was just made.
+    /// Makes a new volume.
     pub(super) fn new(volume: PersistentVolume) -> VolumeObject {
         VolumeObject { volume, deleting: false }
     }

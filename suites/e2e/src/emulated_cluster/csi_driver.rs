@@ -1,10 +1,11 @@
-//! What is told of a driver where no manifest has its CSIDriver.
+//! Infers the CSIDriver of a driver if no manifest has it.
 
 use csi_driver_definitions::{CsiDriver, VolumeLifecycleMode};
 use csi_harness::prelude::Capability;
 use csi_harness::protocol::capability::Capabilities;
 
-/// What can be told without manifests. Inline volumes show only when they are asked for, so they are let through.
+/// Returns the inferred values. Inline volumes are permitted, because only a request shows whether the driver
+/// supports them.
 pub(super) fn of(capabilities: &Capabilities) -> CsiDriver {
     CsiDriver {
         attach_required: capabilities.has(Capability::PublishUnpublishVolume),

@@ -1,4 +1,4 @@
-//! A call that failed, what each component of Kubernetes makes of the code, and when nobody goes on trying here.
+//! Judges failed calls as each component of Kubernetes does, and decides when the emulated components give up.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,11 +11,10 @@ use csi_proto::lock::Mutex;
 use tokio::time::Instant;
 use tonic::Code;
 
-/// How long an RPC has to fail, each time it is called, before the driver is believed to mean it: longer than a test waits for one
-/// of its steps. The real components go on for ever.
+/// The time for which an RPC has to fail in every call before it is considered permanent. It is longer than a test
+/// waits for one step. The real components never give up.
 const BELIEVED_AFTER: Duration = Duration::from_secs(10 * 60);
 
-/// A call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     method: &'static str,
@@ -24,7 +23,8 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// The response, or how the call failed. A call without an answer counts as its deadline or connection would in a client.
+    /// Returns the response or the failure. A call without an answer counts as its deadline or connection would in a
+    /// client.
     fn or<T: Clone>(reply: &Reply<T>) -> Result<T, Failure> {
         let method = reply.rpc().method;
         let (code, message) = match reply.answer() {
@@ -40,17 +40,17 @@ impl Failure {
         Err(Failure { method, code, message })
     }
 
-    /// An answer that cannot be used, although the code was OK.
+    /// Makes a failure of an invalid answer whose code was OK.
     pub(super) fn of_answer(method: &'static str, message: impl Into<String>) -> Failure {
         Failure { method, code: Code::Internal, message: message.into() }
     }
 
-    /// Whether the driver has refused to attach a volume, as its node has as many as it takes.
+    /// Returns whether the driver rejected an attachment because its node is full.
     pub(super) fn is_full_node(&self) -> bool {
         self.method == "ControllerPublishVolume" && self.code == Code::ResourceExhausted
     }
 
-    /// No call was made, as something on the node stands in the way.
+    /// Makes a failure of the node, which prevented the call.
     pub(super) fn of_node(message: impl Into<String>) -> Failure {
         Failure { method: "preparing the call", code: Code::Internal, message: message.into() }
     }
@@ -62,18 +62,18 @@ impl fmt::Display for Failure {
     }
 }
 
-/// What a component makes of a failure.
+/// A component's judgement of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The driver may still be at it: the very same call follows.
+    /// The driver may still be working, so the same call follows.
     Uncertain,
-    /// Nothing goes on in the driver. The call is made again all the same.
+    /// The driver is not working on it. The call is still repeated.
     Final,
-    /// The request cannot be met: the next try is minutes away.
+    /// The request cannot succeed: the next attempt is minutes away.
     Infeasible,
 }
 
-/// Whoever calls.
+/// The calling component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
     Provisioner,
@@ -86,7 +86,7 @@ pub(super) enum Caller {
 }
 
 impl Caller {
-    /// What it makes of a code.
+    /// Judges a code.
     pub(super) fn judges(self, code: Code) -> Verdict {
         use Caller::{Expander, KubeletExpanding, Modifier, Provisioner};
         match (code, self) {
@@ -102,13 +102,13 @@ impl Caller {
     }
 }
 
-/// What all tests of a run have learnt of a driver: RPCs that fail each time they are called, since when, and how often. So only the
-/// first tests wait for what does not come.
+/// The RPCs that fail in every call of a run, with the time and number of their failures, so that only the first
+/// tests wait for a success that never comes.
 #[derive(Debug, Default)]
 pub struct Streaks(Mutex<BTreeMap<&'static str, (Instant, u32)>>);
 
 impl Streaks {
-    /// The response, or how the call failed, which is noted.
+    /// Returns the response or the failure, and records it.
     pub(super) fn heard<T: Clone>(&self, reply: &Reply<T>) -> Result<T, Failure> {
         let heard = Failure::or(reply);
         self.note(reply.rpc().method, heard.is_ok());
@@ -125,7 +125,7 @@ impl Streaks {
         }
     }
 
-    /// Why nobody goes on after a failure, if that is so.
+    /// Returns the reason if the component gives up after a failure.
     pub(super) fn gives_up(&self, failure: &Failure, caller: Caller) -> Option<String> {
         if caller.judges(failure.code) == Verdict::Infeasible {
             return Some(failure.to_string());

@@ -1,4 +1,4 @@
-//! external-snapshotter again, for groups: one call takes the snapshots of all volumes, and one deletes them.
+//! Emulates the external-snapshotter for groups: one call takes the snapshots of all volumes, and one deletes them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,6 @@ use crate::cluster::{
     GroupSnapshotOrigin, GroupSnapshotSpec, ReclaimPolicy, SecretUse, Snapshot, SnapshotOrigin, SnapshotSpec,
 };
 
-/// Runs it.
 pub(super) async fn run(shared: Arc<Shared>) {
     work(shared, wanted, |shared, name| async move { sync(&shared, &name).await }).await;
 }
@@ -47,7 +46,7 @@ async fn sync(shared: &Shared, name: &str) -> Work {
     }
 }
 
-/// GetVolumeGroupSnapshot.
+/// Calls GetVolumeGroupSnapshot.
 async fn look_up(
     shared: &Shared,
     name: &str,
@@ -64,7 +63,7 @@ async fn look_up(
     Ok(Some(reply.group_snapshot.unwrap_or_default()))
 }
 
-/// For calls about a group, with the Secret that its class names for them.
+/// Returns the context for calls about a group, with the Secret of its class.
 fn with_secret(shared: &Shared, name: &str, of: SecretUse) -> Result<Cx, Failure> {
     let found = shared.store.look(|objects| {
         let object = objects.group_snapshots.get(name)?;
@@ -82,7 +81,7 @@ fn with_secret(shared: &Shared, name: &str, of: SecretUse) -> Result<Cx, Failure
     shared.with_class_secret(&class, parameters::GROUP_SNAPSHOTS, of, &tokens)
 }
 
-/// CreateVolumeGroupSnapshot; nothing if it is too early for it.
+/// Calls CreateVolumeGroupSnapshot, unless it is too early for it.
 async fn create(
     shared: &Shared,
     name: &str,
@@ -129,7 +128,7 @@ async fn create(
     }
 }
 
-/// Writes the objects of a group's members, and whether all of them are ready.
+/// Writes the objects of a group's members, and records whether all of them are ready.
 async fn taken_note(
     shared: &Shared,
     name: &str,
@@ -138,7 +137,7 @@ async fn taken_note(
     group: v1::VolumeGroupSnapshot,
 ) -> Work {
     for member in &group.snapshots {
-        // What the sidecar learns of members here, it has from the group's answer already.
+        // The sidecar already has the contents of this answer from the group's answer.
         if let Err(failure) = listed(shared, &shared.cx, &member.snapshot_id).await {
             return failed(shared, name, "GroupSnapshotContentCheckandUpdateFailed", &failure);
         }
@@ -186,7 +185,7 @@ fn member_object(spec: &GroupSnapshotSpec, group: &str, uid: &str, member: &v1::
     }
 }
 
-/// DeleteVolumeGroupSnapshot, unless the group is to be retained.
+/// Calls DeleteVolumeGroupSnapshot, unless the group is to be retained.
 async fn delete(shared: &Shared, name: &str) -> Work {
     let found = shared.store.look(|objects| {
         let object = objects.group_snapshots.get(name)?;

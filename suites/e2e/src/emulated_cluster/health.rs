@@ -1,4 +1,4 @@
-//! What a driver tells of health as the status of an object has it, and what no status can hold.
+//! Converts a driver's health answers into an object's status, and reports answers that no status can represent.
 
 use csi_harness::prelude::{Cx, Stop};
 use csi_proto::v1;
@@ -8,15 +8,15 @@ use v1::volume_health::VolumeHealthEntry;
 use crate::cluster::{Done, HealthCondition};
 use crate::scene::failed;
 
-/// Conditions of one volume, and the bytes of their texts, that the API server takes.
+/// The API server's limits on the conditions of one volume, and on the bytes of their texts.
 const CONDITIONS_MAX: usize = 16;
 const REASON_BYTES_MAX: usize = 256;
 const MESSAGE_BYTES_MAX: usize = 1024;
 
-/// What is wrong with the volume that was asked for.
+/// Returns the problems of the requested volume.
 ///
 /// # Errors
-/// A violation if it cannot be known, or no status holds it.
+/// A violation if the answer does not contain it, or no status can represent it.
 pub(super) fn of_volume(
     rpc: &str,
     volume_id: &str,
@@ -32,10 +32,10 @@ pub(super) fn of_volume(
     of_entries(&health.health_statuses)
 }
 
-/// What is wrong with a volume.
+/// Returns the problems of a volume.
 ///
 /// # Errors
-/// A violation if no status holds it.
+/// A violation if no status can represent it.
 pub(super) fn of_entries(entries: &[VolumeHealthEntry]) -> Done<Vec<HealthCondition>> {
     use v1::VolumeHealthErrorType as Told;
     let status = |entry: &VolumeHealthEntry| match Told::try_from(entry.status) {
@@ -55,10 +55,10 @@ pub(super) fn of_entries(entries: &[VolumeHealthEntry]) -> Done<Vec<HealthCondit
     conditions(entries.iter().map(|entry| (status(entry), &entry.reason, &entry.message)))
 }
 
-/// What is wrong with a back end.
+/// Returns the problems of a back end.
 ///
 /// # Errors
-/// A violation if no status holds it.
+/// A violation if no status can represent it.
 pub(super) fn of_storage(entries: &[StorageBackendHealth]) -> Done<Vec<HealthCondition>> {
     use v1::StorageHealthErrorType as Told;
     let status = |entry: &StorageBackendHealth| match Told::try_from(entry.status) {
@@ -79,7 +79,7 @@ pub(super) fn of_storage(entries: &[StorageBackendHealth]) -> Done<Vec<HealthCon
     conditions(entries.iter().map(|entry| (status(entry), &entry.reason, &entry.message)))
 }
 
-/// Entries without a status are of a later version, and are dropped.
+/// Entries without a status belong to a later version, and are dropped.
 fn conditions<'a>(
     entries: impl Iterator<Item = (Done<Option<&'static str>>, &'a String, &'a String)>,
 ) -> Done<Vec<HealthCondition>> {
@@ -115,12 +115,12 @@ fn no_status() -> Stop {
     failed("a problem is reported without saying what it is", "a status other than 0", "status 0")
 }
 
-/// The API server refuses the whole status.
+/// The API server rejects the whole status.
 fn twice(reason: &str) -> Stop {
     failed("one problem is reported twice", "each status and reason once", format!("reason {reason:?} twice"))
 }
 
-/// Tells of an answer that cannot be used, where nobody has asked for it.
+/// Reports an invalid answer of a periodic call as a remark.
 pub(super) fn remark(cx: &Cx, ended: Done) {
     if let Err(Stop::Violation(violation)) = ended {
         cx.warn(*violation);

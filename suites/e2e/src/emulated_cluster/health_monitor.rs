@@ -1,4 +1,4 @@
-//! external-health-monitor: tells in claims what the controller of the driver knows of their volumes.
+//! Emulates the external-health-monitor, which writes the volume health of the driver's controller into claims.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +11,12 @@ use super::health;
 use super::shared::Shared;
 use crate::cluster::{Done, HealthCondition, HealthOf};
 
-/// Time between two rounds over the list, and over single volumes.
+/// The time between two rounds over the list, and over single volumes.
 const LIST_PERIOD: Duration = Duration::from_secs(300);
 const GET_PERIOD: Duration = Duration::from_secs(60);
-/// Pages of one list; more are taken for one that never ends.
+/// Limits the pages of one list; a longer one counts as endless.
 const PAGES_MAX: usize = 10_000;
 
-/// Runs it.
 pub(super) async fn run(shared: Arc<Shared>) {
     let period = if shared.has(Capability::ListVolumeHealth) { LIST_PERIOD } else { GET_PERIOD };
     loop {
@@ -27,9 +26,9 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
-/// One round. A failure leaves what is known.
+/// Runs one round. After a failure the former health stays.
 pub(super) async fn round(shared: &Shared) -> Done {
-    // Without the single call the sidecar does not start, whether there is a list or not.
+    // Without the RPC for one volume the sidecar does not start, even if there is a list.
     if !shared.has(Capability::GetVolumeHealth) {
         return Ok(());
     }
@@ -50,7 +49,7 @@ pub(super) async fn round(shared: &Shared) -> Done {
         match listed.as_ref().map(|listed| listed.get(&volume_id)) {
             Some(Some(conditions)) => note(shared, of, conditions.clone()),
             Some(None) if !is_ill(shared, &of) => note(shared, of, Vec::new()),
-            // That it is well again is for the single call to confirm.
+            // The RPC for one volume has to confirm that it is healthy again.
             Some(None) | None => get(shared, of, &volume_id).await?,
         }
     }
@@ -65,7 +64,7 @@ fn note(shared: &Shared, of: HealthOf, conditions: Vec<HealthCondition>) {
     shared.store.change(|objects| objects.health.insert(of, conditions));
 }
 
-/// What is wrong with volumes by their ids; none if a page is not to be had.
+/// Returns the problems of volumes by their ids, or `None` if a page fails.
 async fn list(shared: &Shared) -> Done<Option<BTreeMap<String, Vec<HealthCondition>>>> {
     let mut found = BTreeMap::new();
     let mut starting_token = String::new();
@@ -84,7 +83,7 @@ async fn list(shared: &Shared) -> Done<Option<BTreeMap<String, Vec<HealthConditi
     Ok(None)
 }
 
-/// ControllerGetVolumeHealth of one volume.
+/// Calls ControllerGetVolumeHealth for one volume.
 async fn get(shared: &Shared, of: HealthOf, volume_id: &str) -> Done {
     let request =
         v1::ControllerGetVolumeHealthRequest { volume_id: volume_id.to_owned(), ..Default::default() };

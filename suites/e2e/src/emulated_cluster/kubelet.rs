@@ -1,4 +1,5 @@
-//! kubelet on one node: it mounts the volumes of the node's pods, runs their containers, and takes all of it down again.
+//! Emulates kubelet on one node, which mounts the volumes of the node's pods, runs their containers, and removes both
+//! again.
 
 pub(super) mod attach_limit;
 mod containers;
@@ -24,24 +25,24 @@ use super::failure::Failure;
 use super::shared::Shared;
 use volumes::Device;
 
-/// What the Node service of a driver can do.
+/// A capability of the Node service.
 type NodeCapability = v1::node_service_capability::rpc::Type;
 
-/// kubelet on one node, and what it keeps in memory.
+/// Kubelet on one node, and its memory.
 #[derive(Debug)]
 pub(super) struct Kubelet {
     shared: Arc<Shared>,
     node: usize,
-    /// For calls to this node and paths on it.
+    /// The context for calls to this node and for its paths.
     cx: Cx,
-    /// Volumes that are staged here, or were, by their staging paths' keys.
+    /// Volumes that are or were staged here, by the keys of their staging paths.
     devices: Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<Device>>>>,
-    /// Whatever works for this kubelet holds all of it. Nothing is sent here: it closes when the last one ends.
+    /// All tasks of this kubelet hold a clone. Nothing is sent: the channel closes when the last task ends.
     _live: mpsc::Sender<Infallible>,
 }
 
 impl Kubelet {
-    /// Runs kubelet on a node, for ever.
+    /// Runs kubelet on a node without end.
     pub(super) async fn run(shared: Arc<Shared>, node: usize, sync_pod: mpsc::Sender<Infallible>) {
         let cx = shared.cx.at_node(node);
         let store = shared.store.clone();
@@ -81,12 +82,12 @@ impl Kubelet {
         }
     }
 
-    /// Asks the driver whether it can do this: again and again, as kubelet does.
+    /// Asks the driver for a capability, and repeats this on errors, as kubelet does.
     async fn can(&self, capability: NodeCapability) -> Result<bool, Failure> {
         can(&self.shared, &self.cx, capability).await
     }
 
-    /// What is kept of a volume under this key.
+    /// Returns the state of the volume with this key.
     fn device(&self, key: &str) -> Arc<tokio::sync::Mutex<Device>> {
         let mut devices = self.devices.lock();
         let scope = || self.shared.scope(self.node, format!("device {key}"));

@@ -1,23 +1,21 @@
-//! Parameters of classes: keys with the reserved prefix are for the sidecars, the others for the driver.
+//! Reads the parameters of classes: keys with the reserved prefix are for the sidecars, the others for the driver.
 
 use std::collections::BTreeMap;
 
 use crate::cluster::{Pairs, SecretReference, SecretUse};
 
-/// The prefix that is reserved.
 const RESERVED: &str = "csi.storage.k8s.io/";
-/// The key with the type of the file system; it is known without the prefix as well, however it is written.
+/// The key of the file system type, which is also accepted without the prefix and in any case.
 const FS_TYPE: &str = "fstype";
 
-/// A kind of class: the Secrets that it may name, each with `-name` and `-namespace` behind it.
+/// A kind of class, with the Secrets that it may name by two keys ending in `-name` and `-namespace`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClassKind {
     secrets: &'static [(SecretUse, &'static str)],
-    /// Stands for all of them that are not named.
+    /// The key that names all Secrets without a key of their own.
     default: Option<&'static str>,
 }
 
-/// StorageClass.
 const STORAGE: ClassKind = ClassKind {
     secrets: &[
         (SecretUse::Provisioner, "provisioner-secret"),
@@ -30,7 +28,6 @@ const STORAGE: ClassKind = ClassKind {
     ],
     default: Some("secret"),
 };
-/// VolumeSnapshotClass.
 pub(crate) const SNAPSHOTS: ClassKind = ClassKind {
     secrets: &[
         (SecretUse::Snapshotter, "snapshotter-secret"),
@@ -38,7 +35,6 @@ pub(crate) const SNAPSHOTS: ClassKind = ClassKind {
     ],
     default: None,
 };
-/// VolumeGroupSnapshotClass.
 pub(crate) const GROUP_SNAPSHOTS: ClassKind = ClassKind {
     secrets: &[
         (SecretUse::GroupSnapshotter, "group-snapshotter-secret"),
@@ -50,18 +46,18 @@ pub(crate) const GROUP_SNAPSHOTS: ClassKind = ClassKind {
 /// The parameters of a class, as a sidecar reads them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Read {
-    /// For the driver.
+    /// The parameters for the driver.
     pub(crate) parameters: Pairs,
     /// The type of the file system, if the class names one.
     pub(crate) fs_type: Option<String>,
-    /// Secrets that it names, with templates for their names.
+    /// The Secrets that the class names, with templates in their names.
     secrets: BTreeMap<SecretUse, SecretReference>,
 }
 
 /// Reads the parameters of a StorageClass.
 ///
 /// # Errors
-/// A key is reserved and unknown, or half of a pair.
+/// Fails if a key is reserved and unknown, or half of a pair.
 pub(crate) fn of_storage_class(parameters: &Pairs) -> Result<Read, String> {
     let is_fs_type = |key: &str| key.eq_ignore_ascii_case(FS_TYPE) || key == format!("{RESERVED}{FS_TYPE}");
     let mut fs_types = parameters.iter().filter(|(key, _)| is_fs_type(key)).map(|(_, value)| value.clone());
@@ -77,7 +73,7 @@ pub(crate) fn of_storage_class(parameters: &Pairs) -> Result<Read, String> {
 /// Reads the parameters of another class.
 ///
 /// # Errors
-/// A key is reserved and unknown, or half of a pair.
+/// Fails if a key is reserved and unknown, or half of a pair.
 pub(crate) fn of_class(parameters: &Pairs, kind: ClassKind) -> Result<Read, String> {
     let names = || kind.secrets.iter().map(|(_, name)| *name).chain(kind.default);
     for key in parameters.keys().filter_map(|key| key.strip_prefix(RESERVED)) {
@@ -105,20 +101,20 @@ pub(crate) fn of_class(parameters: &Pairs, kind: ClassKind) -> Result<Read, Stri
     Ok(Read { parameters, fs_type: None, secrets })
 }
 
-/// What stands for the tokens `${…}` in the names of Secrets.
+/// The values of the tokens `${…}` in the names of Secrets.
 #[derive(Debug, Default)]
 pub(super) struct Tokens<'a> {
-    /// In names and in namespaces.
+    /// The tokens for names and namespaces.
     pub(super) anywhere: &'a [(&'a str, &'a str)],
-    /// In names only.
+    /// The tokens for names only.
     pub(super) in_names: &'a [(&'a str, &'a str)],
 }
 
 impl Read {
-    /// The Secrets that the class names, with their names filled in.
+    /// Returns the Secrets of the class, with the tokens in their names replaced.
     ///
     /// # Errors
-    /// A token is unknown, or what comes of it is no name.
+    /// Fails if a token is unknown, or if the result is no name.
     pub(super) fn secrets(
         &self,
         tokens: &Tokens<'_>,
@@ -126,10 +122,10 @@ impl Read {
         self.secrets.iter().map(|(of, template)| Ok((*of, tokens.fill(template)?))).collect()
     }
 
-    /// One of them.
+    /// Returns one Secret of the class.
     ///
     /// # Errors
-    /// As [`Read::secrets`].
+    /// Fails as [`Read::secrets`] does.
     pub(super) fn secret(
         &self,
         of: SecretUse,
@@ -179,7 +175,7 @@ fn filled(template: &str, tokens: &[&[(&str, &str)]]) -> Result<String, String> 
     Ok(filled)
 }
 
-/// Whether this is a label of DNS, as names of objects consist of.
+/// Returns whether the text is a DNS label, as in names of objects.
 fn is_label(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = text.as_bytes();

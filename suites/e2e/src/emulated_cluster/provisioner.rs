@@ -1,4 +1,4 @@
-//! external-provisioner: makes volumes for claims and deletes those that are released.
+//! Emulates the external-provisioner, which makes volumes for claims and deletes released ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::cluster::{
 
 type Secrets = BTreeMap<SecretUse, SecretReference>;
 
-/// The key that the provisioner adds to what comes back to the driver as volume_context.
+/// The key that the provisioner adds to the volume_context.
 const IDENTITY: &str = "storage.kubernetes.io/csiProvisionerIdentity";
-/// Tries to delete a volume that is not what was asked for.
+/// Limits the attempts to delete a volume that does not match its request.
 const UNDO_TRIES_MAX: usize = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +31,6 @@ enum Key {
     Delete(String),
 }
 
-/// Runs it.
 pub(super) async fn run(shared: Arc<Shared>) {
     work(shared, wanted, |shared, key| async move {
         match key {
@@ -66,7 +65,7 @@ fn wanted(objects: &Objects) -> Vec<Key> {
     claims.chain(volumes.map(|(name, _)| Key::Delete(name.clone()))).collect()
 }
 
-/// One CreateVolume for a claim.
+/// Makes one attempt to create the volume of a claim.
 async fn provision(shared: &Shared, name: &str) -> Work {
     let Some((spec, class, request)) = shared.store.look(|objects| {
         let object = objects.claims.get(name)?;
@@ -109,7 +108,7 @@ async fn provision(shared: &Shared, name: &str) -> Work {
     }
 }
 
-/// The parameters of the class of a claim, and the Secrets that it names.
+/// Returns the parameters of a claim's class, and the Secrets that it names.
 fn read(shared: &Shared, claim: &str, class: &StorageClass) -> Result<(parameters::Read, Secrets), Problem> {
     let uid = shared.store.look(|objects| objects.claims.get(claim).map(|object| object.uid.clone()));
     let pv_name = pv_name(&uid.unwrap_or_default());
@@ -131,7 +130,7 @@ fn read(shared: &Shared, claim: &str, class: &StorageClass) -> Result<(parameter
     })
 }
 
-/// One CreateVolume.
+/// Calls CreateVolume once.
 async fn create(
     shared: &Shared,
     request: &v1::CreateVolumeRequest,
@@ -142,7 +141,7 @@ async fn create(
     usable(shared, &cx, request, volume).await
 }
 
-/// Notes a failure of CreateVolume.
+/// Records a failure of CreateVolume.
 fn failed(shared: &Shared, name: &str, failure: &Failure) -> Work {
     shared.store.event(name, "ProvisioningFailed", failure.to_string());
     let topology = shared.has(Capability::VolumeAccessibilityConstraints);
@@ -153,7 +152,7 @@ fn failed(shared: &Shared, name: &str, failure: &Failure) -> Work {
             object.in_flight = None;
         }
         if failure.code == tonic::Code::ResourceExhausted && topology {
-            // The scheduler may find another node that has room.
+            // The scheduler may choose another node with free space.
             object.selected_node = None;
         }
         object.claim.given_up = why;
@@ -161,10 +160,10 @@ fn failed(shared: &Shared, name: &str, failure: &Failure) -> Work {
     })
 }
 
-/// Why there is no request.
+/// The reason why no request can be made.
 struct Problem {
     text: String,
-    /// Whether waiting does not help.
+    /// True if waiting does not help.
     for_good: bool,
 }
 
@@ -242,13 +241,14 @@ fn mutable_parameters(shared: &Shared, objects: &Objects, spec: &PvcSpec) -> Res
     Ok(class.parameters.clone())
 }
 
-/// From where the source of a claim can be used, as the content of a snapshot has it; empty: from everywhere.
+/// Returns the topologies in which a claim's source can be used, from the content of its snapshot; empty means
+/// everywhere.
 fn places_of_source(objects: &Objects, source: Option<&DataSource>) -> Vec<Pairs> {
     let Some(DataSource::Snapshot(name)) = source else { return Vec::new() };
     objects.snapshots.get(name).map(|object| object.snapshot.topology.clone()).unwrap_or_default()
 }
 
-/// The source of a claim, if it can be one.
+/// Returns the source of a claim, if it is usable.
 fn content_source(
     shared: &Shared,
     objects: &Objects,
@@ -292,7 +292,7 @@ fn content_source(
     Ok(v1::VolumeContentSource { r#type: Some(source) })
 }
 
-/// The volume, if it is what was asked for; what is not is deleted again.
+/// Returns the volume if it matches the request; otherwise it is deleted again.
 async fn usable(
     shared: &Shared,
     cx: &Cx,
@@ -319,7 +319,7 @@ async fn usable(
     Err(Failure::of_answer("CreateVolume", why))
 }
 
-/// A PersistentVolume as a claim asks for it, without what the driver says.
+/// Makes a PersistentVolume for a claim, without the driver's data.
 fn blank(spec: &PvcSpec) -> PersistentVolume {
     PersistentVolume {
         capacity_bytes: spec.request_bytes,
@@ -371,11 +371,11 @@ fn bind(objects: &mut Objects, claim: &str, volume: PersistentVolume) {
     objects.volumes.insert(volume.name.clone(), VolumeObject::new(volume));
 }
 
-/// One DeleteVolume of a volume that is released.
+/// Calls DeleteVolume once for a released volume.
 async fn delete(shared: &Shared, name: &str) -> Work {
     let found = shared.store.look(|objects| objects.volumes.get(name).map(|object| object.volume.clone()));
     let Some(volume) = found else { return Work::Done };
-    // A Secret that is gone keeps no volume from being deleted.
+    // A missing Secret does not prevent the deletion.
     let cx = shared.with_secret(&shared.cx, volume.secrets.get(&SecretUse::Provisioner));
     let cx = cx.unwrap_or_else(|_| shared.cx.clone());
     match shared.heard(&cx.delete_volume(&volume.handle).once().await) {
@@ -385,7 +385,7 @@ async fn delete(shared: &Shared, name: &str) -> Work {
         }
         Err(failure) => {
             shared.store.event(name, "VolumeFailedDelete", failure.to_string());
-            // Any error is tried again here, whatever its code.
+            // Every error is retried here, whatever its code.
             let why = shared.gives_up(&failure, Caller::Attacher);
             shared.store.change(|objects| {
                 let Some(object) = objects.volumes.get_mut(name) else { return Work::Done };

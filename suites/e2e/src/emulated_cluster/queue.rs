@@ -1,4 +1,4 @@
-//! The loop that every controller is: it finds objects that need work, and works on each in a task of its own.
+//! The loop of every controller: it finds objects that need work, and works on each in its own task.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,45 +10,45 @@ use tokio::time::Instant;
 use super::shared::Shared;
 use super::store::Objects;
 
-/// How long pauses between failures are.
+/// The pauses between failures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Backoff {
     first: Duration,
     longest: Duration,
 }
 
-/// Of the sidecars.
+/// The pauses of the sidecars.
 pub(super) const SIDECAR: Backoff =
     Backoff { first: Duration::from_secs(1), longest: Duration::from_secs(300) };
-/// Of kubelet, for each volume.
+/// The pauses of kubelet for each volume.
 pub(super) const KUBELET: Backoff =
     Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(122) };
 
 impl Backoff {
-    /// The pause after so many failures in a row.
+    /// Returns the pause after a number of consecutive failures.
     pub(super) fn pause(self, failures: u32) -> Duration {
         let doubled = 2_u32.checked_pow(failures.saturating_sub(1)).unwrap_or(u32::MAX);
         self.first.saturating_mul(doubled).min(self.longest)
     }
 }
 
-/// What came of the work on one object.
+/// The result of the work on one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// It is as it should be, or nobody tries any more.
+    /// The work is done, or the component gave up.
     Done,
-    /// It has to be tried again.
+    /// The work has to be repeated.
     Again,
 }
 
 impl Work {
-    /// What comes of a failure: nobody goes on if there is a reason.
+    /// Returns the result of a failure: the work ends if there is a reason to give up.
     pub(super) fn after(given_up: Option<&String>) -> Work {
         if given_up.is_some() { Work::Done } else { Work::Again }
     }
 }
 
-/// Works on objects for ever: those that `wanted` names, one task for each, with pauses that grow while they fail.
+/// Works on the objects that `wanted` returns without end, in one task each, with pauses that grow after failures.
 pub(super) async fn work<K, F>(
     shared: Arc<Shared>,
     wanted: impl Fn(&Objects) -> Vec<K>,

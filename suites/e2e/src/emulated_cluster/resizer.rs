@@ -1,5 +1,5 @@
-//! external-resizer: makes volumes larger, and changes what a VolumeAttributesClass says of them. Two loops that do not
-//! wait for each other.
+//! Emulates the external-resizer, which expands volumes and applies VolumeAttributesClasses, in two independent
+//! loops.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::shared::{Shared, capability};
 use super::store::{Objects, PvcObject};
 use crate::cluster::{Pvc, PvcPhase, SecretReference, SecretUse};
 
-/// The condition of a claim whose volume grows, until all of it can be used.
+/// The condition of a claim whose volume grows, until pods can use all of it.
 pub(super) const RESIZING: &str = "Resizing";
 /// The condition of a claim whose volume has grown, but not its file system.
 pub(super) const NODE_PENDING: &str = "FileSystemResizePending";
@@ -53,7 +53,7 @@ async fn expand(shared: &Shared, name: &str) -> Work {
         }
     });
     let expanded = match shared.has(Capability::ExpandVolume) {
-        // The trivial resizer leaves all of it to the node.
+        // The trivial resizer leaves the expansion to the node.
         false => Ok((required_bytes, true)),
         true => {
             match access_mode::of_all(&volume.access_modes, shared.has(Capability::SingleNodeMultiWriter)) {
@@ -96,7 +96,7 @@ async fn expand(shared: &Shared, name: &str) -> Work {
     shared.store.change(|objects| {
         let used = objects.pods_with_claim(name).any(|pod| pod.node.is_some());
         let Some(object) = objects.claims.get_mut(name) else { return Work::Done };
-        // The driver cannot do it in use.
+        // The driver cannot expand a volume in use.
         object.expands_idle = failure.code == Code::FailedPrecondition && used;
         if object.expands_idle {
             return Work::Done;
@@ -175,7 +175,7 @@ where
 }
 
 impl PvcObject {
-    /// Notes why nobody goes on, if that is so.
+    /// Records why the component gives up, if it does.
     fn give_up(&mut self, why: Option<String>) -> Work {
         self.claim.given_up = why;
         Work::after(self.claim.given_up.as_ref())
@@ -189,7 +189,7 @@ impl Pvc {
         }
     }
 
-    /// Takes away a condition that holds no more.
+    /// Removes a condition that is over.
     pub(super) fn drop_condition(&mut self, condition: &str) {
         self.conditions.retain(|known| known != condition);
     }

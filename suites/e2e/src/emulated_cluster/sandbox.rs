@@ -1,7 +1,8 @@
-//! The containers of a pod: processes in mount and PID namespaces of their own, that see the pod's volumes and little else.
+//! The containers of a pod: processes in their own mount and PID namespaces, which see the pod's volumes and little
+//! else.
 //!
-//! One process serves a pod: this program again, started through `unshare` of util-linux, and told by lines of JSON what to
-//! do. It ends when its standard input does, and everything in its PID namespace with it, so that nothing survives us.
+//! One process serves a pod: this program again, started through `unshare` of util-linux, and controlled by lines of
+//! JSON. It ends when its standard input does, and so does everything in its PID namespace.
 
 mod inside;
 
@@ -22,19 +23,19 @@ pub use inside::serve;
 
 /// The argument with which our program becomes the one process of a pod.
 pub const ARGUMENT: &str = "pod-sandbox";
-/// How long a pod's processes may take to end.
+/// Limits the end of a pod's processes.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
-/// How long containers may take to be made.
+/// Limits the creation of containers.
 const MAKE_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a sandbox is told to do.
+/// A command to the sandbox.
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
-    /// First of all: the volumes of the pod, and the group that its processes have besides their own.
+    /// The first command: the volumes of the pod, and the supplementary group of its processes.
     SetUp { volumes: Vec<Volume>, group: Option<u32> },
-    /// Make the root directory of a container.
+    /// Makes the root directory of a container.
     Make { container: String, mounts: Vec<Mount>, devices: Vec<Device> },
-    /// Run a shell script in a container, for so long at the most.
+    /// Runs a shell script in a container, with a time limit.
     Run { container: String, script: String, limit_ms: Option<u64> },
 }
 
@@ -42,7 +43,7 @@ enum Order {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Volume {
     pub(super) name: String,
-    /// Where it is on the node; none: an empty directory.
+    /// The path on the node; without one, the volume is an empty directory.
     pub(super) source: Option<PathBuf>,
 }
 
@@ -72,7 +73,7 @@ struct NumberedAnswer {
     answer: Result<Ended, String>,
 }
 
-/// How something ended; of a script also what it printed.
+/// The result of a command; for a script with its output.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Ended {
     code: i32,
@@ -84,12 +85,12 @@ struct Ended {
 #[derive(Debug)]
 pub(super) struct Sandbox {
     child: tokio::sync::Mutex<Child>,
-    /// Gone when the pod is stopped.
+    /// The input of the process, until the pod is stopped.
     orders: tokio::sync::Mutex<Option<ChildStdin>>,
     open: Arc<Mutex<Open>>,
 }
 
-/// Orders without an answer so far.
+/// The commands without an answer so far.
 #[derive(Debug, Default)]
 struct Open {
     latest: u64,
@@ -98,14 +99,14 @@ struct Open {
 }
 
 impl Sandbox {
-    /// Starts the process of a pod, with its volumes.
+    /// Starts the process of a pod with its volumes.
     pub(super) async fn start(
         program: &Path,
         volumes: Vec<Volume>,
         group: Option<u32>,
     ) -> Result<Sandbox, String> {
         let mut child = Command::new("unshare")
-            // What is unmounted on the node goes here, too; what is mounted here does not show there.
+            // An unmount on the node also takes effect here; a mount here is not visible there.
             .args(["--mount", "--pid", "--fork", "--kill-child", "--propagation", "slave", "--"])
             .arg(program)
             .arg(ARGUMENT)
@@ -126,7 +127,7 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// Makes a container's root directory: with its volumes, and the programs of the node.
+    /// Makes a container's root directory, with its volumes and the programs of the node.
     pub(super) async fn make(&self, container: &Container) -> Result<(), String> {
         let mounts = container.mounts.iter().map(|mount| Mount {
             volume: mount.volume.clone(),
@@ -142,7 +143,7 @@ impl Sandbox {
         self.order_in_time(Order::Make { container: container.name.clone(), mounts, devices }).await
     }
 
-    /// Runs a shell script in a container and waits for its end, or for its limit.
+    /// Runs a shell script in a container and waits for its end or its limit.
     pub(super) async fn run(
         &self,
         container: &str,
@@ -160,7 +161,7 @@ impl Sandbox {
         *self.orders.lock().await = None;
         let mut child = self.child.lock().await;
         if tokio::time::timeout(STOP_LIMIT, child.wait()).await.is_err() {
-            // Its end is the only thing that is wanted.
+            // Only the end of the process matters.
             let _ = child.kill().await;
         }
     }
@@ -191,13 +192,13 @@ impl Sandbox {
     }
 }
 
-/// Hands answers to those who wait for them, until there are no more.
+/// Passes answers to their callers until the output ends.
 async fn listen(stdout: ChildStdout, open: Arc<Mutex<Open>>) {
     let mut lines = BufReader::new(stdout).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let Ok(NumberedAnswer { number, answer }) = serde_json::from_str(&line) else { break };
         if let Some(waiting) = lock(&open).waiting.remove(&number) {
-            // Whoever waited may be gone.
+            // The caller may have gone away.
             let _ = waiting.send(answer);
         }
     }

@@ -1,4 +1,4 @@
-//! The scheduler: which node a pod runs on, and why on none.
+//! Emulates the scheduler, which chooses the node of a pod or reports why there is none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use super::store::{Objects, PvcObject};
 use super::topology;
 use crate::cluster::{AccessMode, BindingMode, PersistentVolume, Pod, PodPhase};
 
-/// Brings a pod one step nearer to a node.
+/// Advances a pod one step towards a node.
 pub(super) fn schedule(shared: &Shared, objects: &Objects, name: &str) -> Option<ControllerStep> {
     let object = objects.pods.get(name)?;
     if object.node.is_some() || object.deleting {
@@ -42,18 +42,18 @@ fn choose(shared: &Shared, objects: &Objects, pod: &Pod) -> Result<Option<Contro
     })
 }
 
-/// What a pod asks of its node.
+/// The demands of a pod on its node.
 struct Request<'a> {
     pod: &'a Pod,
-    /// Volumes that there are.
+    /// The existing volumes of the pod.
     volumes: Vec<&'a PersistentVolume>,
-    /// Claims whose volumes are made where the pod is to run.
+    /// The claims whose volumes are made for the chosen node.
     waiting: Vec<(String, &'a PvcObject)>,
 }
 
 impl<'a> Request<'a> {
     /// # Errors
-    /// Why no node can be thought of yet.
+    /// Fails with the reason why no node can be considered yet.
     fn of(objects: &'a Objects, pod: &'a Pod) -> Result<Request<'a>, String> {
         let mut request = Request { pod, volumes: Vec::new(), waiting: Vec::new() };
         for claim in Objects::claims_of(pod) {
@@ -77,7 +77,7 @@ impl<'a> Request<'a> {
         Ok(request)
     }
 
-    /// Why the node cannot have the pod, in the scheduler's words.
+    /// Returns why the node cannot run the pod, in the words of the scheduler.
     fn refusal(&self, objects: &Objects, index: usize, node: &KubeNode) -> Option<&'static str> {
         let node = &node.node;
         let is_named = self.pod.spec.node.as_ref().is_none_or(|name| *name == node.name);
@@ -101,7 +101,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Whether the node takes the volumes of the pod besides those that it has.
+    /// Returns whether the node can have the volumes of the pod besides its own.
     fn has_room(&self, objects: &Objects, node: usize, limit: Option<u64>) -> bool {
         let Some(limit) = limit else { return true };
         let mut all = volumes_on(objects, node);
@@ -110,7 +110,8 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The ids of the volumes that a node has: those of its pods until these are gone, and those that are still attached.
+/// Returns the ids of the volumes on a node: those of its pods until these are gone, and those that are still
+/// attached.
 fn volumes_on(objects: &Objects, node: usize) -> BTreeSet<&str> {
     let ended = |phase: PodPhase| matches!(phase, PodPhase::Succeeded | PodPhase::Failed);
     let pods = objects.pods.values().filter(|object| object.node == Some(node) && !ended(object.pod.phase));

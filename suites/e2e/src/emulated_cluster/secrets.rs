@@ -1,4 +1,4 @@
-//! Secrets of calls: those of the Secret objects that classes name, as sidecars and kubelet read them for each call.
+//! Adds secrets to calls from the Secret objects that classes name, as sidecars and kubelet read them for each call.
 
 use csi_harness::prelude::Cx;
 use csi_proto::hidden;
@@ -9,19 +9,19 @@ use super::shared::Shared;
 use crate::cluster::{Pairs, SecretReference, SecretUse, SnapshotClass};
 
 impl Shared {
-    /// For calls with the Secret that is named for them. Where none is named, they have what is configured for the RPC; so
-    /// they have where secrets are configured and no manifest has the Secret.
+    /// Returns the context for calls with the named Secret. If none is named, they have the secrets that are
+    /// configured for the RPC; so they have if secrets are configured and no manifest has the Secret.
     ///
     /// # Errors
-    /// There is no such Secret: no call is made. That is not the driver's fault.
+    /// Fails if there is no such Secret. Then no call is made, and the driver is not at fault.
     pub(super) fn with_secret(&self, cx: &Cx, named: Option<&SecretReference>) -> Result<Cx, Failure> {
         self.with_more_secrets(cx, named, Pairs::new())
     }
 
-    /// The same, with the Secret that a class of snapshots names.
+    /// Returns the context with the Secret that a snapshot class names.
     ///
     /// # Errors
-    /// As [`Shared::with_secret`]; so it is if the class is wrong.
+    /// Fails as [`Shared::with_secret`] does, and if the class is wrong.
     pub(super) fn with_class_secret(
         &self,
         class: &SnapshotClass,
@@ -37,10 +37,10 @@ impl Shared {
         self.with_secret(&self.cx, named.as_ref())
     }
 
-    /// The same, with secrets besides.
+    /// Returns the context with additional secrets.
     ///
     /// # Errors
-    /// As [`Shared::with_secret`].
+    /// Fails as [`Shared::with_secret`] does.
     pub(super) fn with_more_secrets(
         &self,
         cx: &Cx,
@@ -59,7 +59,7 @@ impl Shared {
                 }
             }
         }
-        // A driver may send them back in an error, which is told.
+        // A driver may repeat them in an error, which is shown.
         secrets.values().for_each(|value| hidden::hide(value));
         Ok(if secrets.is_empty() { cx.clone() } else { cx.with_secrets(secrets) })
     }

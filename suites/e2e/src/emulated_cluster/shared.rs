@@ -1,4 +1,4 @@
-//! What all components of one emulated cluster have in common.
+//! The data that all components of an emulated cluster share.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -19,28 +19,28 @@ use super::store::Store;
 use super::{Settings, csi_driver};
 use crate::cluster::{HealthOf, Node, PersistentVolume, VolumeMode};
 
-/// What all components of one emulated cluster have in common.
+/// The data that all components of an emulated cluster share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) cx: Cx,
     pub(super) store: Arc<Store>,
     pub(super) settings: Settings,
-    /// What the driver's manifests say, or what can be told without them.
+    /// The CSIDriver of the driver's manifests, or inferred values.
     pub(super) csi_driver: CsiDriver,
-    /// True if a manifest has it.
+    /// True if a manifest has the CSIDriver.
     pub(super) has_csi_driver: bool,
     pub(super) nodes: Vec<KubeNode>,
-    /// The processes of pods, by the UIDs of those. They outlive kubelet.
+    /// The processes of pods by UID. They outlive kubelet.
     sandboxes: Mutex<BTreeMap<String, Arc<Sandbox>>>,
-    /// Target paths that pods have had on nodes, by node and UID.
+    /// The target paths that pods have had, by node and UID.
     targets: Mutex<BTreeMap<(usize, String), Vec<String>>>,
-    /// Volumes that pods want and that were tried to be mounted, by node, and by the names of pod and volume.
+    /// The volumes of pods that kubelet tried to mount, by node, and by the names of pod and volume.
     watched: Mutex<BTreeMap<(usize, String, String), Watched>>,
-    /// What is to be undone together, by node and name.
+    /// The scopes of effects that are undone together, by node and name.
     scopes: Mutex<BTreeMap<(usize, String), Cx>>,
-    /// What is wrong with the user's files.
+    /// The error in the user's files, if there is one.
     wrong: OnceLock<String>,
-    /// Whoever works for the cluster holds all of this. Nothing is sent here: it closes when the last one ends.
+    /// All tasks of the cluster hold a clone. Nothing is sent: the channel closes when the last task ends.
     _live: mpsc::Sender<Infallible>,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 pub(super) struct KubeNode {
     pub(super) node: Node,
-    /// node_id.
+    /// The node_id.
     pub(super) id: String,
 }
 
@@ -76,43 +76,39 @@ impl Shared {
         }
     }
 
-    /// Whether the driver advertised this when it was asked first: sidecars ask when they start.
+    /// Returns whether the driver advertised the capability when it was first asked: sidecars ask when they start.
     pub(super) fn has(&self, capability: Capability) -> bool {
         self.cx.target().capabilities().has(capability)
     }
 
-    /// The response, or how the call failed.
+    /// Returns the response or the failure.
     pub(super) fn heard<T: Clone>(&self, reply: &Reply<T>) -> Result<T, Failure> {
         self.settings.streaks.heard(reply)
     }
 
-    /// Why a component does not go on after a failure, if that is so.
+    /// Returns the reason if the component gives up after a failure.
     pub(super) fn gives_up(&self, failure: &Failure, caller: Caller) -> Option<String> {
         self.settings.streaks.gives_up(failure, caller)
     }
 
-    /// The name of the driver.
     pub(super) fn driver(&self) -> &str {
         &self.cx.target().info().name
     }
 
-    /// A UID that no other object of any run has.
+    /// Returns a UID that is unique across runs.
     pub(super) fn uid(&self) -> String {
         uid(&self.cx.unique_name())
     }
 
-    /// The process of a pod.
     pub(super) fn sandbox(&self, pod_uid: &str) -> Option<Arc<Sandbox>> {
         self.sandboxes.lock().get(pod_uid).cloned()
     }
 
-    /// Keeps the process of a pod.
     pub(super) fn keep(&self, pod_uid: &str, sandbox: Arc<Sandbox>) {
         let mut sandboxes = self.sandboxes.lock();
         sandboxes.insert(pod_uid.to_owned(), sandbox);
     }
 
-    /// Ends the process of a pod.
     pub(super) async fn kill(&self, pod_uid: &str) {
         let sandbox = self.sandboxes.lock().remove(pod_uid);
         if let Some(sandbox) = sandbox {
@@ -120,26 +116,26 @@ impl Shared {
         }
     }
 
-    /// What is made under one name on a node is undone together, whichever kubelet has made it.
+    /// Returns the scope of a name on a node, whose effects are undone together, whichever kubelet made them.
     pub(super) fn scope(&self, node: usize, name: String) -> Cx {
         let mut scopes = self.scopes.lock();
         scopes.entry((node, name)).or_insert_with(|| self.cx.at_node(node).scope()).clone()
     }
 
-    /// Notes that the components cannot go on, as the user's files are wrong. The first reason counts.
+    /// Records an error in the user's files, which stops the components. The first one counts.
     pub(super) fn is_wrong(&self, why: String) {
         let _ = self.wrong.set(why);
     }
 
-    /// Whether the components can go on with the user's files.
+    /// Checks that the user's files have no error.
     ///
     /// # Errors
-    /// Broken, with what is wrong.
+    /// Broken, with the error.
     pub(super) fn settings_hold(&self) -> Result<(), Stop> {
         self.wrong.get().map_or(Ok(()), |why| Err(Stop::broken(why.clone())))
     }
 
-    /// Notes where a volume is published for a pod.
+    /// Records where a volume is published for a pod.
     pub(super) fn publishes(&self, node: usize, pod_uid: &str, target: &str) {
         let mut targets = self.targets.lock();
         let known = targets.entry((node, pod_uid.to_owned())).or_default();
@@ -148,17 +144,17 @@ impl Shared {
         }
     }
 
-    /// From now on kubelet looks after a volume of a pod.
+    /// Starts to monitor a volume of a pod.
     pub(super) fn watch(&self, node: usize, pod: &str, volume: &str, watched: Watched) {
         self.watched.lock().insert((node, pod.to_owned(), volume.to_owned()), watched);
     }
 
-    /// Nobody wants a volume of a pod any more.
+    /// Ends the monitoring of a pod's volume.
     pub(super) fn unwatch(&self, node: usize, pod: &str, volume: &str) {
         self.watched.lock().remove(&(node, pod.to_owned(), volume.to_owned()));
     }
 
-    /// What kubelet looks after on a node.
+    /// Returns the monitored volumes of a node.
     pub(super) fn watched_on(&self, node: usize) -> Vec<(HealthOf, Watched)> {
         let watched = self.watched.lock();
         let here = watched.iter().filter(|((at, ..), _)| *at == node);
@@ -168,25 +164,26 @@ impl Shared {
         named.collect()
     }
 
-    /// UIDs of the pods that volumes were ever published for on a node: several clusters may share the directory of kubelet.
+    /// Returns the UIDs of all pods for which volumes were ever published on a node: several clusters may share
+    /// kubelet's directory.
     pub(super) fn pods_ever_on(&self, node: usize) -> Vec<String> {
         let targets = self.targets.lock();
         targets.keys().filter(|(at, _)| *at == node).map(|(_, uid)| uid.clone()).collect()
     }
 
-    /// Where volumes were ever published for a pod on a node.
+    /// Returns the paths at which volumes were ever published for a pod on a node.
     pub(super) fn paths_of_pod(&self, node: usize, pod_uid: &str) -> Vec<String> {
         let targets = self.targets.lock();
         targets.get(&(node, pod_uid.to_owned())).cloned().unwrap_or_default()
     }
 }
 
-/// A hash as Kubernetes writes it into names.
+/// Returns a hash in the form of Kubernetes' names.
 pub(super) fn hex_sha256(text: &str) -> String {
     hex(&Sha256::digest(text))
 }
 
-/// A capability for a volume.
+/// Returns the volume_capability of a volume.
 pub(super) fn capability(
     volume: &PersistentVolume,
     mode: csi_harness::prelude::Mode,

@@ -1,4 +1,5 @@
-//! The sidecar of the SnapshotMetadata service: it streams what the driver tells to a client, which is the test here.
+//! Emulates the sidecar of the SnapshotMetadata service, which streams the driver's answers to a client, here the
+//! test.
 
 use csi_harness::prelude::Stop;
 use csi_proto::v1;
@@ -7,7 +8,7 @@ use super::shared::Shared;
 use super::snapshotter;
 use crate::cluster::{Block, Done, SecretUse};
 
-/// GetMetadataAllocated of a snapshot, or GetMetadataDelta from an earlier one to it, from the beginning.
+/// Calls GetMetadataAllocated, or GetMetadataDelta if there is an earlier snapshot, from the beginning.
 pub(super) async fn blocks(shared: &Shared, snapshot: &str, earlier: Option<&str>) -> Done<Vec<Block>> {
     let cx = snapshotter::with_secret(shared, snapshot, SecretUse::Snapshotter);
     let cx = cx.map_err(|failure| Stop::broken(failure.to_string()))?;
@@ -33,7 +34,7 @@ pub(super) async fn blocks(shared: &Shared, snapshot: &str, earlier: Option<&str
     told.iter().map(|block| Block::told(block.byte_offset, block.size_bytes)).collect()
 }
 
-/// The snapshot_id of a VolumeSnapshot.
+/// Returns the snapshot_id of a VolumeSnapshot.
 fn handle(shared: &Shared, name: &str) -> Done<String> {
     let found = shared.store.look(|objects| objects.snapshots.get(name)?.snapshot.handle.clone());
     found.ok_or_else(|| Stop::broken(format!("there is no snapshot behind VolumeSnapshot {name}")))

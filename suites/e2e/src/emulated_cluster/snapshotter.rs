@@ -1,4 +1,5 @@
-//! external-snapshotter: takes snapshots, waits until they are ready, looks up those that exist, and deletes them.
+//! Emulates the external-snapshotter, which takes snapshots, waits until they are ready, looks up existing ones, and
+//! deletes them.
 
 use std::sync::Arc;
 
@@ -13,7 +14,6 @@ use super::shared::Shared;
 use super::store::{Objects, SnapshotObject};
 use crate::cluster::{DataSource, Pairs, ReclaimPolicy, SecretUse, SnapshotOrigin};
 
-/// Runs it.
 pub(super) async fn run(shared: Arc<Shared>) {
     work(shared, wanted, |shared, name| async move { sync(&shared, &name).await }).await;
 }
@@ -29,7 +29,7 @@ fn wanted(objects: &Objects) -> Vec<String> {
     wanted.map(|(name, _)| name.clone()).collect()
 }
 
-/// Whether a volume is being made from a snapshot.
+/// Returns whether a volume is being made from a snapshot.
 fn is_source(objects: &Objects, snapshot: &str) -> bool {
     objects.claims.values().any(|object| {
         object.in_flight.is_some()
@@ -37,7 +37,7 @@ fn is_source(objects: &Objects, snapshot: &str) -> bool {
     })
 }
 
-/// What is to be done next about a snapshot.
+/// The next step for a snapshot.
 enum Next {
     Create { claim: String, class: String, uid: String },
     LookUp(String),
@@ -48,7 +48,7 @@ enum Next {
 fn next(object: &SnapshotObject) -> Next {
     let snapshot = &object.snapshot;
     if object.deleting && (!object.progress.in_flight || object.group.is_some()) {
-        // Members of a group go with it, by a call for all of them.
+        // Members of a group are deleted with it, by one call for all.
         return match (&snapshot.handle, snapshot.deletion) {
             (Some(id), ReclaimPolicy::Delete) if object.group.is_none() => Next::Delete(id.clone()),
             _ => Next::Remove,
@@ -126,7 +126,7 @@ async fn create(shared: &Shared, name: &str, claim: &str, class: &str, uid: &str
             let Some(object) = objects.snapshots.get_mut(name) else { return Work::Done };
             object.progress = Default::default();
             object.snapshot.error = None;
-            // Once it is known, it stays as it is.
+            // A known topology does not change.
             if object.snapshot.topology.is_empty() {
                 let places = created.accessible_topology.into_iter().map(|place| place.segments);
                 object.snapshot.topology = places.collect();
@@ -134,14 +134,15 @@ async fn create(shared: &Shared, name: &str, claim: &str, class: &str, uid: &str
             object.snapshot.handle = Some(created.snapshot_id);
             object.snapshot.restore_size_bytes = created.size_bytes.max(0);
             object.snapshot.ready = created.ready_to_use;
-            // The call is made again until it is ready.
+            // The call is repeated until the snapshot is ready.
             if created.ready_to_use { Work::Done } else { Work::Again }
         }),
         Err(failure) => failed(shared, name, "SnapshotContentCreationFailed", &failure),
     }
 }
 
-/// From where a snapshot has to be usable, as its class says. A driver that cannot say so is not asked for it.
+/// Returns the topologies in which a snapshot has to be usable, from its class. A driver without the capability is
+/// not asked for it.
 fn requirement(shared: &Shared, name: &str, allowed: &[Pairs]) -> Option<v1::TopologyRequirement> {
     if allowed.is_empty() {
         return None;
@@ -156,7 +157,7 @@ fn requirement(shared: &Shared, name: &str, allowed: &[Pairs]) -> Option<v1::Top
     Some(v1::TopologyRequirement { requisite: places.clone(), preferred: places })
 }
 
-/// One CreateSnapshot.
+/// Calls CreateSnapshot once.
 async fn take(
     shared: &Shared,
     name: &str,
@@ -171,7 +172,7 @@ async fn take(
     }
 }
 
-/// For calls about a snapshot, with the Secret that its class names for them. Without a class there is none.
+/// Returns the context for calls about a snapshot, with the Secret of its class, or without one if it has no class.
 pub(super) fn with_secret(shared: &Shared, name: &str, of: SecretUse) -> Result<Cx, Failure> {
     let found = shared.store.look(|objects| {
         let object = objects.snapshots.get(name)?;
@@ -181,7 +182,7 @@ pub(super) fn with_secret(shared: &Shared, name: &str, of: SecretUse) -> Result<
     let Some((class, content)) = found else { return Ok(shared.cx.clone()) };
     let content = ("volumesnapshotcontent.name", content.as_str());
     let tokens = match of {
-        // The list's is found without looking at the VolumeSnapshot.
+        // The Secret of the list does not depend on the VolumeSnapshot.
         SecretUse::SnapshotterList => Tokens { anywhere: &[content], in_names: &[] },
         _ => Tokens {
             anywhere: &[content, ("volumesnapshot.namespace", super::NAMESPACE)],
@@ -191,7 +192,7 @@ pub(super) fn with_secret(shared: &Shared, name: &str, of: SecretUse) -> Result<
     shared.with_class_secret(&class, parameters::SNAPSHOTS, of, &tokens)
 }
 
-/// GetPluginInfo, which the sidecar asks before everything that it makes.
+/// Calls GetPluginInfo, as the sidecar does before it makes anything.
 pub(super) async fn ask_who(shared: &Shared, cx: &Cx) -> Result<(), Failure> {
     shared.heard(&cx.call(v1::GetPluginInfoRequest {}).once().await).map(|_| ())
 }
@@ -215,7 +216,8 @@ async fn look_up(shared: &Shared, name: &str, id: &str) -> Work {
     })
 }
 
-/// A snapshot that exists, as the driver lists it; none where it cannot, and its word is taken for it.
+/// Returns an existing snapshot from the driver's list, or `None` if the driver has no list; then it is assumed to
+/// exist.
 pub(super) async fn listed(shared: &Shared, cx: &Cx, id: &str) -> Result<Option<v1::Snapshot>, Failure> {
     shared.heard(&cx.call(v1::ControllerGetCapabilitiesRequest {}).once().await)?;
     if !shared.has(Capability::ListSnapshots) {
@@ -236,7 +238,7 @@ fn failed(shared: &Shared, name: &str, reason: &str, failure: &Failure) -> Work 
         let Some(object) = objects.snapshots.get_mut(name) else { return Work::Done };
         object.snapshot.error = Some(failure.to_string());
         object.progress.fails(failure);
-        // The real one would ask for ever for a snapshot that nobody wants any more, and that the driver has no room for.
+        // The real sidecar would repeat the call forever for a deleted snapshot for which the driver has no space.
         object.progress.in_flight &= !object.deleting || failure.code != Code::ResourceExhausted;
         object.snapshot.given_up = why;
         Work::after(object.snapshot.given_up.as_ref())

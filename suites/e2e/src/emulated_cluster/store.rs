@@ -1,4 +1,4 @@
-//! The API server: objects by name, and a version of all of them that grows with each change.
+//! Emulates the API server: objects by name, and a version of all of them that grows with each change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,17 +12,16 @@ use crate::cluster::{
     Pvc, Snapshot, SnapshotClass, StorageClass,
 };
 
-/// Events kept of one object.
+/// Limits the events of one object.
 const EVENTS_MAX: usize = 200;
 
-/// The objects, and who waits for them to change.
+/// The objects, and the tasks that wait for changes.
 #[derive(Debug)]
 pub(super) struct Store {
     objects: Mutex<Objects>,
     version: watch::Sender<u64>,
 }
 
-/// All objects, by their names.
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub(super) storage_classes: BTreeMap<String, StorageClass>,
@@ -35,11 +34,11 @@ pub(super) struct Objects {
     pub(super) pods: BTreeMap<String, PodObject>,
     pub(super) snapshots: BTreeMap<String, SnapshotObject>,
     pub(super) group_snapshots: BTreeMap<String, GroupObject>,
-    /// `node.status.volumesInUse`: what kubelet has not let go of.
+    /// `node.status.volumesInUse`: the volumes that kubelet still uses.
     pub(super) in_use: BTreeSet<VolumeOnNode>,
-    /// What is known to be wrong.
+    /// The known health problems.
     pub(super) health: BTreeMap<HealthOf, Vec<HealthCondition>>,
-    /// How many volumes nodes take, by their numbers, where kubelet has read it again.
+    /// The volume limits of nodes, by number, if kubelet has read them again.
     pub(super) volume_limits: BTreeMap<usize, Option<u64>>,
     events: BTreeMap<String, Vec<Event>>,
 }
@@ -47,83 +46,77 @@ pub(super) struct Objects {
 /// A PersistentVolume on a node: its name, and the number of the node.
 pub(super) type VolumeOnNode = (String, usize);
 
-/// A claim, and what its annotations would tell.
+/// A claim, and the data that its annotations would contain.
 #[derive(Debug)]
 pub(super) struct PvcObject {
     pub(super) claim: Pvc,
     pub(super) uid: String,
     pub(super) deleting: bool,
-    /// VolumeAttributesClasses that were there before it.
+    /// The VolumeAttributesClasses that existed before the claim.
     pub(super) older_classes: BTreeSet<String>,
-    /// The UID of the pod that it goes with.
+    /// The UID of the pod with which the claim is deleted.
     pub(super) owner: Option<String>,
-    /// The node that the scheduler has chosen.
+    /// The node that the scheduler chose.
     pub(super) selected_node: Option<usize>,
-    /// A CreateVolume without a final answer, to be sent again as it is.
+    /// A CreateVolume request without a final answer, which is repeated unchanged.
     pub(super) in_flight: Option<v1::CreateVolumeRequest>,
-    /// Bytes that the controller's part of an expansion was done for.
+    /// The size for which the controller's part of an expansion is done.
     pub(super) allocated_bytes: i64,
-    /// Whether the driver has refused to expand the volume in use.
+    /// True if the driver refused to expand the volume in use.
     pub(super) expands_idle: bool,
 }
 
-/// A PersistentVolume.
 #[derive(Debug)]
 pub(super) struct VolumeObject {
     pub(super) volume: PersistentVolume,
     pub(super) deleting: bool,
 }
 
-/// A VolumeAttachment.
 #[derive(Debug, Default)]
 pub(super) struct Attachment {
     pub(super) volume_id: String,
-    /// publish_context, once it is attached.
+    /// The publish_context, once the volume is attached.
     pub(super) attached: Option<Pairs>,
     pub(super) detaching: bool,
-    /// `status.attachError`: how the latest try to attach it has failed.
+    /// `status.attachError`: the failure of the last attempt to attach it.
     pub(super) failed: Option<Failure>,
     pub(super) given_up: Option<String>,
 }
 
-/// A pod.
 #[derive(Clone, Debug)]
 pub(super) struct PodObject {
     pub(super) pod: Pod,
-    /// The number of its node.
     pub(super) node: Option<usize>,
     pub(super) deleting: bool,
-    /// Whether unmounting its volumes is given up.
+    /// True if kubelet gave up unmounting its volumes.
     pub(super) stuck: bool,
-    /// The driver mounts nothing that its containers could see.
+    /// The reason if the driver mounts nothing that containers could see.
     pub(super) unmounted: Option<String>,
 }
 
-/// A VolumeSnapshot with its content.
 #[derive(Debug)]
 pub(super) struct SnapshotObject {
     pub(super) snapshot: Snapshot,
     pub(super) uid: String,
     pub(super) deleting: bool,
-    /// The group snapshot that it is a member of.
+    /// The group snapshot of the member.
     pub(super) group: Option<String>,
     pub(super) progress: SnapshotProgress,
 }
 
-/// How far a snapshot, or a group of them, has come.
+/// The progress of a snapshot or group snapshot.
 #[derive(Debug, Default)]
 pub(super) struct SnapshotProgress {
-    /// Whether a call to make it has had no final answer.
+    /// True if a call to create it had no final answer.
     pub(super) in_flight: bool,
 }
 
-/// A VolumeGroupSnapshot with its content.
 #[derive(Debug)]
 pub(super) struct GroupObject {
     pub(super) group: GroupSnapshot,
     pub(super) uid: String,
     pub(super) deleting: bool,
-    /// snapshot_ids of its members.
+    /// The snapshot_ids of its members.
     pub(super) handles: Vec<String>,
     pub(super) progress: SnapshotProgress,
 }
@@ -135,24 +128,24 @@ impl Default for Store {
 }
 
 impl Store {
-    /// Looks at the objects.
+    /// Reads the objects.
     pub(super) fn look<T>(&self, look: impl FnOnce(&Objects) -> T) -> T {
         look(&self.objects.lock())
     }
 
-    /// Changes the objects, and tells those who wait.
+    /// Changes the objects, and wakes the waiting tasks.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Objects) -> T) -> T {
         let changed = change(&mut self.objects.lock());
         self.version.send_modify(|version| *version += 1);
         changed
     }
 
-    /// Hears of changes from now on.
+    /// Returns a receiver of changes from now on.
     pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
 
-    /// Waits until a look finds something.
+    /// Waits until `find` returns something.
     pub(super) async fn until<T>(&self, mut find: impl FnMut(&Objects) -> Option<T>) -> T {
         let mut changes = self.subscribe();
         loop {
@@ -166,7 +159,7 @@ impl Store {
         }
     }
 
-    /// Reports what has gone wrong with an object.
+    /// Adds a warning to an object's events.
     pub(super) fn event(&self, object: &str, reason: &str, message: impl Into<String>) {
         let event = Event { reason: reason.to_owned(), message: message.into(), is_warning: true };
         self.change(|objects| objects.tell(object, event));
@@ -174,7 +167,7 @@ impl Store {
 }
 
 impl Objects {
-    /// Reports something of an object.
+    /// Adds an event to an object.
     pub(super) fn tell(&mut self, object: &str, event: Event) {
         let events = self.events.entry(object.to_owned()).or_default();
         if events.len() < EVENTS_MAX {
@@ -182,35 +175,35 @@ impl Objects {
         }
     }
 
-    /// What was reported of an object.
+    /// Returns the events of an object.
     pub(super) fn events_of(&self, object: &str) -> &[Event] {
         self.events.get(object).map_or(&[], Vec::as_slice)
     }
 
-    /// How many volumes a node takes, as kubelet has read it last.
+    /// Returns the volume limit of a node as kubelet last read it.
     pub(super) fn volume_limit(&self, number: usize, registered: &Node) -> Option<u64> {
         self.volume_limits.get(&number).copied().unwrap_or(registered.volume_limit)
     }
 
-    /// The volume that a claim is bound to.
+    /// Returns the volume of a claim.
     pub(super) fn volume_of_claim(&self, claim: &str) -> Option<&PersistentVolume> {
         let volume = self.claims.get(claim)?.claim.volume.as_ref()?;
         Some(&self.volumes.get(volume)?.volume)
     }
 
-    /// The names of the claims that a pod uses, those that live as long as it included.
+    /// Returns the names of the claims that a pod uses, including its ephemeral ones.
     pub(super) fn claims_of(pod: &Pod) -> impl Iterator<Item = String> {
         pod.spec.volumes.iter().filter_map(|volume| volume.claim_in(&pod.spec.name))
     }
 
-    /// Pods that use a claim.
+    /// Returns the pods that use a claim.
     pub(super) fn pods_with_claim(&self, claim: &str) -> impl Iterator<Item = &PodObject> {
         self.pods.values().filter(move |pod| Objects::claims_of(&pod.pod).any(|name| name == claim))
     }
 }
 
 impl crate::cluster::PodVolume {
-    /// The claim behind it in the pod of this name.
+    /// Returns the claim of the volume in the pod of this name.
     pub(super) fn claim_in(&self, pod: &str) -> Option<String> {
         use crate::cluster::VolumeSource::{self, EmptyDir, Ephemeral, Inline};
         match &self.source {
@@ -222,7 +215,7 @@ impl crate::cluster::PodVolume {
 }
 
 impl Objects {
-    /// Asks for the deletion of everything that a test has made.
+    /// Requests the deletion of all objects of a test.
     pub(super) fn delete_all(&mut self) {
         self.pods.retain(|_, object| object.node.is_some());
         self.pods.values_mut().for_each(PodObject::delete);
@@ -232,7 +225,7 @@ impl Objects {
         self.volumes.values_mut().for_each(|object| object.deleting = true);
     }
 
-    /// Whether nothing is there that a driver knows of.
+    /// Returns whether no object with a counterpart in the driver exists.
     pub(super) fn is_empty(&self) -> bool {
         self.pods.is_empty()
             && self.group_snapshots.is_empty()
@@ -243,7 +236,7 @@ impl Objects {
             && self.in_use.is_empty()
     }
 
-    /// Why something that is deleted does not go: its deletion is given up.
+    /// Returns why the deletion of an object was given up, if there is one.
     pub(super) fn stuck(&self) -> Option<String> {
         let pods = self.pods.values().filter(|pod| pod.stuck).find_map(|pod| pod.pod.given_up.clone());
         let detaching = self.attachments.values().filter(|attachment| attachment.detaching);
@@ -255,7 +248,7 @@ impl Objects {
             .or_else(|| groups.clone().find_map(|object| object.group.given_up.clone()))
     }
 
-    /// What is there, with the latest event of each.
+    /// Describes the remaining objects with the last event of each.
     pub(super) fn rest(&self) -> Option<String> {
         let names = self.pods.keys().chain(self.group_snapshots.keys()).chain(self.snapshots.keys());
         let names = names.chain(self.claims.keys()).chain(self.volumes.keys());
@@ -272,7 +265,7 @@ impl Objects {
 }
 
 impl PodObject {
-    /// Asks for its deletion. What kept it from starting does not keep it from going.
+    /// Requests its deletion. The reason that prevented its start does not prevent this.
     pub(super) fn delete(&mut self) {
         if !std::mem::replace(&mut self.deleting, true) {
             self.pod.given_up = None;
@@ -281,14 +274,14 @@ impl PodObject {
 }
 
 impl SnapshotProgress {
-    /// Notes a failure.
+    /// Records a failure.
     pub(super) fn fails(&mut self, failure: &Failure) {
         self.in_flight &= Caller::Snapshotter.judges(failure.code) == Verdict::Uncertain;
     }
 }
 
 impl SnapshotObject {
-    /// Asks for its deletion.
+    /// Requests its deletion.
     pub(super) fn delete(&mut self) {
         if !std::mem::replace(&mut self.deleting, true) {
             self.snapshot.given_up = None;
@@ -297,7 +290,7 @@ impl SnapshotObject {
 }
 
 impl GroupObject {
-    /// Asks for its deletion.
+    /// Requests its deletion.
     pub(super) fn delete(&mut self) {
         if !std::mem::replace(&mut self.deleting, true) {
             self.group.given_up = None;

@@ -1,4 +1,5 @@
-//! Where volumes may be: what CreateVolume is told, and which nodes can use a volume.
+//! Computes the topology of volumes: the accessibility_requirements of CreateVolume, and the nodes that can use a
+//! volume.
 
 use csi_proto::v1;
 use sha2::{Digest as _, Sha256};
@@ -6,12 +7,12 @@ use sha2::{Digest as _, Sha256};
 use super::shared::Shared;
 use crate::cluster::{Pairs, PersistentVolume, StorageClass};
 
-/// accessibility_requirements for a claim: all places, or those that the class allows; those preferred begin with the
-/// place of the node that was chosen, or with one that depends on the claim's name. Where no node was chosen, they are among those
-/// from which the source is `usable`; else that is for the scheduler to see to.
+/// Returns the accessibility_requirements for a claim: all topologies, or those that the class permits. The preferred ones
+/// start with that of the chosen node, or with one that depends on the claim's name. Without a chosen node, only those in
+/// which the source is `usable` are included; otherwise the scheduler ensures that.
 ///
 /// # Errors
-/// No node tells where it is, or no place is left.
+/// Fails if no node has a topology, or if no topology is left.
 pub(super) fn requirement(
     shared: &Shared,
     claim: &str,
@@ -44,8 +45,8 @@ pub(super) fn requirement(
     Ok(v1::TopologyRequirement { requisite: places.iter().map(message).collect(), preferred })
 }
 
-/// Places that the class allows, if it says, and from which the snapshot can be used. One that only one of both says something of is
-/// joined with what the other says of other keys, whether there is such a place or not.
+/// Returns the topologies that the class permits, if it lists any, and in which the snapshot can be used. Topologies
+/// with different keys are joined, whether the result exists or not.
 fn joined(allowed: &[Pairs], usable: &[Pairs]) -> Option<Vec<Pairs>> {
     if allowed.is_empty() {
         return Some(usable.to_vec());
@@ -63,23 +64,23 @@ fn joined(allowed: &[Pairs], usable: &[Pairs]) -> Option<Vec<Pairs>> {
     (!joined.is_empty()).then_some(joined)
 }
 
-/// Which of so many places comes first for a claim.
+/// Returns the index of the topology that comes first for a claim.
 fn start_for(claim: &str, places: usize) -> usize {
     let hash = Sha256::digest(claim);
     usize::from(hash[0]) % places.max(1)
 }
 
-/// Whether a node of this place can use a volume.
+/// Returns whether a node of this topology can use a volume.
 pub(super) fn reaches(volume: &PersistentVolume, node: &Pairs) -> bool {
     volume.topology.is_empty() || volume.topology.iter().any(|place| within(place, node))
 }
 
-/// Whether volumes of a class may be made for a node of this place.
+/// Returns whether volumes of a class may be made for a node of this topology.
 pub(super) fn allows(class: &StorageClass, node: &Pairs) -> bool {
     class.allowed_topologies.is_empty() || class.allowed_topologies.iter().any(|place| within(place, node))
 }
 
-/// Whether a node of this place is in another.
+/// Returns whether a node's topology is within another.
 fn within(place: &Pairs, node: &Pairs) -> bool {
     place.iter().all(|(key, value)| node.get(key) == Some(value))
 }

@@ -1,4 +1,4 @@
-//! Requests to the API server: one object, or all of a kind, as JSON. What it refuses is told in its own words.
+//! Sends requests to the API server for one object, or all of a kind, as JSON. Errors have the server's own text.
 
 use std::time::Duration;
 
@@ -14,33 +14,32 @@ use super::connect::Connection;
 use super::kind::ApiKind;
 use crate::cluster::Done;
 
-/// Time for one request.
+/// Limits one request.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
 const HTTP_NOT_FOUND: u16 = 404;
 
-/// The API server, with the kinds that it has.
+/// The API server and its kinds.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// The way to it.
     pub connection: Connection,
-    /// Its kinds.
     pub kinds: Kinds,
 }
 
-/// The kinds that a cluster has, each in the version that is used.
+/// The kinds of a cluster, each in the used version.
 pub type Kinds = std::collections::BTreeMap<ApiKind, ApiResource>;
 
 impl Server {
-    /// Whether the cluster has a kind.
+    /// Returns whether the cluster has a kind.
     pub fn has(&self, kind: ApiKind) -> bool {
         self.kinds.contains_key(&kind)
     }
 
-    /// The requests for a kind; `namespace` counts for those only that are in namespaces, and without one all are meant.
+    /// Returns a client for a kind. `namespace` only counts for kinds in namespaces; without one, all namespaces are
+    /// meant.
     ///
     /// # Errors
-    /// The cluster does not have it, for a skip.
+    /// Skips if the cluster does not have the kind.
     pub fn api(&self, kind: ApiKind, namespace: Option<&str>) -> Done<Api<DynamicObject>> {
         let facts = kind.facts();
         let resource = self.kinds.get(&kind).ok_or_else(|| Stop::skip(lacks(kind)))?;
@@ -51,16 +50,16 @@ impl Server {
         })
     }
 
-    /// Makes an object of a manifest without kind and version.
+    /// Creates an object from a manifest without kind and version.
     ///
     /// # Errors
-    /// Broken if the server refuses or does not answer; skip if the cluster does not have the kind.
+    /// Broken if the server returns an error or no answer; skips if the cluster does not have the kind.
     pub async fn create(&self, kind: ApiKind, namespace: Option<&str>, manifest: Value) -> Done<Value> {
         let name = text(&manifest, "/metadata/name").to_owned();
         self.try_create(kind, namespace, manifest).await?.map_err(|why| why.to("create", kind, &name))
     }
 
-    /// The same, for whom it matters how it failed.
+    /// Creates an object, and returns the precise error.
     pub(crate) async fn try_create(
         &self,
         kind: ApiKind,
@@ -81,10 +80,10 @@ impl Server {
         }
     }
 
-    /// Looks at an object.
+    /// Reads an object.
     ///
     /// # Errors
-    /// Broken if the server refuses or does not answer; skip if the cluster does not have the kind.
+    /// Broken if the server returns an error or no answer; skips if the cluster does not have the kind.
     pub async fn get(&self, kind: ApiKind, namespace: Option<&str>, name: &str) -> Done<Option<Value>> {
         let api = self.api(kind, namespace)?;
         match bounded(api.get(name)).await {
@@ -94,19 +93,19 @@ impl Server {
         }
     }
 
-    /// All objects of a kind, in one namespace or everywhere, that have a label; an empty selector means all.
+    /// Lists the objects of a kind with a label, in one namespace or everywhere; an empty selector selects all.
     ///
     /// # Errors
-    /// Broken if the server refuses or does not answer; skip if the cluster does not have the kind.
+    /// Broken if the server returns an error or no answer; skips if the cluster does not have the kind.
     pub async fn list(&self, kind: ApiKind, namespace: Option<&str>, selector: &str) -> Done<Vec<Value>> {
         let params = ListParams { label_selector: some(selector), ..ListParams::default() };
         self.list_by(kind, namespace, &params).await
     }
 
-    /// The same by other terms.
+    /// Lists the objects of a kind by other criteria.
     ///
     /// # Errors
-    /// Broken if the server refuses or does not answer; skip if the cluster does not have the kind.
+    /// Broken if the server returns an error or no answer; skips if the cluster does not have the kind.
     pub async fn list_by(
         &self,
         kind: ApiKind,
@@ -122,7 +121,7 @@ impl Server {
     /// Merges a patch into an object.
     ///
     /// # Errors
-    /// Broken if the server refuses or does not answer; skip if the cluster does not have the kind.
+    /// Broken if the server returns an error or no answer; skips if the cluster does not have the kind.
     pub async fn patch(&self, kind: ApiKind, namespace: Option<&str>, name: &str, patch: Value) -> Done {
         let api = self.api(kind, namespace)?;
         let params = PatchParams { field_manager: Some(super::MANAGER.to_owned()), ..PatchParams::default() };
@@ -130,10 +129,10 @@ impl Server {
         patched.map(drop).map_err(|why| why.to("patch", kind, name))
     }
 
-    /// Asks for the deletion of an object, with a grace period where one is given. What is gone already is gone.
+    /// Requests the deletion of an object, with a grace period if one is given. A missing object is no error.
     ///
     /// # Errors
-    /// Broken if the server refuses or does not answer; skip if the cluster does not have the kind.
+    /// Broken if the server returns an error or no answer; skips if the cluster does not have the kind.
     pub async fn delete(
         &self,
         kind: ApiKind,
@@ -155,34 +154,33 @@ impl Server {
     }
 }
 
-/// Why a cluster cannot do something: it lacks the kind.
+/// Explains that a cluster lacks a kind.
 pub fn lacks(kind: ApiKind) -> String {
     let facts = kind.facts();
     let api = if facts.group.is_empty() { "its core API" } else { facts.group };
     format!("the cluster has no {}: {api} is not there in {}", facts.kind, facts.versions.join(", "))
 }
 
-/// A request that failed.
 #[derive(Debug)]
 pub enum Failed {
-    /// The server answered so, or was not reached.
+    /// The server returned an error, or was not reached.
     Request(Box<kube::Error>),
-    /// It did not answer in time.
+    /// The server did not answer in time.
     Late,
 }
 
 impl Failed {
-    /// Whether there is no such object.
+    /// Returns whether there is no such object.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Failed::Request(error) if matches!(&**error, kube::Error::Api(status) if status.code == HTTP_NOT_FOUND))
     }
 
-    /// Whether the server has said no.
+    /// Returns whether the server rejected the request.
     pub(crate) fn is_refusal(&self) -> bool {
         matches!(self, Failed::Request(error) if matches!(&**error, kube::Error::Api(status) if status.code < 500))
     }
 
-    /// What a test is told: that is never the driver's fault.
+    /// Returns the error for a test: it is never the driver's fault.
     pub fn to(&self, verb: &str, kind: ApiKind, name: &str) -> Stop {
         let gap = if name.is_empty() { "" } else { " " };
         Stop::broken(format!("the cluster: {verb} {}{gap}{name}: {self}", kind.facts().kind))
@@ -203,7 +201,7 @@ impl std::fmt::Display for Failed {
     }
 }
 
-/// A request with its limit of time.
+/// Limits the time of a request.
 pub async fn bounded<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Failed> {
     match tokio::time::timeout(REQUEST_LIMIT, request).await {
         Ok(answer) => answer.map_err(|error| Failed::Request(Box::new(error))),
@@ -219,34 +217,34 @@ fn some(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The text at a place of an object, by its JSON pointer; empty where there is none.
+/// Returns the text at a JSON pointer in an object, or an empty one.
 pub fn text<'a>(object: &'a Value, at: &str) -> &'a str {
     object.pointer(at).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The text at a place of an object, if there is one that is not empty.
+/// Returns the text at a JSON pointer in an object, if it is not empty.
 pub fn text_at(object: &Value, at: &str) -> Option<String> {
     some(text(object, at))
 }
 
-/// The items at a place of an object; none where there is no list.
+/// Returns the items at a JSON pointer in an object, or none.
 pub fn items<'a>(object: &'a Value, at: &str) -> &'a [Value] {
     object.pointer(at).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The string pairs at a place of an object.
+/// Returns the string pairs at a JSON pointer in an object.
 pub fn pairs(object: &Value, at: &str) -> crate::cluster::Pairs {
     let fields = object.pointer(at).and_then(Value::as_object);
     let pair = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
     fields.into_iter().flatten().filter_map(pair).collect()
 }
 
-/// The strings at a place of an object.
+/// Returns the strings at a JSON pointer in an object.
 pub fn strings(object: &Value, at: &str) -> Vec<String> {
     items(object, at).iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
-/// The bytes of a quantity at a place of an object; 0 where there is none.
+/// Returns the bytes of a quantity at a JSON pointer in an object, or 0.
 pub fn bytes(object: &Value, at: &str) -> i64 {
     let quantity = match object.pointer(at) {
         Some(Value::String(text)) => {

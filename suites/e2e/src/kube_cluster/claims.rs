@@ -1,4 +1,4 @@
-//! PersistentVolumeClaims: how they are written, and what is read of them.
+//! Writes and reads PersistentVolumeClaims.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use super::api::{bytes, items, pairs, strings, text, text_at};
 use super::kind::ApiKind;
 use crate::cluster::{AccessMode, DataSource, Pairs, Pvc, PvcPhase, PvcSpec, VolumeMode};
 
-/// The condition of a claim whose volume cannot get the attributes that it is to have.
+/// The condition of a claim whose volume cannot get its new attributes.
 const MODIFY_ERROR: &str = "ModifyVolumeError";
 
-/// A claim of a test.
+/// Returns the manifest of a test's claim.
 pub(crate) fn manifest(names: &Names, spec: &PvcSpec, annotations: &Pairs) -> Value {
     json!({
         "metadata": {
@@ -23,10 +23,10 @@ pub(crate) fn manifest(names: &Names, spec: &PvcSpec, annotations: &Pairs) -> Va
     })
 }
 
-/// The `spec` of a claim, as a pod with a claim of its own has it as well.
+/// Returns the `spec` of a claim, which ephemeral claims of pods have as well.
 pub(crate) fn spec(names: &Names, spec: &PvcSpec) -> Value {
     let mut manifest = json!({
-        // An empty name asks for no class, where none would ask for that of the cluster.
+        // An empty name requests no class, while a missing name requests the default class of the cluster.
         "storageClassName": match spec.class.as_str() {
             "" => String::new(),
             class => names.of_class(class),
@@ -54,7 +54,7 @@ pub(crate) fn spec(names: &Names, spec: &PvcSpec) -> Value {
     manifest
 }
 
-/// A claim as it is.
+/// Reads the current state of a claim.
 pub(crate) fn read(names: &Names, object: &Value) -> Pvc {
     let phase = match text(object, "/status/phase") {
         "Bound" => PvcPhase::Bound,
@@ -92,7 +92,8 @@ fn read_spec(names: &Names, object: &Value) -> PvcSpec {
     }
 }
 
-/// Conditions that hold. That attributes cannot be had is told by the status, too, whatever the conditions say.
+/// Returns the current conditions. The status reports a failed change of attributes, too, whatever the conditions
+/// are.
 fn conditions(object: &Value) -> Vec<String> {
     let hold = |condition: &&Value| text(condition, "/status") == "True";
     let listed = items(object, "/status/conditions").iter().filter(hold);
@@ -104,7 +105,7 @@ fn conditions(object: &Value) -> Vec<String> {
     conditions
 }
 
-/// A volume mode as manifests have it.
+/// Returns a volume mode as manifests have it.
 pub(crate) fn volume_mode(mode: VolumeMode) -> &'static str {
     match mode {
         VolumeMode::Filesystem => "Filesystem",
@@ -112,12 +113,12 @@ pub(crate) fn volume_mode(mode: VolumeMode) -> &'static str {
     }
 }
 
-/// The volume mode at a place of an object.
+/// Returns the volume mode at a JSON pointer in an object.
 pub(crate) fn read_volume_mode(object: &Value, at: &str) -> VolumeMode {
     if text(object, at) == "Block" { VolumeMode::Block } else { VolumeMode::Filesystem }
 }
 
-/// The access modes at a place of an object, as far as they are known.
+/// Returns the known access modes at a JSON pointer in an object.
 pub(crate) fn access_modes(object: &Value, at: &str) -> Vec<AccessMode> {
     let known = |mode: String| match mode.as_str() {
         "ReadWriteOnce" => Some(AccessMode::ReadWriteOnce),

@@ -1,10 +1,10 @@
-//! Classes: outside of namespaces, and so under names that no other test and no other run has.
+//! Writes classes. They are outside of namespaces, so their names are unique across tests and runs.
 
 use serde_json::{Value, json};
 
 use crate::cluster::{AttributesClass, BindingMode, Pairs, ReclaimPolicy, SnapshotClass, StorageClass};
 
-/// A policy as manifests have it.
+/// Returns a policy as manifests have it.
 pub(crate) fn policy(reclaim: ReclaimPolicy) -> &'static str {
     match reclaim {
         ReclaimPolicy::Delete => "Delete",
@@ -12,12 +12,11 @@ pub(crate) fn policy(reclaim: ReclaimPolicy) -> &'static str {
     }
 }
 
-/// A policy of a manifest.
+/// Returns the policy of a manifest.
 pub(crate) fn read_policy(text: &str) -> ReclaimPolicy {
     if text == "Retain" { ReclaimPolicy::Retain } else { ReclaimPolicy::Delete }
 }
 
-/// A StorageClass.
 pub(crate) fn storage(metadata: Value, class: &StorageClass) -> Value {
     let mut manifest = json!({
         "metadata": metadata,
@@ -31,7 +30,7 @@ pub(crate) fn storage(metadata: Value, class: &StorageClass) -> Value {
             BindingMode::WaitForFirstConsumer => "WaitForFirstConsumer",
         },
     });
-    // An empty list would allow no place at all.
+    // An empty list would permit no topology.
     if !class.allowed_topologies.is_empty() {
         manifest["allowedTopologies"] = class.allowed_topologies.iter().map(term).collect();
     }
@@ -43,7 +42,6 @@ fn term(segment: &Pairs) -> Value {
     json!({ "matchLabelExpressions": labels })
 }
 
-/// A VolumeSnapshotClass or a VolumeGroupSnapshotClass.
 pub(crate) fn snapshot(metadata: Value, class: &SnapshotClass) -> Value {
     json!({
         "metadata": metadata,
@@ -53,7 +51,6 @@ pub(crate) fn snapshot(metadata: Value, class: &SnapshotClass) -> Value {
     })
 }
 
-/// A VolumeAttributesClass.
 pub(crate) fn attributes(metadata: Value, class: &AttributesClass) -> Value {
     json!({ "metadata": metadata, "driverName": class.driver, "parameters": class.parameters })
 }

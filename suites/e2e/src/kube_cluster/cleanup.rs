@@ -1,4 +1,4 @@
-//! What runs have left in a cluster that were killed before they could remove it, found by its labels.
+//! Removes the objects of runs that were killed before they could do so, which are found by their labels.
 
 use std::time::Duration;
 
@@ -13,24 +13,25 @@ use super::sidecar_nudges::SidecarNudges;
 use super::watch::Watches;
 use crate::cluster::Done;
 
-/// Time for one namespace.
+/// Limits the removal of one namespace.
 const NAMESPACE_LIMIT: Duration = Duration::from_secs(10 * 60);
 
-/// What came of a cleanup, a line for each object.
+/// The result of a cleanup, with a line for each object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleanup {
-    /// Objects that are gone now.
+    /// Removed objects.
     pub removed: Vec<String>,
-    /// Objects of runs that may go on: their time is not up, and they are no process of this machine that has ended.
+    /// Objects of runs that may still be active: their time is not over, and they are not a process of this machine
+    /// that has ended.
     pub kept: Vec<String>,
-    /// Objects that could not be removed, and why.
+    /// Objects that could not be removed, with the reasons.
     pub left: Vec<String>,
 }
 
-/// Removes what runs have left that are over. `tell` hears of each object as it goes.
+/// Removes the objects of finished runs. `tell` gets a message about each.
 ///
 /// # Errors
-/// Broken if the cluster does not say what is there.
+/// Broken if the cluster does not list its objects.
 pub async fn clean_up(server: &Server, tell: impl Fn(&str) + Sync) -> Done<Cleanup> {
     let mut done = Cleanup::default();
     let selector = marks::selector();
@@ -63,7 +64,7 @@ pub async fn clean_up(server: &Server, tell: impl Fn(&str) + Sync) -> Done<Clean
     Ok(done)
 }
 
-/// Removes one namespace. Answers what is left.
+/// Removes one namespace, and describes what remains.
 async fn remove(server: &Server, namespace: &str, say: Tell<'_>) -> Option<String> {
     let watches = Watches::new(server.clone(), namespace);
     let (until, sidecar_nudges) = (Instant::now() + NAMESPACE_LIMIT, SidecarNudges::default());

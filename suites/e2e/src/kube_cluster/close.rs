@@ -1,4 +1,4 @@
-//! The end of a namespace: everything in it goes, pods first, and what it has outside of it.
+//! Removes a namespace: everything in it, pods first, and its objects outside of namespaces.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use super::sidecar_nudges::SidecarNudges;
 use super::watch::Watches;
 use crate::cluster::Done;
 
-/// Time for each kind of object to go, at the most: external-provisioner, whose pauses double up to 5 minutes, may be in one of them
-/// when a driver works again.
+/// Limits the removal of each kind of object. The pauses of external-provisioner double up to 5 minutes, so it may be
+/// in one when a driver works again.
 const STEP_LIMIT: Duration = Duration::from_secs(6 * 60);
-/// After how long it is told what is waited for, and again.
+/// The period after which the user is told what the removal waits for.
 const TOLD_AFTER: Duration = Duration::from_secs(10);
-/// How long a claim is on its way before it is let go of, if nothing needs it any more.
+/// The time after which a deleted claim is released if nothing needs it any more.
 const HELD_FOR: Duration = Duration::from_secs(15);
-/// The finalizer of a claim that a snapshot is being taken of. The snapshot controller can forget to take it away.
+/// The finalizer of a claim of which a snapshot is being taken. The snapshot controller can forget to remove it.
 const SOURCE: &str = "snapshot.storage.kubernetes.io/pvc-as-source-protection";
-/// Objects that are named of those that do not go.
+/// Limits the named objects among those that remain.
 const NAMED_MAX: usize = 5;
 
-/// Where an object outside of namespaces says which one it is for.
+/// The place at which an object outside of namespaces names the one that it belongs to.
 const OWNERS: &[(ApiKind, &str)] = &[
     (ApiKind::GroupSnapshotContent, "/spec/volumeGroupSnapshotRef/namespace"),
     (ApiKind::SnapshotContent, "/spec/volumeSnapshotRef/namespace"),
     (ApiKind::Volume, "/spec/claimRef/namespace"),
 ];
-/// Kinds outside of namespaces, of which a test makes objects under names that begin with that of its namespace.
+/// The kinds outside of namespaces of which a test creates objects; their names begin with that of its namespace.
 pub(super) const OUTSIDE: &[ApiKind] = &[
     ApiKind::GroupSnapshotContent,
     ApiKind::SnapshotContent,
@@ -48,18 +48,18 @@ pub(crate) struct Removal<'a> {
     pub(crate) watches: &'a Watches,
     pub(crate) sidecar_nudges: &'a SidecarNudges,
     pub(crate) until: Instant,
-    /// Hears what is waited for, and what is done that nobody would expect.
+    /// Gets messages about waits and unexpected steps.
     pub(crate) say: Tell<'a>,
 }
 
-/// Hears of a removal.
+/// A receiver of messages about a removal.
 pub(crate) type Tell<'a> = &'a (dyn Fn(&str) + Sync);
 
 impl Removal<'_> {
-    /// Removes everything, as far as it goes in time. Answers what is left, by kind.
+    /// Removes everything within the time limit, and returns the rest by kind.
     ///
     /// # Errors
-    /// Broken if the cluster refuses something; the rest is removed all the same.
+    /// Broken if the cluster rejects a request; the rest is still removed.
     pub(crate) async fn run(&self) -> Done<Vec<String>> {
         let mut left = Vec::new();
         let mut refused = None;
@@ -78,7 +78,7 @@ impl Removal<'_> {
         refused.map_or(Ok(left), Err)
     }
 
-    /// Deletes the objects of a kind, with what the driver keeps for them, and waits until they are gone.
+    /// Deletes the objects of a kind with their counterparts in the driver, and waits until they are gone.
     async fn remove(&self, kind: ApiKind) -> Done<Vec<String>> {
         if !self.server.has(kind) {
             return Ok(Vec::new());
@@ -98,7 +98,7 @@ impl Removal<'_> {
             self.server.delete(kind, Some(self.namespace), name(object), None).await?;
         }
         if let Some(content) = content {
-            // Those whose snapshot is gone already, and volumes made by hand, nobody else deletes.
+            // Contents whose snapshot is gone, and volumes made by hand, are not deleted by any controller.
             let alone = |object: &&Value| content != ApiKind::Volume || self.is_by_hand(object);
             for object in contents.iter().filter(alone) {
                 self.server.delete(content, None, name(object), None).await?;
@@ -110,8 +110,8 @@ impl Removal<'_> {
         }
     }
 
-    /// What the driver has for a claim or snapshot goes with it, also where its class would keep it. A volume made by hand stands
-    /// for one that another object stands for, too, so it stays.
+    /// Makes the driver's counterpart of a claim or snapshot be deleted with it, even if its class would retain it. A
+    /// volume made by hand has another object, so it stays.
     async fn let_go(&self, kind: ApiKind, object: &Value) -> Done {
         let field = if kind == ApiKind::Volume { "persistentVolumeReclaimPolicy" } else { "deletionPolicy" };
         let keeps = text(object, &format!("/spec/{field}")) == "Retain";
@@ -126,7 +126,7 @@ impl Removal<'_> {
         is_named_after(object, self.namespace)
     }
 
-    /// Objects outside of namespaces that are for this one.
+    /// Returns the objects outside of namespaces that belong to this one.
     async fn owned(&self, kind: ApiKind) -> Done<Vec<Value>> {
         let owner =
             OWNERS.iter().find(|(owned, _)| *owned == kind).map(|(_, owner)| *owner).unwrap_or_default();
@@ -135,7 +135,7 @@ impl Removal<'_> {
         Ok(objects)
     }
 
-    /// Waits until no object of a kind is left, nor of the kind that the driver's things are told by.
+    /// Waits until no object of a kind, or of the kind of its content, is left.
     async fn gone(&self, kind: ApiKind, content: Option<ApiKind>) -> Done<Vec<String>> {
         self.watches.begin(kind);
         content.into_iter().for_each(|content| self.watches.begin(content));
@@ -164,8 +164,8 @@ impl Removal<'_> {
         }
     }
 
-    /// Takes away the finalizer of claims that a snapshot was to be taken of, where no snapshot of the namespace refers to them any
-    /// more: its controller has forgotten it, and the claims would stay for ever.
+    /// Removes the finalizer of claims of which a snapshot was to be taken, if no snapshot of the namespace refers to
+    /// them any more: the controller forgot it, and the claims would stay forever.
     async fn free_sources(&self, claims: &[Value]) -> Done {
         let held: Vec<&Value> = claims.iter().filter(|claim| is_held_as_source(claim)).collect();
         if held.is_empty() || !self.server.has(ApiKind::Snapshot) {
@@ -179,11 +179,11 @@ impl Removal<'_> {
             }
             let mut finalizers = super::api::strings(claim, "/metadata/finalizers");
             finalizers.retain(|one| one != SOURCE);
-            // Nothing else may have changed meanwhile.
+            // The patch only applies if nothing else changed meanwhile.
             let version = text(claim, "/metadata/resourceVersion");
             let patch = json!({ "metadata": { "resourceVersion": version, "finalizers": finalizers } });
             if self.server.patch(ApiKind::Claim, Some(self.namespace), name(claim), patch).await.is_err() {
-                // It is looked at again, and told with its finalizers if it stays.
+                // It is read again, and reported with its finalizers if it stays.
                 continue;
             }
             (self.say)(&format!(
@@ -209,12 +209,12 @@ impl Removal<'_> {
                 return Ok(left);
             }
             progress.waits_for(&left);
-            // Namespaces are not watched: nothing tells that one is gone but looking.
+            // Namespaces are not watched, so only reading shows that one is gone.
             let _ = tokio::time::timeout_at(until, changed).await;
         }
     }
 
-    /// Deletes what was made outside of namespaces for this one.
+    /// Deletes the objects outside of namespaces that belong to this one.
     async fn remove_outside(&self) -> Done<Vec<String>> {
         for kind in OUTSIDE.iter().filter(|kind| self.server.has(**kind)) {
             let made = self.server.list(*kind, None, &super::marks::selector()).await?;
@@ -226,7 +226,7 @@ impl Removal<'_> {
     }
 }
 
-/// Tells now and then what is waited for.
+/// Reports periodically what the removal waits for.
 struct Progress<'a> {
     say: Tell<'a>,
     namespace: &'a str,
@@ -242,13 +242,13 @@ impl Progress<'_> {
     }
 }
 
-/// Whether a claim that is deleted has to stay for a snapshot that is being taken of it.
+/// Returns whether a deleted claim has to stay for a snapshot that is being taken of it.
 fn is_held_as_source(claim: &Value) -> bool {
     let is_deleted = !text(claim, "/metadata/deletionTimestamp").is_empty();
     is_deleted && super::api::strings(claim, "/metadata/finalizers").iter().any(|one| one == SOURCE)
 }
 
-/// The kind outside of namespaces by which the driver's side of an object is told.
+/// Returns the kind outside of namespaces that represents the driver's side of an object.
 fn content_of(kind: ApiKind) -> Option<ApiKind> {
     match kind {
         ApiKind::Claim => Some(ApiKind::Volume),
@@ -258,7 +258,7 @@ fn content_of(kind: ApiKind) -> Option<ApiKind> {
     }
 }
 
-/// Whether an object was made by the test of a namespace.
+/// Returns whether an object was created by the test of a namespace.
 fn is_named_after(object: &Value, namespace: &str) -> bool {
     name(object).strip_prefix(namespace).is_some_and(|rest| rest.starts_with('-'))
 }
@@ -267,7 +267,7 @@ fn name(object: &Value) -> &str {
     text(object, "/metadata/name")
 }
 
-/// Objects that are left, each with the finalizers that hold it.
+/// Describes the remaining objects with the finalizers that hold them.
 fn told(kind: ApiKind, objects: &[Value]) -> Vec<String> {
     let one = |object: &Value| {
         let holders = super::api::strings(object, "/metadata/finalizers").join(", ");
@@ -278,7 +278,7 @@ fn told(kind: ApiKind, objects: &[Value]) -> Vec<String> {
     objects.iter().map(one).collect()
 }
 
-/// What is left, in a sentence.
+/// Describes the rest in a sentence.
 pub(crate) fn sentence(left: &[String]) -> String {
     let mut text = left.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join("; ");
     if let Some(more @ 1..) = left.len().checked_sub(NAMED_MAX) {
@@ -287,7 +287,7 @@ pub(crate) fn sentence(left: &[String]) -> String {
     text
 }
 
-/// The text of what kept a removal from its end.
+/// Returns the text of the reason why a removal did not finish.
 pub fn reason(why: Stop) -> String {
     match why {
         Stop::Violation(violation) | Stop::MetAgain(violation) => {

@@ -13,30 +13,30 @@ use crate::plan::{ClusterProvider, Say};
 use crate::room::{Room, Share};
 use crate::view::View;
 
-/// A real cluster, in which each test has a namespace of its own.
+/// A real cluster, in which each test has its own namespace.
 #[derive(Debug)]
 pub struct KubeClusters {
     found: Arc<Discovered>,
     settings: Settings,
-    /// After which the run is over, whatever becomes of it.
+    /// The time after which the run is over in any case.
     limit: Duration,
     room: Room,
     say: Say,
 }
 
 impl KubeClusters {
-    /// Namespaces of the cluster that was found, for a run that is over after `limit`. `say` hears what is worth a word.
+    /// Makes namespaces in a cluster for a run that is over after `limit`. `say` gets messages for the user.
     pub fn new(found: Discovered, settings: Settings, limit: Duration, say: Say) -> KubeClusters {
         KubeClusters { found: Arc::new(found), settings, limit, room: Room::default(), say }
     }
 
-    /// What is known of a cluster, for tests with these settings.
+    /// Returns the known properties of a cluster for tests with these settings.
     pub fn view(found: &Discovered, settings: &Settings) -> View {
         let nodes = found.nodes.iter().map(|node| node.node.clone()).collect();
         View::of(nodes, |feature| found.offers(settings, feature))
     }
 
-    /// A namespace for a test of a run. It is made with the first object in it.
+    /// Returns a namespace for a test of a run. It is created with the first object in it.
     pub fn namespace(&self, run: &str, name: &str) -> KubeCluster {
         self.namespace_with(run, name, None)
     }
@@ -47,7 +47,7 @@ impl KubeClusters {
         KubeCluster::new(found, settings, self.ground(), marks, name, share, self.say)
     }
 
-    /// Where pods run: where others lack the driver, on the nodes that have it.
+    /// Returns the placement of pods: on the nodes with the driver, if other nodes lack it.
     fn ground(&self) -> Ground {
         let hostnames = match self.found.others.is_empty() {
             true => Vec::new(),

@@ -1,4 +1,4 @@
-//! The way to a cluster: a kubeconfig, or what a pod is given.
+//! Connects to a cluster through a kubeconfig, or the service account of a pod.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,24 +6,24 @@ use std::time::Duration;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
-/// Time until a connection to the API server stands.
+/// Limits the connect to the API server.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Which cluster the user means.
+/// The user's choice of a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KubeSource {
-    /// `--kubeconfig`. Without it, what `KUBECONFIG` names, or the file in the home directory, or what a pod is given.
+    /// The file of `--kubeconfig`. Without it, that of `KUBECONFIG`, that in the home directory, or the service
+    /// account of the pod is used.
     pub kubeconfig: Option<PathBuf>,
-    /// `--context`. Without it, the current one of the file.
+    /// The context of `--context`. Without it, the current one of the file is used.
     pub context: Option<String>,
 }
 
-/// A cluster that can be asked.
+/// A connection to a cluster.
 #[derive(Clone)]
 pub struct Connection {
-    /// What sends requests.
+    /// The client that sends requests.
     pub client: Client,
-    /// The address of its API server.
     pub server: String,
 }
 
@@ -33,38 +33,30 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// Why there is no way to a cluster.
+/// Says why no connection to a cluster is possible.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The file cannot be read, or has no such context.
+    /// The file cannot be read, or lacks the context.
     #[error("--kubeconfig {}{}", path.display(), named(.context))]
     File {
-        /// The file.
         path: PathBuf,
-        /// The context asked for.
+        /// The requested context.
         context: Option<String>,
-        /// What is wrong.
         source: Box<KubeconfigError>,
     },
-    /// The file of the environment cannot be read, or has no such context.
+    /// The file of the environment cannot be read, or lacks the context.
     #[error("the kubeconfig of KUBECONFIG or of the home directory{}; --kubeconfig FILE names another", named(.context))]
     Found {
-        /// The context asked for.
+        /// The requested context.
         context: Option<String>,
-        /// What is wrong.
         source: Box<KubeconfigError>,
     },
-    /// There is neither a file nor what a pod is given.
+    /// There is neither a file nor a pod's service account.
     #[error("no kubeconfig is found, and this is no pod of a cluster; use --kubeconfig FILE")]
     Nowhere(#[source] Box<InClusterError>),
-    /// The file is fine, but no client can be made of it.
+    /// No client can be made from the file.
     #[error("failed to prepare the connection to {server}")]
-    Client {
-        /// The API server.
-        server: String,
-        /// What is wrong.
-        source: Box<kube::Error>,
-    },
+    Client { server: String, source: Box<kube::Error> },
 }
 
 fn named(context: &Option<String>) -> String {
@@ -72,10 +64,10 @@ fn named(context: &Option<String>) -> String {
 }
 
 impl KubeSource {
-    /// Prepares the connection. Nothing is asked yet, unless the file has a command for credentials.
+    /// Prepares the connection. It sends no request yet, but may run a command of the file for credentials.
     ///
     /// # Errors
-    /// No file says where the cluster is, or it is wrong.
+    /// Fails if no file describes the cluster, or if it is wrong.
     pub async fn connect(&self) -> Result<Connection, ConnectError> {
         let mut config = match &self.kubeconfig {
             Some(path) => self.of_file(path).await?,
@@ -103,7 +95,7 @@ impl KubeSource {
         })
     }
 
-    /// As kubectl: a file if there is one. Only where there is none, the service account of a pod.
+    /// Chooses as kubectl does: a file if there is one, otherwise the service account of a pod.
     async fn of_environment(&self) -> Result<Config, ConnectError> {
         let is_missing = |error: &KubeconfigError| match error {
             KubeconfigError::FindPath => true,

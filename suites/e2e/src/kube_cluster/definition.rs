@@ -1,4 +1,4 @@
-//! The classes that a definition names, read from the cluster where they are there.
+//! Reads the classes that a definition names from the cluster.
 
 use csi_driver_definitions::{Class, ClassError, Loaded, Source};
 
@@ -7,39 +7,27 @@ use super::close::reason;
 use super::kind::ApiKind;
 use crate::plan::Definition;
 
-/// Why a class is not to be had.
+/// Says why a class cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinedError {
-    /// Its file is not to be had.
+    /// The file cannot be read.
     #[error(transparent)]
     File(#[from] ClassError),
-    /// The cluster does not say.
+    /// The cluster returned an error.
     #[error("{0}")]
     Cluster(String),
-    /// The cluster does not have it.
+    /// The cluster does not have the class.
     #[error("the cluster has no {kind} {name:?}, which the definition names by FromExistingClassName")]
-    Missing {
-        /// The kind of class.
-        kind: &'static str,
-        /// Its name.
-        name: String,
-    },
-    /// It is there, but not as such a class is.
+    Missing { kind: &'static str, name: String },
+    /// The object is no valid class.
     #[error("the {kind} {name:?} of the cluster cannot be read")]
-    Wrong {
-        /// The kind of class.
-        kind: &'static str,
-        /// Its name.
-        name: String,
-        /// What is wrong.
-        source: serde_json::Error,
-    },
+    Wrong { kind: &'static str, name: String, source: serde_json::Error },
 }
 
 /// Reads the classes of a definition: from the cluster those that it has, others from files.
 ///
 /// # Errors
-/// A class that the definition names is not to be had.
+/// Fails if a class that the definition names cannot be read.
 pub async fn read(server: &Server, loaded: Loaded) -> Result<Definition, DefinedError> {
     let of = &loaded.definition;
     let storage = existing(server, ApiKind::StorageClass, of.storage_class.source()).await?;
@@ -57,7 +45,7 @@ pub async fn read(server: &Server, loaded: Loaded) -> Result<Definition, Defined
     })
 }
 
-/// The class that a source names in the cluster, if it names one there.
+/// Returns the cluster's class that a source names, if it names one.
 async fn existing<C: Class>(
     server: &Server,
     kind: ApiKind,

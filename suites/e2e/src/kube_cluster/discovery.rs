@@ -1,4 +1,4 @@
-//! What a cluster has: kinds and their versions, nodes with the driver.
+//! Finds out what a cluster has: kinds and their versions, and nodes with the driver.
 
 use std::collections::BTreeMap;
 
@@ -11,44 +11,44 @@ use super::kind::ApiKind;
 use super::metadata::MetadataService;
 use crate::cluster::{Done, Node, Pairs};
 
-/// The label by which node feature discovery says that a node enforces SELinux.
+/// The label with which node feature discovery marks a node that enforces SELinux.
 pub(crate) const SELINUX_LABEL: &str = "feature.node.kubernetes.io/kernel-selinux.enabled";
-/// The label that a node is told by, where a pod is to run on one of several.
+/// The label that identifies a node, for pods on one of several nodes.
 pub(crate) const HOSTNAME_LABEL: &str = "kubernetes.io/hostname";
 
-/// A cluster, and what it has of a driver.
+/// A cluster, and the driver's parts in it.
 #[derive(Clone, Debug)]
 pub struct Discovered {
-    /// The way to it, and its kinds.
+    /// The API server and its kinds.
     pub server: Server,
     /// The version of Kubernetes, such as `v1.33.1`.
     pub version: String,
-    /// Nodes that take pods and have the driver, by name.
+    /// The nodes for pods that have the driver, by name.
     pub nodes: Vec<DriverNode>,
-    /// Nodes that take pods and lack the driver, by name.
+    /// The nodes for pods that lack the driver, by name.
     pub others: Vec<String>,
     /// The SnapshotMetadata service of the driver, if it has one.
     pub metadata_service: Option<MetadataService>,
 }
 
-/// A node that has the driver.
+/// A node with the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DriverNode {
-    /// What tests see of it.
+    /// The node as tests see it.
     pub node: Node,
     /// The value of its label `kubernetes.io/hostname`.
     pub hostname: String,
-    /// The topology keys that the driver has registered with.
+    /// The topology keys of the driver's registration.
     pub topology_keys: Vec<String>,
-    /// Whether it says that it enforces SELinux.
+    /// True if the node reports that it enforces SELinux.
     pub enforces_selinux: bool,
 }
 
 impl Discovered {
-    /// Asks a cluster what it has.
+    /// Reads the properties of a cluster.
     ///
     /// # Errors
-    /// Broken if it cannot be reached, or refuses to say.
+    /// Broken if it cannot be reached, or returns an error.
     pub async fn new(connection: Connection, driver: &str) -> Done<Discovered> {
         let version = bounded(connection.client.apiserver_version())
             .await
@@ -65,7 +65,7 @@ fn unreached(connection: &Connection, why: &Failed) -> Stop {
     Stop::broken(format!("the cluster at {}: {why}", connection.server))
 }
 
-/// The kinds that the server has in a version that is known. Those that every cluster has are not asked for.
+/// Returns the kinds that the server has in a known version. Kinds of every cluster are not requested.
 pub(crate) async fn kinds(connection: &Connection) -> Result<Kinds, Failed> {
     let (optional, always): (Vec<ApiKind>, Vec<ApiKind>) =
         ApiKind::ALL.iter().partition(|kind| kind.is_optional());
@@ -75,7 +75,7 @@ pub(crate) async fn kinds(connection: &Connection) -> Result<Kinds, Failed> {
     for group in bounded(connection.client.list_api_groups()).await?.groups {
         groups.insert(group.name, group.versions.into_iter().map(|one| one.version).collect());
     }
-    // The resources of each version, as far as they were asked for.
+    // The resources of each version, as far as they were requested.
     let mut served: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for kind in optional {
         let facts = kind.facts();
@@ -96,7 +96,7 @@ pub(crate) async fn kinds(connection: &Connection) -> Result<Kinds, Failed> {
     Ok(kinds)
 }
 
-/// The nodes that take pods: those that have the driver, and the names of the others.
+/// Returns the nodes for pods: those with the driver, and the names of the others.
 pub(crate) async fn nodes(server: &Server, driver: &str) -> Done<(Vec<DriverNode>, Vec<String>)> {
     let registered: BTreeMap<String, Value> = server
         .list(ApiKind::CsiNode, None, "")
@@ -120,7 +120,7 @@ pub(crate) async fn nodes(server: &Server, driver: &str) -> Done<(Vec<DriverNode
     Ok((with, without))
 }
 
-/// Whether a node is ready, and pods without tolerations are scheduled there.
+/// Returns whether a node is ready and accepts pods without tolerations.
 fn takes_pods(node: &Value) -> bool {
     let is_ready = items(node, "/status/conditions")
         .iter()

@@ -1,4 +1,4 @@
-//! Events of an object, in the order in which they were seen last.
+//! Reads the events of an object, in the order of their last occurrence.
 
 use kube::api::ListParams;
 use serde_json::Value;
@@ -7,19 +7,19 @@ use super::api::{Server, text};
 use super::kind::ApiKind;
 use crate::cluster::{Done, Event};
 
-/// The namespace that events of objects outside of namespaces are in.
+/// The namespace of events about objects outside of namespaces.
 const OF_CLUSTER: &str = "default";
 
-/// What was reported of an object. Those of objects outside of namespaces lie elsewhere.
+/// Returns the events of an object. Events of objects outside of namespaces are in another namespace.
 pub(crate) async fn of(server: &Server, namespace: Option<&str>, object: &str) -> Done<Vec<Event>> {
     let params = ListParams::default().fields(&format!("involvedObject.name={object}"));
     let mut found = server.list_by(ApiKind::Event, Some(namespace.unwrap_or(OF_CLUSTER)), &params).await?;
-    // An answer may have more than was asked for.
+    // An answer may contain other events.
     found.retain(|event| text(event, "/involvedObject/name") == object);
     Ok(in_order(found).iter().map(read).collect())
 }
 
-/// Everything that was reported in a namespace, a line each.
+/// Returns all events of a namespace, one line each.
 pub(crate) async fn all(server: &Server, namespace: &str) -> Done<Vec<String>> {
     let line = |event: &Value| {
         let Event { reason, message, .. } = read(event);
@@ -36,7 +36,7 @@ fn in_order(mut events: Vec<Value>) -> Vec<Value> {
     events
 }
 
-/// When it was seen last. Components write one of these fields or another; as text they are in the order of time.
+/// Returns the time of its last occurrence. Components set different fields; as text they sort by time.
 fn latest(event: &Value) -> &str {
     let fields = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"];
     fields.iter().map(|field| text(event, field)).find(|time| !time.is_empty()).unwrap_or_default()

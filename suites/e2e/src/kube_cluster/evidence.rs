@@ -1,4 +1,4 @@
-//! What there is to see when a test has failed: the events of its namespace, and its objects as YAML.
+//! Collects the evidence of a failed test: the events of its namespace, and its objects as YAML.
 
 use serde_json::Value;
 
@@ -7,19 +7,19 @@ use super::events;
 use super::kind::ApiKind;
 use crate::cluster::Done;
 
-/// Lines that are shown at the most, of events and of objects each.
+/// Limits the lines of events, and those of objects.
 const LINES_MAX: usize = 400;
 
-/// The objects of a namespace that say how a volume came to what it is. No Secret is among them.
+/// The objects that show the history of a volume. No Secret is among them.
 const SHOWN: &[ApiKind] = &[ApiKind::Pod, ApiKind::Claim, ApiKind::Snapshot, ApiKind::GroupSnapshot];
-/// Objects outside of namespaces, and where they name the namespace that they are for.
+/// The objects outside of namespaces, and the place at which each names its namespace.
 const SHOWN_OUTSIDE: &[(ApiKind, &str)] = &[
     (ApiKind::Volume, "/spec/claimRef/namespace"),
     (ApiKind::SnapshotContent, "/spec/volumeSnapshotRef/namespace"),
     (ApiKind::GroupSnapshotContent, "/spec/volumeGroupSnapshotRef/namespace"),
 ];
 
-/// The lines. What cannot be had is left out: the failure itself matters more.
+/// Returns the lines. Parts that cannot be read are left out, because the failure itself matters more.
 pub(crate) async fn lines(server: &Server, namespace: &str) -> Vec<String> {
     let mut lines = vec![format!("events in namespace {namespace}")];
     let told = events::all(server, namespace).await.unwrap_or_default();
@@ -49,7 +49,7 @@ async fn involved(server: &Server, namespace: &str) -> Vec<Value> {
     found.into_iter().map(without_bookkeeping).collect()
 }
 
-/// The object with its kind, which lists leave out.
+/// Adds the kind to an object, which lists leave out.
 fn named(kind: ApiKind, mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.insert("kind".to_owned(), kind.facts().kind.into());
@@ -57,7 +57,7 @@ fn named(kind: ApiKind, mut object: Value) -> Value {
     object
 }
 
-/// The object without what only the API server needs.
+/// Removes the parts of an object that only the API server needs.
 fn without_bookkeeping(mut object: Value) -> Value {
     if let Some(metadata) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
         metadata.remove("managedFields");

@@ -1,4 +1,4 @@
-//! Commands in containers: a WebSocket with a stream for each of their outputs, and one that says how they ended.
+//! Runs commands in containers through a WebSocket with a stream for each output, and one for the result.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 use super::api::{Server, bounded};
 use crate::cluster::{Done, Output};
 
-/// Bytes that are read of what a command prints; more is an error.
+/// Limits the bytes that are read of a command's output; more is an error.
 const OUTPUT_BYTES_MAX: u64 = 16 << 20;
 
-/// Runs a shell script, with what it gets as `$1` and so on, in a running container and waits for it.
+/// Runs a shell script with its arguments in a running container and waits for it.
 pub(crate) async fn run(
     server: &Server,
     namespace: &str,
@@ -47,7 +47,7 @@ async fn finished(mut process: AttachedProcess) -> Result<Output, String> {
         }
     };
     let (stdout, stderr, status) = tokio::join!(all_of(stdout), all_of(stderr), status);
-    // Before the outputs, since an end of the connection cuts these off as well.
+    // This precedes the outputs, because the end of the connection truncates them as well.
     let code = exit_code(status)?;
     Ok(Output { code, stdout: stdout?, stderr: stderr? })
 }
@@ -64,7 +64,7 @@ async fn all_of(stream: Option<impl AsyncRead + Unpin>) -> Result<String, String
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The exit code that a status tells; an error where the command did not run, or nobody knows.
+/// Returns the exit code in a status, or an error if the command did not run or this is unknown.
 fn exit_code(status: Option<Status>) -> Result<i32, String> {
     let status = status.ok_or("the connection ended before the command")?;
     if status.status.as_deref() == Some("Success") {

@@ -1,4 +1,5 @@
-//! A port of a pod as a socket here: each connection to the socket becomes one to the port, by way of the API server.
+//! Makes a port of a pod available as a local socket: each connection to the socket becomes one to the port, through
+//! the API server.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,10 +16,10 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use super::api::bounded;
 
-/// Connections that stand at the same time; others wait.
+/// Limits the concurrent connections; others wait.
 const CONNECTIONS_MAX: usize = 64;
 
-/// A port of a pod that can be reached at a socket, as long as the value lives.
+/// A port of a pod that is available at a socket while this value lives.
 #[derive(Debug)]
 pub struct Forward {
     socket: PathBuf,
@@ -26,14 +27,14 @@ pub struct Forward {
     task: JoinHandle<()>,
 }
 
-/// What the last connection failed by, if any has.
+/// The failure of the last connection, if it failed.
 type Problem = Arc<Mutex<Option<String>>>;
 
 impl Forward {
-    /// Listens at a socket that does not exist yet, for a port on the loopback address of a pod.
+    /// Listens on a new socket for a port on the loopback address of a pod.
     ///
     /// # Errors
-    /// The socket cannot be made.
+    /// Fails if the socket cannot be made.
     pub fn begin(api: Api<Pod>, pod: &str, port: u16, socket: &Path) -> io::Result<Forward> {
         let listener = UnixListener::bind(socket)?;
         let problem = Problem::default();
@@ -41,12 +42,12 @@ impl Forward {
         Ok(Forward { socket: socket.to_owned(), problem, task })
     }
 
-    /// Where it listens.
+    /// Returns the path of the socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Why the last connection that failed did.
+    /// Returns the failure of the last failed connection.
     pub fn problem(&self) -> Option<String> {
         self.problem.lock().clone()
     }
@@ -74,7 +75,7 @@ async fn serve(listener: UnixListener, api: Api<Pod>, pod: String, port: u16, pr
     }
 }
 
-/// Makes the connection on the other side, and passes bytes on until one of them ends. gRPC has no use for one half of a connection.
+/// Connects to the port, and passes bytes on until one side ends. gRPC does not use half-closed connections.
 async fn join(here: UnixStream, api: &Api<Pod>, pod: &str, port: u16) -> Result<(), String> {
     let (mut forwarder, there) = open(api, pod, port).await?;
     let error = forwarder.take_error(port).ok_or_else(|| no_stream(port))?;
@@ -93,7 +94,7 @@ async fn join(here: UnixStream, api: &Api<Pod>, pod: &str, port: u16) -> Result<
     Ok(())
 }
 
-/// One connection to a port of a pod. It ends with the stream, or when the forwarder is told to abort.
+/// Opens one connection to a port of a pod. It ends with the stream, or when the forwarder is aborted.
 pub(crate) async fn open(
     api: &Api<Pod>,
     pod: &str,

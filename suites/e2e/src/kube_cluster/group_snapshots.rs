@@ -1,4 +1,4 @@
-//! VolumeGroupSnapshots and the contents bound to them: how they are written, and what is read of them.
+//! Writes and reads VolumeGroupSnapshots and their contents.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use super::api::{items, pairs, strings, text, text_at};
 use super::classes::read_policy;
 use crate::cluster::{GroupSnapshot, GroupSnapshotOrigin, GroupSnapshotSpec};
 
-/// What owners of members are.
+/// The kind of the members' owner.
 const KIND: &str = "VolumeGroupSnapshot";
 
-/// A group snapshot. One that exists already is that of a content, named here.
+/// Returns the manifest of a group snapshot. An existing one belongs to the content with this name.
 pub(crate) fn manifest(names: &Names, spec: &GroupSnapshotSpec, content: &str) -> Value {
     let source = match &spec.origin {
         GroupSnapshotOrigin::Labels(labels) => json!({ "selector": { "matchLabels": labels } }),
@@ -22,7 +22,7 @@ pub(crate) fn manifest(names: &Names, spec: &GroupSnapshotSpec, content: &str) -
     })
 }
 
-/// The content of a group snapshot that exists already. `class` is its class as the cluster has it.
+/// Returns the content of an existing group snapshot. `class` is its class as the cluster has it.
 pub(crate) fn content(
     names: &Names,
     metadata: Value,
@@ -44,7 +44,8 @@ pub(crate) fn content(
     })
 }
 
-/// A snapshot that is a member of a group which exists already, of a content. It goes with the group that owns it.
+/// Returns a snapshot that is a member of an existing group, with its content. It is deleted with the group that owns
+/// it.
 pub(crate) fn member(names: &Names, group: &Value, name: &str, content: &str) -> Value {
     let owner = json!({
         "apiVersion": text(group, "/apiVersion"),
@@ -58,20 +59,21 @@ pub(crate) fn member(names: &Names, group: &Value, name: &str, content: &str) ->
     })
 }
 
-/// The name of the content that a group snapshot is bound to.
+/// Returns the name of a group snapshot's content.
 pub(crate) fn content_of(object: &Value) -> Option<String> {
     let bound = text_at(object, "/status/boundVolumeGroupSnapshotContentName");
     bound.or_else(|| text_at(object, "/spec/source/volumeGroupSnapshotContentName"))
 }
 
-/// Whether a VolumeSnapshot is a member of a group: one that was taken with it names it, and one that was imported is owned by it.
+/// Returns whether a VolumeSnapshot is a member of a group: a snapshot taken with the group names it, and an imported
+/// one is owned by it.
 pub(crate) fn is_member(snapshot: &Value, group: &str) -> bool {
     let owns = |owner: &Value| text(owner, "/kind") == KIND && text(owner, "/name") == group;
     text(snapshot, "/status/volumeGroupSnapshotName") == group
         || items(snapshot, "/metadata/ownerReferences").iter().any(owns)
 }
 
-/// A group snapshot as it is, with its content if there is one, and its members.
+/// Reads the current state of a group snapshot, with its content and members.
 pub(crate) fn read(
     names: &Names,
     object: &Value,

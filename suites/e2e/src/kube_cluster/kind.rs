@@ -1,8 +1,7 @@
-//! The kinds of objects that a run works with, what it does with each, and which versions of their APIs it knows.
+//! The kinds of objects that a run uses, with the used verbs and the known API versions.
 
 use kube::core::ApiResource;
 
-/// A kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ApiKind {
     /// Namespace.
@@ -53,20 +52,20 @@ pub enum ApiKind {
     RoleBinding,
 }
 
-/// What is known of a kind.
+/// The properties of a kind.
 #[derive(Debug)]
 pub struct Facts {
-    /// The group of its API; empty for the core.
+    /// The API group; empty for the core group.
     pub group: &'static str,
-    /// Versions that have all fields used here, the best one first.
+    /// The versions that have all used fields, the best one first.
     pub versions: &'static [&'static str],
-    /// Its name in a manifest.
+    /// The name in manifests.
     pub kind: &'static str,
-    /// Its name in a path, and in a rule of RBAC.
+    /// The name in paths and RBAC rules.
     pub resource: &'static str,
-    /// Whether its objects are in namespaces.
+    /// True if the objects are in namespaces.
     pub namespaced: bool,
-    /// What a run does with it.
+    /// The verbs that a run uses.
     pub verbs: &'static [&'static str],
 }
 
@@ -76,15 +75,15 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const SNAPSHOT_METADATA: &str = "cbt.storage.k8s.io";
 const GROUP_SNAPSHOT_VERSIONS: &[&str] = &["v1", "v1beta2", "v1beta1"];
 
-/// For objects that a run makes, looks at, waits for and deletes.
+/// The verbs for objects that a run creates, reads, waits for and deletes.
 const OWN: &[&str] = &["create", "delete", "get", "list", "watch"];
-/// The same, and changes.
+/// The verbs for objects that a run also changes.
 const OWN_CHANGED: &[&str] = &["create", "delete", "get", "list", "patch", "watch"];
-/// For classes: nobody waits for them.
+/// The verbs for classes, for which no test waits.
 const CLASS: &[&str] = &["create", "delete", "get", "list"];
 
-/// What is needed besides the verbs of kinds: group, resource, verbs. API servers ask for `get` of what comes by WebSocket, and newer
-/// ones for `create`, too.
+/// Further rights besides the verbs of kinds: group, resource, verbs. API servers require `get` for WebSocket
+/// requests, and newer ones also `create`.
 pub const MORE_ACCESS: &[(&str, &str, &[&str])] = &[
     ("", "pods/exec", &["create", "get"]),
     ("", "pods/portforward", &["create", "get"]),
@@ -92,7 +91,6 @@ pub const MORE_ACCESS: &[(&str, &str, &[&str])] = &[
 ];
 
 impl ApiKind {
-    /// All of them.
     pub const ALL: &'static [ApiKind] = &[
         ApiKind::Namespace,
         ApiKind::Pod,
@@ -119,7 +117,7 @@ impl ApiKind {
         ApiKind::RoleBinding,
     ];
 
-    /// What is known of it.
+    /// Returns the properties of the kind.
     pub const fn facts(self) -> &'static Facts {
         const fn core(
             kind: &'static str,
@@ -227,7 +225,7 @@ impl ApiKind {
         }
     }
 
-    /// Whether clusters may do without it.
+    /// Returns whether clusters may lack the kind.
     pub fn is_optional(self) -> bool {
         let facts = self.facts();
         facts.group == SNAPSHOTS
@@ -235,7 +233,7 @@ impl ApiKind {
             || matches!(self, ApiKind::AttributesClass | ApiKind::MetadataService)
     }
 
-    /// The kind in a version of its API.
+    /// Returns the kind in a version of its API.
     pub(crate) fn resource(self, version: &str) -> ApiResource {
         let Facts { group, kind, resource, .. } = self.facts();
         ApiResource {
@@ -248,7 +246,7 @@ impl ApiKind {
     }
 }
 
-/// Everything that a run asks for: group, resource and verbs, as a rule of RBAC has them.
+/// Returns all rights that a run needs: group, resource and verbs, as in an RBAC rule.
 pub fn access() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
     let kinds = ApiKind::ALL.iter().map(|kind| {
         let facts = kind.facts();

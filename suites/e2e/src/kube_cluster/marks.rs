@@ -1,4 +1,4 @@
-//! How objects of a run are told from all others: labels, names, and until when the run may want them.
+//! Marks the objects of a run with labels, names, and the time until which the run may need them.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,18 +7,18 @@ use serde_json::{Value, json};
 use super::MANAGER;
 use super::api::{pairs, text};
 
-/// The label that says who made an object.
+/// The label for the author of an object.
 pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
-/// The label that says in which run.
+/// The label for the run of an object.
 pub(crate) const RUN: &str = "csi-sanity/run";
 /// The annotation with the seconds since 1970 after which the run is over.
 const ENDS_BY: &str = "csi-sanity/ends-by-seconds";
-/// The annotation with the process that the run is.
+/// The annotation with the process of the run.
 const PROCESS: &str = "csi-sanity/process";
-/// What the namespaces of tests have to allow: what drivers are tested with, such as SELinux levels and inline volumes.
+/// The pod security level of test namespaces, which has to permit SELinux levels and inline volumes.
 const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
 
-/// What all objects of a run have in common.
+/// The marks of all objects of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Marks {
     run: String,
@@ -27,13 +27,13 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Those of a run of this process that is over after `limit`.
+    /// Returns the marks of a run of this process that is over after `limit`.
     pub(crate) fn new(run: &str, limit: Duration) -> Marks {
         let ends_by_seconds = now_seconds().saturating_add(limit.as_secs());
         Marks { run: run.to_owned(), ends_by_seconds, process: this_process() }
     }
 
-    /// The metadata of an object outside of namespaces.
+    /// Returns the metadata of an object outside of namespaces.
     pub(crate) fn metadata(&self, name: &str) -> Value {
         json!({
             "name": name,
@@ -42,7 +42,7 @@ impl Marks {
         })
     }
 
-    /// The namespace of a test.
+    /// Returns the manifest of a test's namespace.
     pub(crate) fn namespace(&self, name: &str) -> Value {
         let mut metadata = self.metadata(name);
         metadata["labels"][POD_SECURITY] = "privileged".into();
@@ -50,17 +50,18 @@ impl Marks {
     }
 }
 
-/// What selects the objects of all runs.
+/// Returns the selector of the objects of all runs.
 pub(crate) fn selector() -> String {
     format!("{MANAGED_BY}={MANAGER},{RUN}")
 }
 
-/// The run that an object is of.
+/// Returns the run of an object.
 pub(crate) fn run_of(object: &Value) -> &str {
     text(object, "/metadata/labels/csi-sanity~1run")
 }
 
-/// Whether the run that made an object may still want it: its time is not up, and it is no process of this machine that has ended.
+/// Returns whether the run of an object may still need it: its time is not over, and it is not a process of this
+/// machine that has ended.
 pub(crate) fn may_be_wanted(object: &Value) -> bool {
     let annotations = pairs(object, "/metadata/annotations");
     let ends_by = annotations.get(ENDS_BY).and_then(|seconds| seconds.parse::<u64>().ok());
@@ -72,13 +73,13 @@ fn now_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// `BOOT PID START`: no other process of any machine has the same.
+/// Returns `BOOT PID START`, which is unique across machines.
 fn this_process() -> String {
     let pid = std::process::id();
     format!("{} {pid} {}", boot_id(), started(pid).unwrap_or_default())
 }
 
-/// Whether it is a process of this machine that is gone.
+/// Returns whether it is a process of this machine that has ended.
 fn has_ended_here(process: &str) -> bool {
     let mut words = process.split(' ');
     let (Some(boot), Some(pid), Some(start)) = (words.next(), words.next(), words.next()) else {
@@ -91,20 +92,20 @@ fn has_ended_here(process: &str) -> bool {
 
 fn boot_id() -> String {
     let read = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
-    // With the namespace of process ids: containers on one machine have numbers of their own.
+    // The PID namespace is included, because containers on one machine have their own numbers.
     let pids =
         std::fs::read_link("/proc/self/ns/pid").map(|link| link.display().to_string()).unwrap_or_default();
     let boot = read.unwrap_or_default();
     if boot.trim().is_empty() { String::new() } else { format!("{}/{pids}", boot.trim()) }
 }
 
-/// When a process began that has not ended, in ticks since the machine did.
+/// Returns the start of a running process, in ticks since boot.
 fn started(pid: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may have spaces; the fields behind it begin with the third one.
+    // The name in parentheses may contain spaces; the fields behind it start with the third one.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
-    // One that was killed is there until its parent takes note.
+    // A killed process exists until its parent waits for it.
     let has_ended = matches!(fields.next(), Some("Z" | "X"));
     fields.nth(18).filter(|_| !has_ended).map(str::to_owned)
 }

@@ -1,5 +1,5 @@
-//! The SnapshotMetadata service of a driver's sidecar, called as a backup program calls it: with a token of its service account, over
-//! TLS, by way of the API server to a pod behind the service.
+//! Calls the SnapshotMetadata service of a driver's sidecar as a backup program does: with a token of its service
+//! account, over TLS, through the API server to a pod behind the service.
 
 mod api;
 mod connection;
@@ -22,35 +22,34 @@ use super::kind::ApiKind;
 use crate::cluster::{Block, Cluster as _, Done};
 use api::Request;
 
-/// Who asks: the account that every namespace has.
+/// The calling account, which every namespace has.
 const ACCOUNT: &str = "default";
-/// The role that lets it.
+/// The role that permits the calls.
 const ROLE: &str = "reads-snapshots";
-/// How long its token is good for; less is not given.
+/// The validity of its token, which is the shortest possible one.
 const TOKEN_SECONDS: i64 = 600;
-/// Time for one call.
+/// Limits one call.
 const CALL_LIMIT: Duration = Duration::from_secs(5 * 60);
-/// Times that a call is made that is not allowed: the cluster takes a moment to see the role.
+/// Limits the attempts of a call without permission, because the cluster needs time to notice the role.
 const TRIES_MAX: u32 = 10;
-/// Pause between them.
+/// The pause between the attempts.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What a SnapshotMetadataService says.
+/// The contents of a SnapshotMetadataService.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetadataService {
-    /// `HOST:PORT` in the cluster.
+    /// The address `HOST:PORT` in the cluster.
     pub address: String,
-    /// The audience of tokens.
     pub audience: String,
-    /// The authority of its certificate, as PEM.
+    /// The certificate authority, as PEM.
     pub authority: Vec<u8>,
 }
 
 impl MetadataService {
-    /// The one of a driver, if there is one.
+    /// Returns the service of a driver, if there is one.
     ///
     /// # Errors
-    /// Broken if the server does not say.
+    /// Broken if the server returns an error.
     pub(crate) async fn find(server: &Server, driver: &str) -> Done<Option<MetadataService>> {
         if driver.is_empty() || !server.has(ApiKind::MetadataService) {
             return Ok(None);
@@ -72,7 +71,7 @@ fn read(object: &Value) -> Done<MetadataService> {
 }
 
 impl Discovered {
-    /// Why nobody can be asked for metadata.
+    /// Explains why there is no metadata service.
     pub(super) fn no_metadata(&self, driver: &str) -> String {
         match self.server.has(ApiKind::MetadataService) {
             true => format!("there is no SnapshotMetadataService {driver}"),
@@ -82,7 +81,7 @@ impl Discovered {
 }
 
 impl KubeCluster {
-    /// The blocks of a snapshot that hold data, or that are other than in an earlier one.
+    /// Returns the blocks of a snapshot that hold data, or that differ from an earlier one.
     pub(super) async fn blocks(&self, snapshot: &str, earlier: Option<&str>) -> Done<Vec<Block>> {
         let Some(service) = &self.found.metadata_service else {
             return Err(Stop::skip(self.found.no_metadata(&self.settings.driver)));
@@ -120,7 +119,7 @@ impl KubeCluster {
         told.iter().map(|block| Block::told(block.byte_offset, block.size_bytes)).collect()
     }
 
-    /// Allows the account to read snapshots: the sidecar asks for that.
+    /// Permits the account to read snapshots, which the sidecar requires.
     async fn grant(&self) -> Done {
         let grant = async || {
             let metadata = json!({ "name": ROLE, "namespace": self.names.namespace });
@@ -157,7 +156,7 @@ impl KubeCluster {
     }
 }
 
-/// A call that failed. That it was not let in, or did not get through, is no fault of the driver.
+/// Judges a failed call. A call that was not permitted, or did not get through, is not the driver's fault.
 fn failed(service: &MetadataService, status: &tonic::Status) -> Stop {
     let told = format!("{:?}: {}", status.code(), status.message());
     match status.code() {

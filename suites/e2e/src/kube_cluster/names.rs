@@ -1,18 +1,17 @@
-//! Names of a test: inside of its namespace as they are, outside of namespaces with that of the namespace in front.
+//! Maps the names of a test: unchanged in its namespace, and prefixed with the namespace outside of namespaces.
 
 use std::collections::BTreeSet;
 
 use csi_proto::lock::Mutex;
 
-/// What the names of volumes begin with that are made for claims, unless the provisioner is told otherwise.
+/// The prefix of the names of provisioned volumes, unless the provisioner has another setting.
 const PROVISIONED: &str = "pvc-";
 
 /// The namespace of a test, and the names that it has outside.
 #[derive(Debug)]
 pub(crate) struct Names {
-    /// The namespace.
     pub(crate) namespace: String,
-    /// PersistentVolumes that the test has made itself. The names of others are the provisioner's.
+    /// The PersistentVolumes that the test made itself. The provisioner names the others.
     volumes: Mutex<BTreeSet<String>>,
 }
 
@@ -30,35 +29,35 @@ impl Names {
         own.unwrap_or(name).to_owned()
     }
 
-    /// What the cluster calls a class of the test.
+    /// Returns the cluster's name of a test's class.
     pub(crate) fn of_class(&self, name: &str) -> String {
         self.outside(name)
     }
 
-    /// What the test calls a class of the cluster.
+    /// Returns the test's name of a cluster's class.
     pub(crate) fn class(&self, name: &str) -> String {
         self.inside(name)
     }
 
-    /// Notes that the test makes a PersistentVolume, or a content of a snapshot, by itself; returns what the cluster calls it.
+    /// Records that the test itself makes a PersistentVolume or a snapshot content; returns its name in the cluster.
     pub(crate) fn by_hand(&self, name: &str) -> String {
         let mut volumes = self.volumes.lock();
         volumes.insert(name.to_owned());
         self.outside(name)
     }
 
-    /// What the cluster calls a PersistentVolume.
+    /// Returns the cluster's name of a PersistentVolume.
     pub(crate) fn of_volume(&self, name: &str) -> String {
         let volumes = self.volumes.lock();
         if volumes.contains(name) { self.outside(name) } else { name.to_owned() }
     }
 
-    /// Whether it may be the name of a PersistentVolume: of one that the test has made, or of a provisioner's.
+    /// Returns whether it may be the name of a PersistentVolume: of the test or of the provisioner.
     pub(crate) fn is_volume(&self, name: &str) -> bool {
         name.starts_with(PROVISIONED) || self.of_volume(name) != name
     }
 
-    /// What the test calls a PersistentVolume.
+    /// Returns the test's name of a PersistentVolume.
     pub(crate) fn volume(&self, name: &str) -> String {
         self.inside(name)
     }

@@ -1,5 +1,5 @@
-//! Nodes, as far as no API shows them: their files, and their kubelet, which is stopped and started again. Both goes through a
-//! privileged pod on the node, made in the namespace of the test when it is first needed.
+//! Uses the parts of nodes that no API shows: their files, and their kubelet, which is stopped and started again.
+//! Both need a privileged pod on the node, which is created in the test's namespace when it is first needed.
 
 mod scripts;
 
@@ -15,40 +15,41 @@ use super::kind::ApiKind;
 use super::{KubeCluster, close, events, exec, pods};
 use crate::cluster::{Done, Event, Output, PodPhase, PodSpec};
 
-/// How long kubelet is down. The node itself starts it again, since without kubelet nobody can tell it to.
+/// The time for which kubelet is down. The node itself starts it again, because no command reaches it without
+/// kubelet.
 const DOWN: Duration = Duration::from_secs(30);
-/// How long what stops or starts kubelet may take.
+/// Limits the commands that stop or start kubelet.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
-/// How long kubelet may go on answering after it was stopped.
+/// Limits the time for which kubelet may still answer after it was stopped.
 const SILENCE_LIMIT: Duration = Duration::from_secs(20);
-/// How long kubelet may take to answer, or it is down.
+/// Limits one answer of kubelet; without it, kubelet is down.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// How long kubelet may take to answer again.
+/// Limits the time until kubelet answers again.
 const BACK_LIMIT: Duration = Duration::from_secs(5 * 60);
-/// How long the pod of a node may take to run: its image may have to be pulled.
+/// Limits the start of a node's pod, whose image may have to be pulled.
 const POD_LIMIT: Duration = Duration::from_secs(5 * 60);
-/// Time for a look at a node.
+/// Limits a command on a node.
 const LOOK_LIMIT: Duration = Duration::from_secs(30);
-/// Pause before kubelet is asked again.
+/// The pause before kubelet is tried again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long a pod is kept from its end where it has yet to start kubelet.
+/// The grace period of a pod that still has to start kubelet.
 const GRACE_SECONDS: u64 = DOWN.as_secs() + 2 * COMMAND_LIMIT.as_secs();
 
 /// The container of a node's pod.
 const CONTAINER: &str = "node";
-/// Where it has the root directory of the node.
+/// The mount point of the node's root directory.
 const HOST: &str = "/host";
-/// Where it has kubelet's directory: the root may have a link there.
+/// The mount point of kubelet's directory, because the root may have a link there.
 const KUBELET: &str = "/kubelet";
 
-/// How nodes are used, where the user allows it.
+/// The user's settings for the use of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeAccess {
     /// kubelet's directory.
     pub kubelet_dir: String,
     /// A shell command that stops kubelet on its node.
     pub stop_command: String,
-    /// A shell command that starts it, and does nothing where it runs.
+    /// A shell command that starts kubelet, and does nothing if it runs.
     pub start_command: String,
 }
 
@@ -62,17 +63,17 @@ impl Default for NodeAccess {
     }
 }
 
-/// What a test has of nodes.
+/// A test's state of nodes.
 #[derive(Debug, Default)]
 pub(super) struct Nodes {
-    /// The names of pods, by node.
+    /// The names of the pods, by node.
     pods: tokio::sync::Mutex<BTreeMap<String, String>>,
-    /// When kubelet was stopped, by node.
+    /// The time at which kubelet was stopped, by node.
     stopped: Mutex<BTreeMap<String, Instant>>,
 }
 
 impl KubeCluster {
-    /// What the node has of the volumes of a pod.
+    /// Returns what the node has for the volumes of a pod.
     pub(super) async fn paths_on_node(&self, node: &str, uid: &str) -> Done<Vec<String>> {
         let access = self.node_access()?;
         let pod = self.node_pod(node).await?;
@@ -80,11 +81,11 @@ impl KubeCluster {
         Ok(scripts::paths(&printed, KUBELET, &access.kubelet_dir, uid))
     }
 
-    /// Stops kubelet, and sees that it is down.
+    /// Stops kubelet, and checks that it is down.
     pub(super) async fn stop_kubelet_on(&self, node: &str) -> Done {
         let NodeAccess { stop_command, start_command, .. } = self.node_access()?;
         let pod = self.node_pod(node).await?;
-        // Nobody could start it any more, if this were wrong.
+        // If this command were wrong, kubelet could not be started again.
         let idle = self.on_node(&pod, &scripts::on_host(HOST, start_command), COMMAND_LIMIT).await?;
         if idle.code != 0 {
             let problem =
@@ -93,7 +94,7 @@ impl KubeCluster {
         }
         let begun = Instant::now();
         let script = scripts::stop(HOST, stop_command, start_command, DOWN);
-        // The connection goes through kubelet, and may hang when that is gone.
+        // The connection passes through kubelet, and may hang without it.
         let fails = async {
             match self.on_node(&pod, &script, COMMAND_LIMIT).await {
                 Ok(stopped) if stopped.code != 0 => stopped,
@@ -108,7 +109,7 @@ impl KubeCluster {
         Ok(())
     }
 
-    /// Waits until kubelet does not answer any more.
+    /// Waits until kubelet no longer answers.
     async fn falls_silent(&self, node: &str, pod: &str) -> Done {
         let until = Instant::now() + SILENCE_LIMIT;
         while self.on_node(pod, "true", ANSWER_LIMIT).await.is_ok() {
@@ -123,7 +124,7 @@ impl KubeCluster {
         Ok(())
     }
 
-    /// Waits until kubelet is back, which the node sees to.
+    /// Waits until kubelet runs again; the node starts it.
     pub(super) async fn start_kubelet_on(&self, node: &str) -> Done {
         let begun = self.nodes.stopped.lock().remove(node);
         let Some(begun) = begun else { return Ok(()) };
@@ -143,7 +144,7 @@ impl KubeCluster {
         }
     }
 
-    /// Asks for what became of stopping kubelet, until it answers.
+    /// Requests the result of stopping kubelet, until it answers.
     async fn back(&self, node: &str, pod: &str, until: Instant) -> Done<Output> {
         loop {
             let asked = self.on_node(pod, scripts::STOPPED, ANSWER_LIMIT).await;
@@ -179,7 +180,7 @@ impl KubeCluster {
         }
     }
 
-    /// The pod of a node, which runs.
+    /// Returns the running pod of a node.
     async fn node_pod(&self, node: &str) -> Done<String> {
         let mut pods = self.nodes.pods.lock().await;
         if let Some(pod) = pods.get(node) {
@@ -217,18 +218,18 @@ impl KubeCluster {
     }
 }
 
-/// A command of the user's that does not do what it is for.
+/// Reports a command of the user that does not work.
 fn unfit(node: &str, command: &str, output: &Output, advice: &str) -> Stop {
     let Output { code, stdout, stderr } = output;
     let printed = format!("{stdout}{stderr}").trim().replace('\n', "; ");
     Stop::broken(format!("`{command}` on node {node} ends with {code}, {advice}: {printed}"))
 }
 
-/// The pod that looks at a node.
+/// Returns the manifest of a node's pod.
 fn manifest(namespace: &str, name: &str, image: &str, node: &str, access: &NodeAccess) -> Value {
     let directory =
         |name: &str, path: &str| json!({ "name": name, "hostPath": { "path": path, "type": "Directory" } });
-    // What is unmounted on the node must not stay mounted here, or the driver could not let go of it.
+    // An unmount on the node must also take effect here, or the driver could not release the volume.
     let mount = |name: &str, path: &str| json!({ "name": name, "mountPath": path, "mountPropagation": "HostToContainer" });
     json!({
         "metadata": { "name": name, "namespace": namespace },
@@ -248,7 +249,7 @@ fn manifest(namespace: &str, name: &str, image: &str, node: &str, access: &NodeA
                 "imagePullPolicy": "IfNotPresent",
                 "command": ["sh", "-c", pods::WAITS],
                 "securityContext": { "privileged": true, "runAsUser": 0 },
-                // A pod that is deleted while kubelet stops would take along what starts it again.
+                // A pod that is deleted while kubelet stops must not end the process that starts it again.
                 "lifecycle": { "preStop": { "exec": { "command": ["sh", "-c", scripts::WAIT_FOR_GUARD] } } },
                 "volumeMounts": [mount("host", HOST), mount("kubelet", KUBELET)],
             }],

@@ -1,4 +1,4 @@
-//! Pods: how they are written, and what is read of them.
+//! Writes and reads pods.
 
 use serde_json::{Value, json};
 
@@ -11,25 +11,25 @@ use crate::cluster::{
     VolumeSource,
 };
 
-/// What a container does that waits for commands; it ends at once when it is told to.
+/// The command of a container that waits for commands; it ends at once on SIGTERM.
 pub(super) const WAITS: &str = "trap 'exit 0' TERM; while :; do sleep 1; done";
-/// Time that containers have for their end, in seconds: none of them has anything to finish.
+/// The grace period of containers in seconds, because none has anything to finish.
 const GRACE_SECONDS: u32 = 1;
-/// Why a container waits that is on its way: what it waits for, events say.
+/// The reasons of containers that are being created; events have the details.
 const ON_ITS_WAY: &[&str] = &["ContainerCreating", "PodInitializing"];
 
-/// Where pods run, and of what they are made.
+/// The placement and the image of pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ground {
     /// The image of all containers.
     pub(crate) image: String,
-    /// The hostnames of the nodes that have the driver, where others lack it; empty: any node will do.
+    /// The hostnames of the nodes with the driver, if other nodes lack it; empty means any node.
     pub(crate) hostnames: Vec<String>,
-    /// The node that all pods run on that name none.
+    /// The node of pods that name none.
     pub(crate) client_node: Option<String>,
 }
 
-/// A pod of a test.
+/// Returns the manifest of a test's pod.
 pub(crate) fn manifest(names: &Names, ground: &Ground, spec: &PodSpec) -> Value {
     let containers = |of: &[Container]| of.iter().map(|one| container(&ground.image, one)).collect::<Value>();
     let mut pod = json!({
@@ -70,7 +70,7 @@ fn container(image: &str, of: &Container) -> Value {
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-c", of.script.as_deref().unwrap_or(WAITS)],
-        // What a container printed that has failed is in its status then.
+        // The status then has the output of a failed container.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": of.mounts.iter().map(mount).collect::<Value>(),
         "volumeDevices": of.devices.iter().map(device).collect::<Value>(),
@@ -125,7 +125,7 @@ fn security(spec: &PodSpec) -> Value {
     context
 }
 
-/// Where the pod may run. It is the scheduler that decides, so that it sees what a volume asks for.
+/// Returns the affinity of a pod. The scheduler chooses the node, so that it considers the volumes.
 fn affinity(ground: &Ground, spec: &PodSpec) -> Option<Value> {
     let by_name = |operator: &str, name: &str| json!({ "key": "metadata.name", "operator": operator, "values": [name] });
     let node = spec.node.as_ref().or(ground.client_node.as_ref());
@@ -149,7 +149,7 @@ fn affinity(ground: &Ground, spec: &PodSpec) -> Option<Value> {
     })
 }
 
-/// A pod as it is. `spec` is what it was made of.
+/// Reads the current state of a pod. `spec` is its specification.
 pub(crate) fn read(spec: PodSpec, object: &Value) -> Pod {
     let phase = phase(object);
     Pod {
@@ -165,12 +165,12 @@ pub(crate) fn read(spec: PodSpec, object: &Value) -> Pod {
     }
 }
 
-/// The states of all containers, those that run first included.
+/// Returns the states of all containers, including init containers.
 fn statuses(object: &Value) -> impl Iterator<Item = &Value> {
     items(object, "/status/initContainerStatuses").iter().chain(items(object, "/status/containerStatuses"))
 }
 
-/// The phase; a pod runs once each of its containers has begun.
+/// Returns the phase; a pod runs once all its containers have started.
 fn phase(object: &Value) -> PodPhase {
     let has_begun = |status: &Value| {
         ["/state/running", "/state/terminated", "/lastState/terminated"]
@@ -185,7 +185,7 @@ fn phase(object: &Value) -> PodPhase {
     }
 }
 
-/// The latest end of a container, with what it printed if it has failed.
+/// Returns the last end of a container, with its output if it failed.
 fn ended(status: &Value) -> Option<Ended> {
     let states = ["/state/terminated", "/lastState/terminated"];
     let terminated =
@@ -204,7 +204,7 @@ fn restarts(status: &Value) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// `REASON: MESSAGE` of what keeps the pod: the scheduler, or a container that cannot begin.
+/// Returns `REASON: MESSAGE` of the pod's obstacle: from the scheduler, or a container that cannot start.
 fn waiting(object: &Value) -> Option<String> {
     let unscheduled = items(object, "/status/conditions").iter().find(|condition| {
         text(condition, "/type") == "PodScheduled" && text(condition, "/status") == "False"

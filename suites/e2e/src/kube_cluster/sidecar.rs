@@ -1,5 +1,5 @@
-//! The container beside a driver that gives its socket a port, `ci/kubernetes/sidecar-patch.yaml`: through it, a driver in a
-//! cluster is called from outside, and paths are made for it.
+//! Uses the container of `ci/kubernetes/sidecar-patch.yaml` beside a driver, which serves the driver's socket on a
+//! port: through it, a driver in a cluster can be called from outside, and paths are made for it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -21,37 +21,36 @@ use crate::cluster::Done;
 
 /// The name of the container.
 pub const CONTAINER: &str = "csi-sanity-proxy";
-/// The port that it listens on, on the loopback address of its pod.
+/// The port on the loopback address of its pod.
 pub const PORT: u16 = 10000;
-/// Makes a directory, and tells which.
+/// Makes a directory and prints its path.
 const MAKE: &str = "mkdir -p \"$1\" && echo \"$1\"";
-/// Removes a directory, and before that what an unsuccessful call has left in it, as kubelet does: something empty.
+/// Removes a directory, after the empty remains of a failed call in it, as kubelet does.
 const REMOVE: &str = "for left in \"$1\"/*; do \
     if [ -d \"$left\" ]; then rmdir \"$left\"; elif [ -f \"$left\" ] && [ ! -s \"$left\" ]; then rm \"$left\"; fi; \
     done 2>/dev/null; [ ! -e \"$1\" ] || rmdir \"$1\"";
-/// Removes a directory with all directories in it, as far as they are empty.
+/// Removes a directory with all empty directories in it.
 const CLEAR: &str = "find \"$1\" -depth -type d -exec rmdir {} + 2>/dev/null || true";
-/// How long that may take.
+/// Limits the removal.
 const CLEAR_LIMIT: Duration = Duration::from_secs(10);
-/// Tells what is at a path.
+/// Prints the type of a path.
 const LOOK: &str = "if [ -L \"$1\" ]; then echo other; elif [ -d \"$1\" ]; then echo directory; \
     elif [ -f \"$1\" ] || [ -b \"$1\" ]; then echo file; elif [ -e \"$1\" ]; then echo other; else echo not_found; fi";
 
-/// A pod that has the container.
+/// A pod with the container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sidecar {
-    /// The namespace of the pod.
     pub namespace: String,
-    /// The pod.
+    /// The name of the pod.
     pub pod: String,
-    /// Where the directory of the socket is: to the driver, and to the sidecar. An error says why nobody can tell.
+    /// The socket's directory in the driver and in the sidecar, or why it is unknown.
     directories: Result<[PathBuf; 2], String>,
 }
 
-/// All pods of a cluster in which the container runs, by namespace and name.
+/// Returns all pods of a cluster in which the container runs, by namespace and name.
 ///
 /// # Errors
-/// Broken if the server refuses or does not answer.
+/// Broken if the server returns an error or no answer.
 pub async fn all(server: &Server) -> Done<Vec<Sidecar>> {
     let pods = server.list(ApiKind::Pod, None, "").await?;
     let mut found: Vec<Sidecar> = pods.iter().filter(|pod| runs(pod)).map(read).collect();
@@ -59,7 +58,7 @@ pub async fn all(server: &Server) -> Done<Vec<Sidecar>> {
     Ok(found)
 }
 
-/// Whether the container is there and runs.
+/// Returns whether the container exists and runs.
 fn runs(pod: &Value) -> bool {
     let is_it = |status: &&Value| text(status, "/name") == CONTAINER;
     let status = items(pod, "/status/containerStatuses").iter().find(is_it);
@@ -75,8 +74,8 @@ fn read(pod: &Value) -> Sidecar {
     }
 }
 
-/// Where the sidecar and the driver have the volume with the socket. Which container is the driver's, no field says: where others
-/// have the volume at different places, it is the privileged one.
+/// Returns the mount points of the socket's volume in the sidecar and the driver. No field says which container is
+/// the driver's: if others mount the volume elsewhere, it is the privileged one.
 fn directories(pod: &Value) -> Result<[PathBuf; 2], String> {
     let (own, others): (Vec<&Value>, Vec<&Value>) =
         items(pod, "/spec/containers").iter().partition(|container| text(container, "/name") == CONTAINER);
@@ -114,24 +113,25 @@ fn directories(pod: &Value) -> Result<[PathBuf; 2], String> {
 }
 
 impl Sidecar {
-    /// Where it is, for people.
+    /// Describes its place for people.
     pub fn place(&self) -> String {
         format!("pod {}/{}", self.namespace, self.pod)
     }
 
-    /// Makes the driver's socket reachable at one here.
+    /// Makes the driver's socket available at a local socket.
     ///
     /// # Errors
-    /// The socket cannot be made.
+    /// Fails if the socket cannot be made.
     pub fn forward(&self, server: &Server, socket: &Path) -> std::io::Result<Forward> {
         let api: Api<Pod> = Api::namespaced(server.connection.client.clone(), &self.namespace);
         Forward::begin(api, &self.pod, PORT, socket)
     }
 
-    /// A directory of this name beside the socket, as the driver sees it, and the commands that make paths in it.
+    /// Returns a directory of this name beside the socket, as the driver sees it, and the commands that make paths in
+    /// it.
     ///
     /// # Errors
-    /// It cannot be told where the driver sees it.
+    /// Fails if the driver's path is unknown.
     pub fn paths(&self, server: &Server, name: &OsStr) -> Result<Paths, String> {
         let problem = |why: &String| format!("{}: {why}", self.place());
         let [driver, sidecar] = self.directories.as_ref().map_err(problem)?.clone();
@@ -150,20 +150,20 @@ impl Sidecar {
     }
 }
 
-/// Where target and staging paths of a run are made in a pod.
+/// The place of a run's target and staging paths in a pod.
 #[derive(Debug)]
 pub struct Paths {
-    /// The directory that all of them are in, as the driver sees it.
+    /// The parent directory, as the driver sees it.
     pub directory: PathBuf,
-    /// What makes them, removes them, and looks at them.
+    /// The commands that make, remove and read paths.
     pub commands: PathCommands,
 }
 
 impl Paths {
-    /// Removes the directory and those in it that are empty.
+    /// Removes the directory and the empty directories in it.
     ///
     /// # Errors
-    /// The sidecar cannot be told.
+    /// Fails if the command cannot be run in the sidecar.
     pub async fn clear(&self) -> Result<(), String> {
         let Some(shell) = &self.commands.shell else { return Ok(()) };
         shell.run(CLEAR, &self.directory.to_string_lossy(), CLEAR_LIMIT).await.map(drop)
@@ -175,7 +175,7 @@ impl Paths {
 struct There {
     server: Server,
     sidecar: Sidecar,
-    /// Where the directory of the socket is: to the driver, and to the sidecar.
+    /// The socket's directory in the driver and in the sidecar.
     of: [PathBuf; 2],
 }
 
@@ -199,7 +199,7 @@ impl Shell for There {
     }
 }
 
-/// A path below one directory as it is below another; any other text as it is.
+/// Moves a path from one directory to another; any other text is unchanged.
 fn moved(path: &str, from: &Path, to: &Path) -> String {
     match Path::new(path).strip_prefix(from) {
         Ok(below) => to.join(below).to_string_lossy().into_owned(),
@@ -213,7 +213,8 @@ mod tests {
 
     use super::*;
 
-    /// A pod with the sidecar at /csi, and containers with the same volume elsewhere, `true` for a privileged one.
+    /// Returns a pod with the sidecar at /csi, and containers with this volume elsewhere, `true` for a privileged
+    /// one.
     fn pod(others: &[(&str, bool)]) -> Value {
         let mount = |at: &str| {
             json!([

@@ -13,19 +13,20 @@ use super::Object;
 use super::api::{Server, text};
 use super::kind::ApiKind;
 
-/// How long a content is on its way before its sidecar is reminded, and again.
+/// The time after which the sidecar of a content in deletion is reminded, and again.
 const AFTER: Duration = Duration::from_secs(30);
 /// The annotation that is changed.
 const REMINDED: &str = "csi-sanity/reminded-times";
-/// The mark of the controller, without which the sidecar keeps what a content stands for.
+/// The mark of the controller, without which the sidecar keeps the counterpart of a content.
 const BEING_DELETED: &str = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted";
 
-/// Contents that are on their way, each with when it was seen so or its sidecar was reminded last, and how often that was.
+/// The contents in deletion, each with the time when this was noticed or its sidecar was last reminded, and the
+/// number of reminders.
 #[derive(Debug, Default)]
 pub(crate) struct SidecarNudges(Mutex<BTreeMap<Object, (Instant, u32)>>);
 
 impl SidecarNudges {
-    /// Takes note of an object, and reminds the sidecar of a content that has been on its way for a while.
+    /// Records an object, and reminds the sidecar of a content that has been in deletion for a while.
     pub(crate) async fn of(&self, server: &Server, kind: ApiKind, object: &Value) {
         let is_content = matches!(kind, ApiKind::SnapshotContent | ApiKind::GroupSnapshotContent);
         if !is_content || text(object, "/metadata/deletionTimestamp").is_empty() {
@@ -37,11 +38,11 @@ impl SidecarNudges {
         if kind == ApiKind::SnapshotContent && is_alone(server, object).await {
             annotations[BEING_DELETED] = "yes".into();
         }
-        // Whoever waits for it says that it stays.
+        // The waiting test reports if it stays.
         let _ = server.patch(kind, None, name, json!({ "metadata": { "annotations": annotations } })).await;
     }
 
-    /// How often the sidecar has been reminded with this time, if it is time.
+    /// Returns the number of reminders including this one, if one is due.
     fn due(&self, kind: ApiKind, name: &str) -> Option<u32> {
         let mut seen = self.0.lock();
         let (last, times) = seen.entry((kind, name.to_owned())).or_insert_with(|| (Instant::now(), 0));
@@ -53,7 +54,7 @@ impl SidecarNudges {
     }
 }
 
-/// Whether the snapshot of a content is known to be gone.
+/// Returns whether the snapshot of a content is known to be gone.
 async fn is_alone(server: &Server, content: &Value) -> bool {
     let (namespace, name) =
         (text(content, "/spec/volumeSnapshotRef/namespace"), text(content, "/spec/volumeSnapshotRef/name"));

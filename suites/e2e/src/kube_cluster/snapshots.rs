@@ -32,7 +32,8 @@ pub(crate) fn content(
     content
 }
 
-/// The same for a snapshot that has no class of its own, as a member of a group. `class` is then that of the group.
+/// Returns the content of a snapshot without a class of its own, as a member of a group. `class` is the group's
+/// class.
 pub(crate) fn content_without_class(
     names: &Names,
     metadata: Value,
@@ -57,7 +58,7 @@ pub(crate) fn content_of(object: &Value) -> Option<String> {
     bound.or_else(|| text_at(object, "/spec/source/volumeSnapshotContentName"))
 }
 
-/// What the driver calls the snapshot that a content stands for.
+/// Returns the driver's handle of a content's snapshot.
 pub(crate) fn handle(content: &Value) -> Option<String> {
     text_at(content, "/status/snapshotHandle").or_else(|| text_at(content, "/spec/source/snapshotHandle"))
 }

@@ -1,4 +1,4 @@
-//! Waits for changes: a watch for each kind in use, begun when the first look is taken, and ended with the cluster.
+//! Waits for changes with a watch for each used kind, which starts with the first read and ends with the cluster.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,13 +13,13 @@ use tokio::task::JoinSet;
 use super::api::{Server, text};
 use super::kind::ApiKind;
 
-/// How long a wait for a change is at the most.
+/// Limits one wait for a change.
 const LOOK_AGAIN: Duration = Duration::from_secs(3);
-/// Pause before a watch is begun again that has failed.
+/// The pause before a failed watch is restarted.
 const PAUSE: Duration = Duration::from_secs(2);
-/// How long the server keeps one watch open; below the limit of proxies.
+/// The duration of one watch, which is below the limits of proxies.
 const WATCH_SECONDS: u32 = 240;
-/// The version from which the server tells at once what is there, and then every change.
+/// With this version the server first sends the existing objects, and then every change.
 const FROM_NOW: &str = "0";
 
 /// The watches of one namespace.
@@ -52,8 +52,8 @@ impl Watches {
         }
     }
 
-    /// Ends when something may have changed since it was asked for, or a few seconds after the wait for it has begun. Each who waits
-    /// counts for himself, so that nobody takes a change away from another one.
+    /// Ends when something may have changed since this call, or after a few seconds of waiting. Every waiting task
+    /// sees every change.
     pub(crate) fn changed(&self) -> BoxFuture<'static, ()> {
         let mut changes = self.changes.subscribe();
         Box::pin(async move {
@@ -62,13 +62,13 @@ impl Watches {
     }
 }
 
-/// Tells of every change of a kind. Where watching is not possible, whoever waits looks again after a while.
+/// Reports every change of a kind. If watching is impossible, waiting tasks read again after a while.
 async fn follow(api: Api<DynamicObject>, kind: ApiKind, namespace: String, changes: watch::Sender<u64>) {
     let params = WatchParams::default().timeout(WATCH_SECONDS);
     let tell = || changes.send_modify(|version| *version = version.wrapping_add(1));
     loop {
         if let Ok(events) = api.watch(&params, FROM_NOW).await {
-            // What has gone before is in no event.
+            // Earlier deletions are in no event.
             tell();
             let mut events = std::pin::pin!(events);
             while let Some(Ok(event)) = events.next().await {
@@ -89,7 +89,7 @@ async fn follow(api: Api<DynamicObject>, kind: ApiKind, namespace: String, chang
     }
 }
 
-/// Whether an object outside of namespaces belongs to one of this namespace.
+/// Returns whether an object outside of namespaces belongs to this namespace.
 fn concerns(kind: ApiKind, object: &DynamicObject, namespace: &str) -> bool {
     let owner = match kind {
         ApiKind::Volume => "/spec/claimRef/namespace",

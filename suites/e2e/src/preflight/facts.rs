@@ -1,10 +1,10 @@
-//! What is known of a deployment.
+//! The known facts about a deployment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_harness::protocol::capability::Capability;
 
-/// What is known, or why it is not.
+/// A fact, or why it is unknown.
 pub type Known<T> = Result<T, String>;
 
 /// A deployment as the API server shows it.
@@ -14,23 +14,23 @@ pub struct Facts {
     pub csi_driver: Known<Option<CsiDriverFacts>>,
     /// Names of all CSIDriver objects.
     pub csi_drivers: Known<Vec<String>>,
-    /// Nodes that take pods.
+    /// The nodes for pods.
     pub nodes: Known<Nodes>,
-    /// Kinds of objects that the cluster has, of those that not every one has.
+    /// The optional kinds of objects that the cluster has.
     pub kinds: Known<BTreeSet<&'static str>>,
-    /// Classes that the definition takes from the cluster or from files, by kind.
+    /// The classes that the definition takes from the cluster or from files, by kind.
     pub classes: BTreeMap<&'static str, Known<Option<Class>>>,
-    /// Containers that are sidecars, of whatever driver.
+    /// The sidecar containers of all drivers.
     pub sidecars: Known<Vec<Sidecar>>,
-    /// What sidecars elect a leader by.
+    /// The leases with which sidecars elect leaders.
     pub leases: Known<Vec<Lease>>,
-    /// Whether there is a SnapshotMetadataService of the driver.
+    /// True if the driver has a SnapshotMetadataService.
     pub metadata_service: Known<bool>,
-    /// What our own account may not do.
+    /// The rights that our own account lacks.
     pub refused: Known<Vec<Right>>,
-    /// What the accounts of the driver's sidecars may not do.
+    /// The rights that the accounts of the driver's sidecars lack.
     pub sidecars_refused: Known<Vec<Refusal>>,
-    /// The driver itself, where its socket is at hand.
+    /// The driver itself, if its socket is reachable.
     pub plugin: Option<Plugin>,
 }
 
@@ -39,77 +39,69 @@ pub struct Facts {
 pub struct Plugin {
     /// The name in GetPluginInfo.
     pub name: String,
-    /// What it advertises.
+    /// The advertised capabilities.
     pub capabilities: BTreeSet<Capability>,
 }
 
-/// What a CSIDriver object says; what is left out has the value that the API server gives it.
+/// The values of a CSIDriver object; missing ones have the defaults of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsiDriverFacts {
-    /// `attachRequired`.
     pub attach_required: bool,
-    /// `fsGroupPolicy`.
     pub fs_group_policy: String,
-    /// `storageCapacity`.
     pub storage_capacity: bool,
-    /// `seLinuxMount`.
     pub se_linux_mount: bool,
-    /// `volumeLifecycleModes`.
     pub lifecycle_modes: Vec<String>,
 }
 
 /// Nodes that are ready and open for pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nodes {
-    /// Those on which kubelet knows the driver.
+    /// The nodes on which kubelet knows the driver.
     pub with: Vec<Registered>,
-    /// Names of the others.
+    /// The names of the other nodes.
     pub without: Vec<String>,
 }
 
 /// A node on which kubelet knows the driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registered {
-    /// Its name.
     pub name: String,
-    /// Topology keys that the driver has registered with.
+    /// The topology keys of the driver's registration.
     pub topology_keys: Vec<String>,
-    /// Those of them that the node has a label for.
+    /// The topology keys for which the node has a label.
     pub labels: Vec<String>,
-    /// How many volumes it takes, if the driver says so.
+    /// The volume limit of the node, if the driver reports one.
     pub volume_limit: Option<u64>,
 }
 
-/// A class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Class {
-    /// Where it is from, such as `the StorageClass "gold"`.
+    /// The origin of the class, such as `the StorageClass "gold"`.
     pub place: String,
-    /// Which driver it is for.
+    /// The driver of the class.
     pub driver: String,
-    /// Whether its volumes may grow, of a StorageClass.
+    /// True if volumes of a StorageClass may grow.
     pub expands: Option<bool>,
 }
 
-/// What a sidecar does.
+/// The role of a sidecar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Makes volumes for claims.
+    /// It makes volumes for claims.
     Provisioner,
-    /// Attaches them to nodes.
+    /// It attaches volumes to nodes.
     Attacher,
-    /// Makes them grow and changes them.
+    /// It expands and modifies volumes.
     Resizer,
-    /// Takes snapshots.
+    /// It takes snapshots.
     Snapshotter,
-    /// Tells kubelet of the driver.
+    /// It registers the driver with kubelet.
     Registrar,
-    /// Binds snapshots to their contents, for all drivers.
+    /// It binds snapshots to their contents, for all drivers.
     SnapshotController,
 }
 
 impl Role {
-    /// All of them.
     pub const ALL: [Role; 6] = [
         Role::Provisioner,
         Role::Attacher,
@@ -119,7 +111,7 @@ impl Role {
         Role::SnapshotController,
     ];
 
-    /// The name that its image has.
+    /// Returns the name of its image.
     pub fn name(self) -> &'static str {
         match self {
             Role::Provisioner => "csi-provisioner",
@@ -132,58 +124,55 @@ impl Role {
     }
 }
 
-/// A container that is a sidecar.
+/// A sidecar container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sidecar {
-    /// What it does.
     pub role: Role,
-    /// Namespace and name of its pod.
+    /// The namespace and name of its pod.
     pub pod: String,
-    /// Namespace and name of its service account, as `system:serviceaccount:…` has them.
+    /// The namespace and name of its service account, as in `system:serviceaccount:…`.
     pub account: String,
-    /// Whether its pod names the driver, or is in a namespace with one that does.
+    /// True if its pod names the driver, or is in a namespace with one that does.
     pub is_drivers: bool,
-    /// Why it does not run, if it does not.
+    /// The reason why it does not run, if it does not.
     pub trouble: Option<String>,
-    /// The socket that it calls: the pod's volume and the path in it, if that can be told.
+    /// The socket that it calls: the pod's volume and the path in it, if known.
     pub socket: Option<String>,
     /// The first two numbers of its version, if its image has such a tag.
     pub version: Option<(u32, u32)>,
-    /// Features that its `--feature-gates` turn on or off.
+    /// The features that its `--feature-gates` switch on or off.
     pub gates: BTreeMap<String, bool>,
-    /// Whether it has `--enable-capacity`.
+    /// True if it has `--enable-capacity`.
     pub publishes_capacity: bool,
 }
 
-/// A lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Its name, whatever its namespace.
+    /// The name without its namespace.
     pub name: String,
-    /// Seconds between its last renewal and the last one of any lease in the cluster.
+    /// The seconds between its last renewal and the last one of any lease in the cluster.
     pub behind_s: i64,
-    /// For how long a renewal holds.
+    /// The validity of a renewal in seconds.
     pub duration_s: i64,
 }
 
-/// Something that an account can do: `verb resource.group`.
+/// A right of an account: `verb resource.group`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Right {
-    /// The group of the API; empty for the core.
+    /// The API group; empty for the core group.
     pub group: String,
-    /// The resource, with the part behind a slash if it is one.
+    /// The resource, with its subresource behind a slash.
     pub resource: String,
-    /// Such as `list`.
+    /// The verb, such as `list`.
     pub verb: String,
 }
 
-/// Something that the account of a sidecar may not do.
+/// A right that the account of a sidecar lacks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Refusal {
-    /// The account.
     pub account: String,
-    /// Which sidecar.
+    /// The role of the sidecar.
     pub role: Role,
-    /// What it may not do.
+    /// The missing right.
     pub right: Right,
 }

@@ -1,4 +1,4 @@
-//! Asks a cluster for the facts. What it refuses to tell is a fact as well.
+//! Reads the facts from a cluster. Errors of the cluster are facts as well.
 
 use std::collections::BTreeMap;
 
@@ -22,10 +22,10 @@ use crate::kube_cluster::discovery;
 use crate::kube_cluster::kind::{ApiKind, MORE_ACCESS};
 use crate::kube_cluster::reason;
 
-/// Questions about rights that are asked at the same time.
+/// The number of concurrent requests about rights.
 const AT_ONCE: usize = 8;
 
-/// What every sidecar of a kind does, whatever its flags.
+/// The rights that every sidecar of a role needs, with any flags.
 const SIDECAR_RIGHTS: [(Role, &str, &str, &str); 10] = [
     (Role::Provisioner, "", "persistentvolumeclaims", "watch"),
     (Role::Provisioner, "", "persistentvolumes", "create"),
@@ -39,26 +39,25 @@ const SIDECAR_RIGHTS: [(Role, &str, &str, &str); 10] = [
     (Role::Snapshotter, "snapshot.storage.k8s.io", "volumesnapshotcontents", "watch"),
 ];
 
-/// Why there are no facts.
+/// Says why there are no facts.
 #[derive(Debug, thiserror::Error)]
 pub enum GatherError {
-    /// The cluster does not answer at all.
+    /// The cluster does not answer.
     #[error("the cluster at {server}: {why}")]
     Cluster {
-        /// The address of its API server.
         server: String,
-        /// What it said, if anything.
+        /// The reason.
         why: String,
     },
-    /// A manifest that the definition names is none.
+    /// A manifest that the definition names is invalid.
     #[error(transparent)]
     Class(#[from] ClassError),
 }
 
-/// Asks for everything that can be asked for.
+/// Reads all facts.
 ///
 /// # Errors
-/// The cluster does not answer, or the definition names a file that is not there.
+/// Fails if the cluster does not answer, or if the definition names a missing file.
 pub async fn gather(
     connection: &Connection,
     loaded: &Loaded,
@@ -130,7 +129,7 @@ fn nodes((with, without): (Vec<discovery::DriverNode>, Vec<String>)) -> Nodes {
     Nodes { with: with.into_iter().map(registered).collect(), without }
 }
 
-/// The classes that the definition takes from somewhere else.
+/// Returns the classes that the definition takes from the cluster or from files.
 async fn classes(
     server: &Server,
     loaded: &Loaded,
@@ -150,7 +149,7 @@ async fn classes(
                 found.map(|found| found.map(|object| in_cluster(kind, name, &object, driver_at)))
             }
             Some(Source::File(_)) => Ok(in_file(kind, loaded)?),
-            // A kind that is not there is told as such.
+            // A missing kind is reported as such.
             Some(Source::ExistingClass(_) | Source::Name) | None => continue,
         };
         classes.insert(kind.facts().kind, class);
@@ -190,7 +189,7 @@ fn in_file(kind: ApiKind, loaded: &Loaded) -> Result<Option<Class>, ClassError> 
     }
 }
 
-/// All leases. They are compared with each other, so that no clock but those of the cluster counts.
+/// Returns all leases. They are compared with each other, so that only clocks of the cluster matter.
 async fn leases(connection: &Connection) -> Known<Vec<Lease>> {
     let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease");
     let resource = ApiResource::from_gvk_with_plural(&kind, "leases");
@@ -211,7 +210,7 @@ async fn leases(connection: &Connection) -> Known<Vec<Lease>> {
     Ok(renewed.into_iter().map(lease).collect())
 }
 
-/// What the tests do and this account may not.
+/// Returns the rights that the tests need and this account lacks.
 async fn refused(server: &Server) -> Known<Vec<Right>> {
     let kinds = ApiKind::ALL.iter().filter(|kind| server.has(**kind)).map(|kind| kind.facts());
     let kinds = kinds.map(|facts| (facts.group, facts.resource, facts.verbs));
@@ -225,9 +224,9 @@ async fn refused(server: &Server) -> Known<Vec<Right>> {
     all(asked).await
 }
 
-/// The same of the accounts of the driver's sidecars.
+/// Returns the rights that the accounts of the driver's sidecars lack.
 async fn sidecars_refused(connection: &Connection, sidecars: &Known<Vec<Sidecar>>) -> Known<Vec<Refusal>> {
-    // That they are not known is told already.
+    // Another finding reports that they are unknown.
     let Ok(sidecars) = sidecars else { return Ok(Vec::new()) };
     let mut wanted = Vec::new();
     for sidecar in sidecars.iter().filter(|one| one.is_drivers) {
@@ -251,7 +250,7 @@ fn right(group: &str, resource: &str, verb: &str) -> Right {
     Right { group: group.to_owned(), resource: resource.to_owned(), verb: verb.to_owned() }
 }
 
-/// What is found of several questions, some of which are asked at the same time.
+/// Returns the results of several requests, some of which are concurrent.
 async fn all<T>(asked: impl Iterator<Item = impl Future<Output = Known<Option<T>>>>) -> Known<Vec<T>> {
     let answers: Vec<Known<Option<T>>> = futures_util::stream::iter(asked).buffered(AT_ONCE).collect().await;
     answers.into_iter().filter_map(Result::transpose).collect()
@@ -279,7 +278,7 @@ async fn may_another(connection: &Connection, refusal: &Refusal) -> Known<bool> 
     Ok(answer.map_err(|why| why.to_string())?.status.is_some_and(|status| status.allowed))
 }
 
-/// The groups that a service account is in.
+/// Returns the groups of a service account.
 fn groups(account: &str) -> Vec<String> {
     let namespace = account.split(':').nth(2).unwrap_or_default();
     let names = ["system:authenticated".to_owned(), "system:serviceaccounts".to_owned()];

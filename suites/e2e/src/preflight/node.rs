@@ -1,11 +1,11 @@
-//! Nodes: the driver is there, with what the definition says of it.
+//! Judges nodes: they have the driver, with the properties of the definition.
 
 use csi_driver_definitions::{Capability, DriverDefinition};
 
 use super::facts::Registered;
 use super::{Facts, Finding, Nodes, unknown};
 
-/// Names that are told of several.
+/// Limits the shown names.
 const NAMES_MAX: usize = 10;
 
 pub(super) fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
@@ -98,7 +98,7 @@ fn limits(definition: &DriverDefinition, nodes: &Nodes) -> Option<Finding> {
     })
 }
 
-/// Some of several names, each once.
+/// Returns some of several names without duplicates.
 fn named(names: &[String]) -> String {
     let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
     names.sort_unstable();

@@ -1,11 +1,11 @@
-//! The CSIDriver object: there is one, and what it says is true of the driver.
+//! Judges the CSIDriver object: it exists, and agrees with the driver.
 
 use csi_driver_definitions::{Capability as Promise, DriverDefinition};
 use csi_harness::protocol::capability::Capability;
 
 use super::{CsiDriverFacts, Facts, Finding, unknown};
 
-/// Names that are told of those that there are.
+/// Limits the shown names.
 const NAMES_MAX: usize = 10;
 
 pub(super) fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
@@ -43,7 +43,7 @@ fn missing(driver: &str, facts: &Facts) -> Finding {
     )
 }
 
-/// What the definition promises and the object denies.
+/// Returns promises of the definition that the object contradicts.
 fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if definition.can(Promise::Capacity) && !object.storage_capacity {
@@ -87,7 +87,7 @@ fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fact
     findings
 }
 
-/// What the object says and the driver does not advertise.
+/// Returns values of the object that the driver does not advertise.
 fn advertised(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Facts) -> Vec<Finding> {
     let Some(plugin) = &facts.plugin else { return Vec::new() };
     let mut findings = Vec::new();
@@ -104,7 +104,7 @@ fn advertised(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fa
         )),
         (true, true) | (false, false) => {}
     }
-    // Where the definition promises it as well, that is told once.
+    // If the definition promises it as well, it is reported once.
     let is_told = definition.can(Promise::Capacity);
     if object.storage_capacity && !is_told && !plugin.capabilities.contains(&Capability::GetCapacity) {
         findings.push(Finding::error(

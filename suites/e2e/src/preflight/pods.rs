@@ -1,4 +1,4 @@
-//! Sidecars, read out of pods.
+//! Finds sidecars in pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::facts::{Role, Sidecar};
 use crate::kube_cluster::api::{items, text};
 
-/// Parts of the names of images, by role. The later ones are those that begin as an earlier one does.
+/// Parts of image names, by role. A name comes after those that are a prefix of it.
 const IMAGES: [(&str, Role); 9] = [
     ("csi-provisioner", Role::Provisioner),
     ("external-provisioner", Role::Provisioner),
@@ -20,7 +20,7 @@ const IMAGES: [(&str, Role); 9] = [
     ("snapshot-controller", Role::SnapshotController),
 ];
 
-/// The sidecars among all containers of a cluster, and which of them are the driver's.
+/// Returns the sidecars among all containers of a cluster, and which of them belong to the driver.
 pub(super) fn sidecars(pods: &[Value], driver: &str) -> Vec<Sidecar> {
     let live: Vec<&Value> = pods.iter().filter(|pod| !has_ended(pod)).collect();
     let namespaces: BTreeSet<&str> = live
@@ -30,7 +30,7 @@ pub(super) fn sidecars(pods: &[Value], driver: &str) -> Vec<Sidecar> {
         .collect();
     live.iter()
         .flat_map(|pod| {
-            // One namespace may have the pods of several drivers.
+            // A namespace may have the pods of several drivers.
             let of_another = names_another(pod, driver);
             let near = namespaces.contains(text(pod, "/metadata/namespace")) && !of_another;
             let is_drivers = names(pod, driver) || near;
@@ -43,11 +43,11 @@ fn has_ended(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
-/// Whether what the pod was made with names the driver: an argument, a path, a label.
+/// Returns whether an argument, a path or a label of the pod names the driver.
 fn names(pod: &Value, driver: &str) -> bool {
     let mut said = pod["spec"].to_string();
     said.push_str(&pod["metadata"]["labels"].to_string());
-    // Another driver's name may begin or end so.
+    // Another driver's name may contain this one.
     let is_part = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '-');
     let within = |at: usize| {
         let (before, after) = (said[..at].chars().next_back(), said[at + driver.len()..].chars().next());
@@ -56,7 +56,7 @@ fn names(pod: &Value, driver: &str) -> bool {
     !driver.is_empty() && said.match_indices(driver).any(|(at, _)| !within(at))
 }
 
-/// Whether its registrar registers a path in which another driver is named.
+/// Returns whether its registrar registers a path that names another driver.
 fn names_another(pod: &Value, driver: &str) -> bool {
     const PLUGINS: &str = "/plugins/";
     roles(pod).filter(|(_, role)| *role == Role::Registrar).any(|(container, _)| {
@@ -94,14 +94,14 @@ fn sidecar(pod: &Value, container: &Value, role: Role, is_drivers: bool) -> Side
     }
 }
 
-/// The first two numbers of a tag such as `v1.13.2`.
+/// Returns the first two numbers of a tag such as `v1.13.2`.
 fn version(image: &str) -> Option<(u32, u32)> {
     let name = image.rsplit('/').next()?.split('@').next()?;
     let mut numbers = name.split_once(':')?.1.trim_start_matches('v').split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// `NAME=true,NAME=false`.
+/// Parses `NAME=true,NAME=false`.
 fn gates(value: &str) -> BTreeMap<String, bool> {
     let gate = |gate: &str| {
         let (name, is_on) = gate.split_once('=')?;
@@ -110,7 +110,7 @@ fn gates(value: &str) -> BTreeMap<String, bool> {
     value.split(',').filter_map(gate).collect()
 }
 
-/// Whether a container has a flag that needs no value.
+/// Returns whether a container has a flag without a value.
 fn is_set(container: &Value, flag: &str) -> bool {
     let words =
         items(container, "/command").iter().chain(items(container, "/args")).filter_map(Value::as_str);
@@ -128,7 +128,7 @@ fn account(pod: &Value) -> &str {
     }
 }
 
-/// Why a container does not run.
+/// Returns why a container does not run.
 fn trouble(pod: &Value, container: &str) -> Option<String> {
     let statuses = items(pod, "/status/containerStatuses").iter();
     let mut statuses = statuses.chain(items(pod, "/status/initContainerStatuses"));
@@ -145,7 +145,7 @@ fn trouble(pod: &Value, container: &str) -> Option<String> {
     Some(reason.unwrap_or("it is not running").to_owned())
 }
 
-/// The socket that a sidecar calls, as a volume of the pod and the path in it.
+/// Returns the socket that a sidecar calls, as a volume of the pod and the path in it.
 fn socket(pod: &Value, container: &Value) -> Option<String> {
     let address = expanded(&argument(container, "--csi-address")?, container);
     let address = address.strip_prefix("unix://").unwrap_or(&address);
@@ -169,7 +169,7 @@ fn socket(pod: &Value, container: &Value) -> Option<String> {
     }
 }
 
-/// The value of a flag, written with one dash or two, in one word or two.
+/// Returns the value of a flag with one dash or two, in one argument or two.
 fn argument(container: &Value, flag: &str) -> Option<String> {
     let words: Vec<&str> = items(container, "/command")
         .iter()
@@ -187,7 +187,7 @@ fn argument(container: &Value, flag: &str) -> Option<String> {
     })
 }
 
-/// With the values of `$(NAME)` that the container has.
+/// Expands `$(NAME)` with the variables of the container.
 fn expanded(text_with: &str, container: &Value) -> String {
     let mut expanded = text_with.to_owned();
     for variable in items(container, "/env") {

@@ -1,4 +1,4 @@
-//! What a definition promises, and who is to keep it: the cluster, the flags of the sidecars, the driver.
+//! Judges the promises of a definition, which the cluster, the flags of the sidecars and the driver have to keep.
 
 use csi_driver_definitions::{Capability, DriverDefinition, Source};
 
@@ -18,7 +18,7 @@ pub(super) fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding
 struct Gate {
     role: Role,
     name: &'static str,
-    /// The first version that has it turned on by itself; none if that is not known of any.
+    /// The first version that enables it by default; `None` if unknown.
     on_since: Option<(u32, u32)>,
     promise: &'static str,
     is_made: fn(&DriverDefinition) -> bool,
@@ -63,7 +63,7 @@ const GATES: [Gate; 5] = [
 ];
 
 impl Gate {
-    /// Why a sidecar does not do it, if that is certain.
+    /// Returns why a sidecar certainly lacks the feature.
     fn closed(&self, sidecar: &Sidecar) -> Option<String> {
         match (sidecar.gates.get(self.name), sidecar.version, self.on_since) {
             (Some(true), ..) => None,
@@ -81,9 +81,9 @@ impl Gate {
     }
 }
 
-/// What sidecars of the driver are told not to do.
+/// Returns the features that the driver's sidecars have switched off.
 fn switched_off(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
-    // That they are not known is told already.
+    // Another finding reports that they are unknown.
     let Ok(sidecars) = &facts.sidecars else { return Vec::new() };
     let of = |role: Role| {
         let is_ours =
@@ -114,9 +114,9 @@ fn switched_off(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The way to block metadata.
+/// Returns a finding about the access to block metadata.
 fn metadata(definition: &DriverDefinition, facts: &Facts) -> Option<Finding> {
-    // That the kind is not there is told already.
+    // Another finding reports that the kind is missing.
     let is_known = facts.kinds.as_ref().is_ok_and(|kinds| kinds.contains("SnapshotMetadataService"));
     if !definition.can(Capability::SnapshotMetadata) || !is_known {
         return None;
@@ -135,7 +135,7 @@ fn metadata(definition: &DriverDefinition, facts: &Facts) -> Option<Finding> {
     }
 }
 
-/// What the driver itself lacks.
+/// Returns the promised capabilities that the driver lacks.
 fn lacked(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
     let Some(plugin) = &facts.plugin else { return Vec::new() };
     let advertises = |one| plugin.capabilities.contains(&one);
@@ -150,7 +150,7 @@ fn lacked(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
     PROMISES.iter().filter_map(lacked).collect()
 }
 
-/// Kinds of objects that are not there.
+/// Returns the missing kinds of objects.
 fn kinds(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
     let there = match &facts.kinds {
         Ok(there) => there,
@@ -194,7 +194,7 @@ fn kinds(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
         .collect()
 }
 
-/// Classes that are not there, or for another driver, or forbid what is tested.
+/// Returns classes that are missing, belong to another driver, or forbid a test.
 fn classes(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
     let driver = &definition.driver_info.name;
     let mut findings = Vec::new();
@@ -217,7 +217,7 @@ fn classes(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The name of the class that the definition takes from the cluster.
+/// Returns the name of the class that the definition takes from the cluster.
 fn existing<'a>(definition: &'a DriverDefinition, kind: &str) -> &'a str {
     let source = match kind {
         "StorageClass" => definition.storage_class.source(),

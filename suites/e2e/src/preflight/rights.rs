@@ -1,4 +1,4 @@
-//! Rights: our own, and those of the sidecars.
+//! Judges our own rights, and those of the sidecars.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// The verbs for each resource.
+/// Returns the verbs for each resource.
 fn by_resource(rights: &[Right]) -> Vec<(String, String)> {
     let mut verbs = BTreeMap::<String, Vec<&str>>::new();
     for right in rights {

@@ -1,11 +1,12 @@
-//! Sidecars: those that the definition needs run, and call the driver. Which driver one serves, no object says: a pod that names the
-//! driver is taken for its own, and the lease of a leader has the driver in its name.
+//! Judges sidecars: those that the definition needs run, and call the driver. No object says which driver a sidecar
+//! serves: a pod that names the driver is assumed to be its own, and the lease of a leader contains the driver's
+//! name.
 
 use csi_driver_definitions::{Capability, DriverDefinition};
 
 use super::{Facts, Finding, Lease, Role, Sidecar, unknown};
 
-/// A lease that is so many times as old as it holds is nobody's any more.
+/// A lease that is older than this multiple of its validity has no holder.
 const STALE_FACTOR: i64 = 4;
 
 pub(super) fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
@@ -21,7 +22,7 @@ pub(super) fn judge(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding
     findings
 }
 
-/// What has to run, and what for.
+/// Returns the roles that are needed, with the reasons.
 fn needed(definition: &DriverDefinition, facts: &Facts) -> Vec<(Role, &'static str)> {
     let has_class = definition.storage_class.source().is_some();
     let attaches = matches!(&facts.csi_driver, Ok(Some(object)) if object.attach_required);
@@ -77,7 +78,7 @@ fn runs(role: Role, why: &str, sidecars: &[Sidecar], lease: Option<&Lease>) -> O
     let standard = [Role::Provisioner, Role::Attacher, Role::Resizer, Role::Snapshotter];
     let others = sidecars.iter().find(|one| one.is_drivers && standard.contains(&one.role));
     Some(match (others, of_role.first()) {
-        // Somebody who uses these has no other way for the rest.
+        // A user of these has no other way for the rest.
         (Some(other), _) if role != Role::SnapshotController => {
             let evidence =
                 format!("{} has {}, and no pod of the driver has this one", other.pod, other.role.name());
@@ -101,7 +102,7 @@ fn is_stale(lease: &Lease) -> bool {
     lease.behind_s > lease.duration_s.max(1).saturating_mul(STALE_FACTOR)
 }
 
-/// The lease of those that elect a leader, by the names that the sidecars give them.
+/// Returns the lease of a role, by the names that the sidecars use.
 fn lease<'a>(role: Role, definition: &DriverDefinition, facts: &'a Facts) -> Option<&'a Lease> {
     let driver = lease_part(&definition.driver_info.name);
     let name = match role {
@@ -112,18 +113,18 @@ fn lease<'a>(role: Role, definition: &DriverDefinition, facts: &'a Facts) -> Opt
         Role::SnapshotController => "snapshot-controller-leader".to_owned(),
         Role::Registrar => return None,
     };
-    // Of one in several namespaces, the freshest counts.
+    // If several namespaces have it, the most recent one counts.
     facts.leases.as_ref().ok()?.iter().filter(|lease| lease.name == name).min_by_key(|lease| lease.behind_s)
 }
 
-/// The name of a driver in that of a lease.
+/// Returns the driver's name as it is in the name of a lease.
 fn lease_part(driver: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' };
     let name: String = driver.chars().map(plain).collect();
     if name.ends_with('-') { format!("{name}X") } else { name }
 }
 
-/// Sidecars that call another socket than the one that kubelet was told of by the same pod.
+/// Returns sidecars that call another socket than the one that their pod registers with kubelet.
 fn strayed(sidecars: &[Sidecar]) -> Vec<Finding> {
     let registrars = || sidecars.iter().filter(|one| one.role == Role::Registrar && one.is_drivers);
     let stray = |one: &&Sidecar| {

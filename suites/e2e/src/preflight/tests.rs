@@ -1,4 +1,4 @@
-//! One good deployment, and what is said of each mistake in it.
+//! Checks the findings about each mistake in a correct deployment.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::{Level, judge};
 
 const DRIVER: &str = "d.example";
 
-/// A definition that promises a lot.
+/// Returns a definition with many promises.
 fn definition(more: &str) -> DriverDefinition {
     let text = format!(
         "StorageClass: {{ FromExistingClassName: gold }}\nSnapshotClass: {{ FromName: true }}\nDriverInfo:\n  Name: {DRIVER}\n  \
@@ -36,7 +36,7 @@ fn sidecar(role: Role) -> Sidecar {
     }
 }
 
-/// What a deployment shows that keeps what the definition promises.
+/// Returns the facts of a deployment that keeps the promises.
 fn good() -> Facts {
     let node = Registered {
         name: "node-1".to_owned(),
@@ -79,14 +79,14 @@ fn good() -> Facts {
     }
 }
 
-/// What is said once this is wrong, a line each.
+/// Returns the findings after a change, one line each.
 fn said(spoil: impl FnOnce(&mut Facts)) -> Vec<String> {
     let mut facts = good();
     spoil(&mut facts);
     judge(&definition(""), &facts).iter().map(ToString::to_string).collect()
 }
 
-/// That there is one finding, of this level, with these words.
+/// Checks that there is one finding, of this level and with these words.
 fn finds(level: &str, words: &[&str], spoil: impl FnOnce(&mut Facts)) {
     let said = said(spoil);
     let [line] = &said[..] else { panic!("one finding: {said:#?}") };
@@ -199,7 +199,7 @@ fn where_nobody_can_know_it_is_a_warning() {
         "{said:#?}"
     );
     finds("warning", &["nobody can know whose it is"], |facts| {
-        // One provisioner in the cluster, and nothing says whose; the other ones have their leases.
+        // There is one provisioner of unknown owner; the other sidecars have leases.
         sidecars(facts).retain(|one| matches!(one.role, Role::Provisioner | Role::SnapshotController));
         sidecars(facts)[0].is_drivers = false;
         let names = ["external-attacher-leader-", "external-resizer-", "external-snapshotter-leader-"];
@@ -240,7 +240,7 @@ fn promises_that_the_cluster_does_not_keep() {
     finds("warning", &["allowVolumeExpansion"], |facts| class(facts, |class| class.expands = Some(false)));
 }
 
-/// What is said of a definition that promises more, a line each.
+/// Returns the findings about a definition with more promises, one line each.
 fn said_of(more: &str, spoil: impl FnOnce(&mut Facts)) -> Vec<String> {
     let mut facts = good();
     spoil(&mut facts);

@@ -1,4 +1,4 @@
-//! Volumes whose attributes change.
+//! Changes the attributes of volumes.
 
 use std::time::Duration;
 
@@ -7,15 +7,15 @@ use csi_harness::prelude::Stop;
 use super::{Scene, Seen};
 use crate::cluster::{AttributesClass, Done};
 
-/// Time for a change. As upstream, no timeout of the definition.
+/// Limits a change. As upstream, it is no timeout of the definition.
 const MODIFY_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// The condition of a claim whose change has failed.
 const MODIFY_ERROR: &str = "ModifyVolumeError";
-/// The conditions of a claim whose change is not done.
+/// The conditions of a claim with an unfinished change.
 const MODIFYING: &[&str] = &["ModifyingVolume", MODIFY_ERROR];
 
 impl Scene {
-    /// A copy of the definition's VolumeAttributesClass, under a name of its own and not yet made.
+    /// Returns a copy of the definition's VolumeAttributesClass with a new name, which is not created yet.
     pub(crate) fn attributes_class_copy(&self) -> Done<AttributesClass> {
         let defined = self.definition.attributes.as_ref();
         let defined = defined.ok_or_else(|| Stop::skip("the definition has no VolumeAttributesClass"))?;
@@ -26,7 +26,7 @@ impl Scene {
         })
     }
 
-    /// The same, made.
+    /// Creates a copy of the definition's VolumeAttributesClass.
     pub(crate) async fn attributes_class(&self) -> Done<AttributesClass> {
         let class = self.attributes_class_copy()?;
         self.cluster().create_attributes_class(&class).await?;

@@ -1,28 +1,28 @@
-//! What tests write into volumes, and how they find it again.
+//! Writes data to volumes and verifies them.
 
 use super::{RunningPod, Scene, failed};
 use crate::cluster::Done;
 use crate::pattern::VolumeType;
 use futures_util::future::BoxFuture;
 
-/// Bytes written at once, so that they are whole sectors of any device.
+/// The size of the text, which is a multiple of every sector size.
 const CONTENT_BYTES: usize = 4096;
 
-/// Sizes of what is written besides, of which a volume gets those that it has room for: all odd, so that no block of any size ends
-/// where they do.
+/// The sizes of further data, of which a volume gets those that fit: they are odd, so that none ends at a block
+/// boundary.
 const SIZES_BYTES: [u64; 4] = [4097, (1 << 20) + 1, (5 << 20) + 3, (64 << 20) + 4099];
-/// The largest of them where a test does not ask for more.
+/// The largest size, unless a test requests more.
 const USUAL_BYTES_MAX: u64 = 6 << 20;
-/// What of the bytes of a volume is written: this part of them at the most.
+/// The divisor of a volume's size that limits the written data.
 const PART_OF_VOLUME: u64 = 2;
-/// Where in a device it begins, behind the text.
+/// The offset of the data in a device, behind the text.
 const STREAM_AT: usize = 65536;
-/// Numbers that are repeated in what is written, of nine digits each.
+/// The count of repeated numbers in the data, each with nine digits.
 const NUMBERS: u64 = 10_000;
-/// Bytes of them, each with the end of its line.
+/// The bytes of these numbers, each with the end of its line.
 const NUMBERS_BYTES: u64 = NUMBERS * 10;
 
-/// Content that is told from any other by its text, with more of several sizes that depends on a seed.
+/// Content with a unique text, and further data of several sizes that depend on a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
     text: String,
@@ -31,12 +31,12 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Whether this was read.
+    /// Returns whether the read text is the content's.
     pub(crate) fn is(&self, read: &str) -> bool {
         self.text == read
     }
 
-    /// The script that writes it into files of a volume, and waits until it is stored.
+    /// Returns the script that writes the content into files of a volume, and waits until it is stored.
     pub(crate) fn script(&self, path: &str) -> String {
         let text = format!("echo '{}' > {path}/index.html", self.text);
         let files =
@@ -44,8 +44,8 @@ impl Content {
         std::iter::once(text).chain(files).chain(["sync".to_owned()]).collect::<Vec<_>>().join(" && ")
     }
 
-    /// The script that prints so many bytes: numbers from one that depends on the seed on, again and again, each time behind another
-    /// line.
+    /// Returns the script that prints a number of bytes: numbers from a start that depends on the seed, repeated
+    /// behind changing lines.
     fn stream(&self, bytes: u64) -> String {
         let first = 100_000_000 + self.seed % 800_000_000;
         let last = first + NUMBERS - 1;
@@ -56,24 +56,24 @@ impl Content {
         )
     }
 
-    /// The largest of its sizes, for a device.
+    /// Returns the largest of its sizes, for a device.
     fn largest_bytes(&self) -> Option<u64> {
         self.sizes_bytes.iter().max().copied()
     }
 }
 
-/// The file that has so many bytes.
+/// Returns the name of the file of a size.
 fn file(bytes: u64) -> String {
     format!("data-{bytes}")
 }
 
 impl Scene {
-    /// Content that nothing else has; it depends on the seed of the run.
+    /// Returns unique content, which depends on the seed of the run.
     pub(crate) fn content(&self) -> Content {
         self.content_up_to(USUAL_BYTES_MAX)
     }
 
-    /// The same with more than 64 MiB at once, where the volumes of the test are large enough.
+    /// Returns content with more than 64 MiB in one piece, if the volumes of the test are large enough.
     pub(crate) fn large_content(&self) -> Content {
         self.content_up_to(u64::MAX)
     }
@@ -86,7 +86,7 @@ impl Scene {
             self.rng_seed(),
             self.rng_seed()
         );
-        // How large a volume is that has no claim of the test's, nobody says.
+        // The size of a volume without a claim of the test is unknown.
         let volume_bytes = match self.pattern().volume {
             VolumeType::Dynamic => self.claim_bytes().unsigned_abs(),
             VolumeType::Inline | VolumeType::GenericEphemeral => 1 << 20,
@@ -120,19 +120,19 @@ impl RunningPod<'_> {
         Ok(())
     }
 
-    /// Reads the text that [`write`](RunningPod::write) has written. A device is read past the cache.
+    /// Reads the text that [`write`](RunningPod::write) wrote. A device is read without the cache.
     pub(crate) async fn read(&self, path: &str, block: bool) -> Done<String> {
         match block {
             false => self.sh(&format!("cat {path}/index.html")).await,
             true => {
-                // Not every dd knows the flag; what it then reads is what the device has, unless the node keeps it back.
+                // Some versions of dd lack the flag; they read the device as well, unless the node caches it.
                 let read = format!("dd if={path} bs={CONTENT_BYTES} count=1");
                 self.sh(&format!("({read} iflag=direct || {read}) 2>/dev/null | tr -d '\\0'")).await
             }
         }
     }
 
-    /// The volume has this content, byte for byte.
+    /// Checks that the volume has this content, byte for byte.
     pub(crate) fn holds<'a>(
         &'a self,
         path: &'a str,
@@ -163,7 +163,7 @@ impl RunningPod<'_> {
         })
     }
 
-    /// A script prints so many bytes, the same as another one, as their hashes tell.
+    /// Checks by hashes that two scripts print equal bytes.
     async fn reads_as_written(&self, written: &str, there: &str, bytes: u64) -> Done {
         let hash = |script: &str| format!("{script} | sha256sum | cut -c-64");
         let (expected, found) = (self.sh(&hash(written)).await?, self.sh(&hash(there)).await?);
@@ -178,13 +178,13 @@ impl RunningPod<'_> {
         ))
     }
 
-    /// Nothing can be written into the file system.
+    /// Checks that the file system cannot be written.
     pub(crate) async fn cannot_write(&self, path: &str) -> Done {
         self.sh_fails("a pod can write to a volume that it may only read", &format!("touch {path}/more"))
             .await
     }
 
-    /// The path is what the volume mode says, and the mount table has the file system asked for.
+    /// Checks that the path has the volume mode, and the mount the requested file system.
     pub(crate) async fn has_kind(&self, path: &str, block: bool, fs_type: &str) -> Done {
         let (flag, kind) = if block { ("-b", "a block device") } else { ("-d", "a directory") };
         let output = self.output(&format!("test {flag} {path}")).await?;
@@ -206,18 +206,18 @@ impl RunningPod<'_> {
         }
     }
 
-    /// The options that a volume is mounted with, joined by commas.
+    /// Returns the mount options, joined by commas.
     pub(crate) async fn mount_options(&self, path: &str) -> Done<String> {
         self.mounted(path, 3).await
     }
 
-    /// A field of the mount table, from 0 on; the last mount of a path counts.
+    /// Returns a field of the mount table, counted from 0; the last mount of a path counts.
     async fn mounted(&self, path: &str, field: usize) -> Done<String> {
         let line = self.sh(&format!("grep ' {path} ' /proc/mounts | tail -n 1")).await?;
         Ok(line.split(' ').nth(field).unwrap_or_default().to_owned())
     }
 
-    /// Bytes of the file system, or of the device.
+    /// Returns the bytes of the file system or the device.
     pub(crate) async fn size_bytes(&self, path: &str, block: bool) -> Done<u64> {
         let script = match block {
             true => format!("blockdev --getsize64 {path}"),

@@ -1,4 +1,4 @@
-//! Snapshots of several volumes at once.
+//! Takes snapshots of several volumes together.
 
 use csi_harness::prelude::Stop;
 
@@ -8,30 +8,28 @@ use crate::cluster::{
     SnapshotClass, StorageClass,
 };
 
-/// As upstream, a group may take so many times as long as one snapshot.
+/// As upstream, a group snapshot may take this multiple of one snapshot's time.
 const GROUP_FACTOR: u32 = 10;
 
-/// Where the pods of a set have their volumes.
+/// The path of the volumes in the pods of a set.
 const REPLICA_PATH: &str = "/mnt/data";
 
-/// A pod of a set whose pods have a volume each, with data in it. It stands for one of a StatefulSet.
+/// A pod of a set, each with a volume that has data. It replaces one of a StatefulSet.
 #[derive(Debug)]
 pub(crate) struct Replica<'a> {
-    /// The claim of its volume.
     pub(crate) claim: String,
-    /// The pod.
     pub(crate) pod: RunningPod<'a>,
-    /// What it has written.
     pub(crate) content: Content,
 }
 
-/// The label that makes claims a group.
+/// The label that selects the claims of the group.
 pub(crate) fn group_labels() -> Pairs {
     Pairs::from([("group".to_owned(), "test-group".to_owned())])
 }
 
 impl Scene {
-    /// A set of pods that run. Upstream's volumes have 1Mi whatever the driver's smallest are; these are no smaller.
+    /// Starts a set of pods. Upstream's volumes have 1Mi even if the driver's smallest ones are larger; these are not
+    /// smaller.
     pub(crate) async fn replicas(&self, class: &StorageClass, count: u32) -> Done<Vec<Replica<'_>>> {
         let replica = async |_| {
             let (claim, volume) = self.labelled_claim(class).await?;
@@ -43,20 +41,20 @@ impl Scene {
         all((0..count).map(replica)).await
     }
 
-    /// A claim that belongs to the group, and its volume.
+    /// Makes a claim of the group, and its volume.
     pub(crate) async fn labelled_claim(&self, class: &StorageClass) -> Done<(String, Volume)> {
         let spec = PvcSpec { labels: group_labels(), ..self.claim_spec(class) };
         let volume = self.claim(&spec, class).await?;
         Ok((spec.name, volume))
     }
 
-    /// A class of group snapshots for the pattern, made. Upstream adds the parameter `deletionPolicy`, which is no parameter
-    /// of any driver; it is left out here.
+    /// Creates a group snapshot class for the pattern. Upstream adds the parameter `deletionPolicy`, which no driver
+    /// has; it is left out here.
     pub(crate) async fn group_snapshot_class(&self) -> Done<SnapshotClass> {
         self.group_snapshot_class_that(self.pattern().deletion).await
     }
 
-    /// The same with another policy.
+    /// Creates a group snapshot class with another policy.
     pub(crate) async fn group_snapshot_class_that(&self, deletion: ReclaimPolicy) -> Done<SnapshotClass> {
         let defined = self.definition.group_snapshot.as_ref();
         let defined = defined.ok_or_else(|| Stop::skip("the definition has no GroupSnapshotClass"))?;
@@ -71,12 +69,12 @@ impl Scene {
         Ok(class)
     }
 
-    /// Takes snapshots of all claims of the group, and waits until they can be used.
+    /// Takes a group snapshot of all claims of the group, and waits until it is ready.
     pub(crate) async fn group_snapshot(&self, class: &SnapshotClass) -> Done<GroupSnapshot> {
         self.group_snapshot_of(GroupSnapshotOrigin::Labels(group_labels()), class).await
     }
 
-    /// Makes a group snapshot and waits until it can be used.
+    /// Creates a group snapshot and waits until it is ready.
     pub(crate) async fn group_snapshot_of(
         &self,
         origin: GroupSnapshotOrigin,
@@ -106,7 +104,7 @@ impl Scene {
         }
     }
 
-    /// The snapshots of a group, in its order; there has to be one for each of so many volumes.
+    /// Returns the snapshots of a group in its order; there has to be one for each of these volumes.
     pub(crate) async fn members(&self, group: &GroupSnapshot, volumes: usize) -> Done<Vec<Snapshot>> {
         csi_harness::ensure!(
             group.members.len() == volumes,

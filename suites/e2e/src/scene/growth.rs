@@ -1,4 +1,4 @@
-//! Volumes that grow, as the objects say and as pods see it.
+//! Grows volumes, and checks the objects and the view of pods.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use csi_harness::text::size::sized;
 use super::{RunningPod, Scene, Seen};
 use crate::cluster::{Done, Pvc};
 
-/// Time for the controller, and again for the node, to make a volume larger. As upstream, no timeout of the definition.
+/// Limits the controller's expansion, and then the node's. As upstream, it is no timeout of the definition.
 const RESIZE_LIMIT: Duration = Duration::from_secs(10 * 60);
-/// By how much volumes grow if the definition does not say.
+/// The growth of volumes if the definition does not set it.
 const STEP_BYTES: u64 = 1 << 30;
 
 /// The condition of a claim whose file system grows when a pod uses it.
 const FS_RESIZE_PENDING: &str = "FileSystemResizePending";
-/// The resizer's event, which is the last one of a claim whose file system kubelet cannot make grow.
+/// The resizer's last event of a claim whose file system kubelet cannot expand.
 const NODE_IS_NEXT: &str = "FileSystemResizeRequired";
-/// Where to look then: kubelet reports nothing of an answer to NodeExpandVolume that says that it cannot be done now.
+/// Advice for that case: kubelet does not report an answer of NodeExpandVolume that means "not now".
 const LEFT_TO_NODE: &str = " (what NodeExpandVolume answers is in the driver's log on the node)";
-/// The conditions of a claim that is growing still, or has failed to.
+/// The conditions of a claim that still grows, or failed to.
 const RESIZING: &[&str] = &["Resizing", "ControllerResizeError", "NodeResizeError"];
 
 impl Scene {
-    /// Asks for a step more than a claim has, and returns the bytes asked for.
+    /// Requests one step more than a claim has, and returns the requested bytes.
     pub(crate) async fn grow(&self, claim: &str) -> Done<i64> {
         let step = self.driver().driver_info.supported_size_range.step;
         let step_bytes = step.map_or(STEP_BYTES, |step| step.bytes());
@@ -36,12 +36,12 @@ impl Scene {
         Ok(wanted_bytes)
     }
 
-    /// Waits until the volume of a claim is as large as was asked for, with at most the file system left to grow.
+    /// Waits until the volume of a claim has the requested size, and at most its file system has yet to grow.
     pub(crate) async fn controller_has_grown(&self, claim: &str, wanted_bytes: i64) -> Done {
         self.until(&format!("the volume of claim {claim} grows"), RESIZE_LIMIT, || async {
             let claim = self.existing_claim(claim).await?;
             let has_bytes = self.volume_behind(&claim).await?.capacity_bytes;
-            // The resizer leaves its own conditions beside the one that says that the node is next.
+            // The resizer leaves its own conditions beside the one for the node.
             let is_left_to_node = claim.conditions.iter().any(|condition| condition == FS_RESIZE_PENDING);
             let unfinished = if is_left_to_node { &[] } else { RESIZING };
             self.grows(&claim, has_bytes, wanted_bytes, unfinished).await
@@ -49,7 +49,7 @@ impl Scene {
         .await
     }
 
-    /// Waits until pods can use as much of a claim as was asked for, and nothing is left to do.
+    /// Waits until pods can use the requested size of a claim, and nothing is left to do.
     pub(crate) async fn has_grown(&self, claim: &str, wanted_bytes: i64) -> Done {
         let unfinished = [RESIZING, &[FS_RESIZE_PENDING]].concat();
         self.until(&format!("claim {claim} grows"), RESIZE_LIMIT, || async {
@@ -81,18 +81,18 @@ impl Scene {
     }
 }
 
-/// What a pod sees of the size of a volume.
+/// The size of a volume as a pod sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     /// Bytes of the file system, or of the device.
     bytes: u64,
-    /// Whether all of that is the volume's: a device, or all of a file system on a device. Directories, and shares of
-    /// servers, may show the size of what they lie in.
+    /// True if all of it belongs to the volume: a device, or a whole file system on a device. Directories and network
+    /// shares may show the size of their parent.
     is_own: bool,
 }
 
 impl RunningPod<'_> {
-    /// How large a volume is at the moment.
+    /// Returns the current size of a volume.
     pub(crate) async fn extent(&self, path: &str, block: bool) -> Done<Extent> {
         let bytes = self.size_bytes(path, block).await?;
         if block {
@@ -101,14 +101,14 @@ impl RunningPod<'_> {
         let script =
             format!("awk -v at={path} '$5 == at {{ print $3, $4 }}' /proc/self/mountinfo | tail -n 1");
         let mounted = self.sh(&script).await?;
-        // File systems that are not on one device have the major number 0.
+        // File systems without a single device have the major number 0.
         let is_own = mounted.split_once(' ').is_some_and(|(device, root)| {
             root == "/" && device.split_once(':').is_some_and(|(major, _)| major != "0")
         });
         Ok(Extent { bytes, is_own })
     }
 
-    /// A volume that was asked to have `wanted_bytes` is larger in the pod than it was before.
+    /// Checks that a pod sees a volume of `wanted_bytes` larger than before.
     pub(crate) async fn sees_growth(
         &self,
         path: &str,
@@ -129,9 +129,9 @@ impl RunningPod<'_> {
 }
 
 impl Extent {
-    /// What a pod has to see at the least after growth. A device has all bytes that were asked for. A file system keeps some
-    /// of them for itself, so that it has to be larger than before only; and one that is shared, or was large enough
-    /// before, need not change at all.
+    /// Returns the smallest size that a pod must see. A device has all requested bytes. A file system uses some of
+    /// them itself, so it only has to be larger than before; one that is shared, or was large enough, need not
+    /// change.
     fn needed_bytes(self, block: bool, wanted_bytes: u64) -> u64 {
         match block {
             true => wanted_bytes,

@@ -1,4 +1,4 @@
-//! Many volumes at once, as the tests of performance have them.
+//! Makes many volumes concurrently, as the performance tests do.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use crate::test::Need;
 
 const MISSING: &str = "the definition has no PerformanceTestOptions.ProvisioningOptions";
 
-/// Without this, tests of performance skip.
+/// The need without which performance tests skip.
 pub(crate) const LOAD: Need = Need::Says(|definition| options(definition).is_some(), MISSING);
 
 fn options(definition: &DriverDefinition) -> Option<&ProvisioningOptions> {
     definition.driver_info.performance_test_options.as_ref()?.provisioning_options.as_ref()
 }
 
-/// A claim, and how long it took until it was bound.
+/// A claim, and the time until it was bound.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) claim: String,
@@ -26,12 +26,12 @@ pub(crate) struct Loaded {
 }
 
 impl Scene {
-    /// What the definition says of a load.
+    /// Returns the definition's options for the load.
     pub(crate) fn load_options(&self) -> Done<&ProvisioningOptions> {
         options(self.driver()).ok_or_else(|| Stop::skip(MISSING))
     }
 
-    /// Makes as many claims as the definition says, one after another without waiting, and waits until all are bound.
+    /// Creates as many claims as the definition says without waiting in between, and waits until all are bound.
     pub(crate) async fn load(&self, mode: VolumeMode, limit: Duration) -> Done<Vec<Loaded>> {
         let options = self.load_options()?;
         let field = |name| format!("PerformanceTestOptions.ProvisioningOptions.{name}");

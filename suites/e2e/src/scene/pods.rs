@@ -6,27 +6,27 @@ use futures_util::future::BoxFuture;
 use super::{Scene, Seen, Volume, all, failed};
 use crate::cluster::{Container, Done, Output, Pod, PodPhase, PodSpec, PodVolume, VolumeDevice, VolumeMount};
 
-/// The container of a pod as the common helper writes it.
+/// The container name of the common helper's pods.
 pub(crate) const CONTAINER: &str = "write-pod";
-/// The group that owns volumes, where a test says nothing.
+/// The default group of volumes.
 const FS_GROUP: u32 = 1000;
-/// Time for one command in a pod.
+/// Limits one command in a pod.
 const COMMAND_LIMIT: Duration = Duration::from_secs(120);
 
-/// Where the volume number `index` of a pod is, from 0 on.
+/// Returns the path of the pod's volume with this index, which starts at 0.
 pub(crate) fn path_of(index: usize) -> String {
     format!("/mnt/volume{}", index + 1)
 }
 
 impl Scene {
-    /// A pod with volumes at [`path_of`], as the common helper writes it, not yet made. Its container waits for commands.
+    /// Describes a pod with volumes at [`path_of`], as the common helper does. Its container waits for commands.
     pub(crate) fn pod(&self, volumes: &[&Volume]) -> PodSpec {
         let at: Vec<(&Volume, String)> =
             volumes.iter().enumerate().map(|(index, volume)| (*volume, path_of(index))).collect();
         self.pod_at(&at)
     }
 
-    /// The same with volumes at paths of the test's choice.
+    /// Describes a pod with volumes at paths of the test's choice.
     pub(crate) fn pod_at(&self, volumes: &[(&Volume, String)]) -> PodSpec {
         let mut container = Container { name: CONTAINER.to_owned(), ..Container::default() };
         let mut sources = Vec::new();
@@ -54,12 +54,12 @@ impl Scene {
         }
     }
 
-    /// Makes a pod and waits until it runs.
+    /// Creates a pod and waits until it runs.
     pub(crate) async fn run(&self, spec: PodSpec) -> Done<RunningPod<'_>> {
         self.run_within(spec, self.timeouts().pod_start).await
     }
 
-    /// The same with another limit.
+    /// Creates a pod and waits until it runs, with another limit.
     pub(crate) fn run_within(&self, spec: PodSpec, limit: Duration) -> BoxFuture<'_, Done<RunningPod<'_>>> {
         Box::pin(async move {
             self.cluster().create_pod(&spec).await?;
@@ -67,7 +67,7 @@ impl Scene {
         })
     }
 
-    /// Waits until a pod runs that is made already.
+    /// Waits until an existing pod runs.
     pub(crate) async fn running(&self, spec: PodSpec, limit: Duration) -> Done<RunningPod<'_>> {
         let what = format!("pod {} runs", spec.name);
         let found = self.until(&what, limit, || async {
@@ -92,7 +92,7 @@ impl Scene {
         })
     }
 
-    /// Waits until kubelet, which was started anew, has mounted the volumes of a pod that has gone on.
+    /// Waits until a restarted kubelet has mounted the volumes of a pod that kept running.
     pub(crate) async fn taken_up(&self, pod: &RunningPod<'_>) -> Done {
         let what = format!("kubelet takes up pod {}", pod.name);
         self.until(&what, self.timeouts().pod_start, || async {
@@ -102,7 +102,7 @@ impl Scene {
         .await
     }
 
-    /// Makes a pod whose containers have scripts, and waits until they have ended, well or not.
+    /// Creates a pod whose containers have scripts, and waits until they ended, successfully or not.
     pub(crate) async fn run_to_end(&self, spec: &PodSpec, limit: Duration) -> Done<Pod> {
         self.cluster().create_pod(spec).await?;
         self.until(&format!("pod {} ends", spec.name), limit, || async {
@@ -116,7 +116,7 @@ impl Scene {
         .await
     }
 
-    /// The same, and all of them have to end well.
+    /// Runs a pod whose containers all have to succeed.
     pub(crate) async fn succeeds(&self, spec: &PodSpec, limit: Duration) -> Done<Pod> {
         let pod = self.run_to_end(spec, limit).await?;
         match pod.phase {
@@ -125,7 +125,7 @@ impl Scene {
         }
     }
 
-    /// Why a pod does not run. That no node takes so many volumes is for the definition to know.
+    /// Explains why a pod does not run. The definition has to consider a node's volume limit.
     async fn blamed(&self, pod: &str, why: Stop) -> Done<Stop> {
         let waiting = self.existing_pod(pod).await?.waiting;
         let full = waiting.filter(|waiting| waiting.contains("max volume count"));
@@ -142,7 +142,7 @@ impl Scene {
         })
     }
 
-    /// A pod that the test has made.
+    /// Returns a pod of the test.
     pub(crate) async fn existing_pod(&self, name: &str) -> Done<Pod> {
         self.cluster().pod(name).await?.ok_or_else(|| Stop::broken(format!("pod {name} is gone")))
     }
@@ -169,12 +169,12 @@ impl Scene {
 }
 
 impl Scene {
-    /// What the node of a pod has of its volumes.
+    /// Returns what the pod's node has for its volumes.
     pub(crate) async fn paths_of_volumes(&self, pod: &RunningPod<'_>) -> Done<String> {
         Ok(self.cluster().paths_of_pod(&pod.node, &pod.uid).await?.join(", "))
     }
 
-    /// Waits until the node has nothing of the volumes of a pod any more.
+    /// Waits until the node has nothing left for the volumes of a pod.
     pub(crate) async fn nothing_left_of(&self, pod: &RunningPod<'_>) -> Done {
         let what = format!("nothing is left of pod {} on its node", pod.name);
         self.until(&what, self.timeouts().pod_delete, || async {
@@ -184,7 +184,7 @@ impl Scene {
         .await
     }
 
-    /// Deletes pods, each with the claim that it uses, at the same time.
+    /// Deletes pods and their claims concurrently.
     pub(crate) async fn release(&self, in_use: Vec<(String, RunningPod<'_>)>) -> Done {
         let limit = self.timeouts().pv_delete;
         let gone = in_use.into_iter().map(async |(claim, pod)| {
@@ -196,7 +196,7 @@ impl Scene {
     }
 }
 
-/// How the containers of a pod have ended.
+/// Describes how the containers of a pod ended.
 fn ends(pod: &Pod) -> String {
     let end = |ended: &crate::cluster::Ended| {
         let Output { code, stdout, stderr } = &ended.output;
@@ -206,27 +206,24 @@ fn ends(pod: &Pod) -> String {
     format!("{:?}; {}", pod.phase, ends.join("; "))
 }
 
-/// A pod that runs.
+/// A running pod.
 #[derive(Debug)]
 pub(crate) struct RunningPod<'a> {
     scene: &'a Scene,
-    /// Its name.
     pub(crate) name: String,
-    /// The container that commands run in.
+    /// The container for commands.
     pub(crate) container: String,
-    /// Its node.
     pub(crate) node: String,
-    /// Its UID.
     pub(crate) uid: String,
 }
 
 impl RunningPod<'_> {
-    /// Runs a shell script, however it ends.
+    /// Runs a shell script, with any result.
     pub(crate) async fn output(&self, script: &str) -> Done<Output> {
         self.scene.cluster().exec(&self.name, &self.container, script, COMMAND_LIMIT).await
     }
 
-    /// Runs a shell script that has to end well, and returns what it printed, without white space at the end.
+    /// Runs a shell script that has to succeed, and returns its output without trailing white space.
     pub(crate) async fn sh(&self, script: &str) -> Done<String> {
         let output = self.output(script).await?;
         if output.code != 0 {

@@ -8,12 +8,12 @@ use crate::cluster::{
 use crate::pattern::SnapshotType;
 
 impl Scene {
-    /// A class of snapshots for the pattern, made.
+    /// Creates a snapshot class for the pattern.
     pub(crate) async fn snapshot_class(&self) -> Done<SnapshotClass> {
         self.snapshot_class_that(self.pattern().deletion).await
     }
 
-    /// The same with another policy.
+    /// Creates a snapshot class with another policy.
     pub(crate) async fn snapshot_class_that(&self, deletion: ReclaimPolicy) -> Done<SnapshotClass> {
         let defined = self.definition.snapshot.as_ref();
         let defined = defined.ok_or_else(|| Stop::skip("the definition has no SnapshotClass"))?;
@@ -28,13 +28,13 @@ impl Scene {
         Ok(class)
     }
 
-    /// Takes a snapshot of a claim and waits until it can be used.
+    /// Takes a snapshot of a claim and waits until it is ready.
     pub(crate) async fn snapshot(&self, claim: &str, class: &SnapshotClass) -> Done<Snapshot> {
         self.snapshot_of(SnapshotOrigin::Claim(claim.to_owned()), class).await
     }
 
-    /// A snapshot of a claim, gained in the way of the pattern. For one that is there before its objects, the driver takes
-    /// it, and the first objects go without it.
+    /// Makes a snapshot of a claim as the pattern says. For a pre-provisioned one, the driver takes it, and its first
+    /// objects are deleted without it.
     pub(crate) async fn pattern_snapshot(&self, claim: &str) -> Done<Snapshot> {
         let class = self.snapshot_class().await?;
         if self.pattern().snapshot != Some(SnapshotType::PreProvisioned) {
@@ -46,7 +46,8 @@ impl Scene {
         self.snapshot_of(SnapshotOrigin::Handle(taken.handle.unwrap_or_default()), &class).await
     }
 
-    /// The driver still has a snapshot whose objects went without it: new ones can be made for it. It goes with these.
+    /// Checks that the driver still has a snapshot whose objects were deleted without it: new objects can be created
+    /// for it, and it is deleted with these.
     pub(crate) async fn is_retained(&self, snapshot: &Snapshot) -> Done {
         let deleting = self.snapshot_class_that(ReclaimPolicy::Delete).await?;
         let handle = snapshot.handle.clone().unwrap_or_default();
@@ -54,20 +55,20 @@ impl Scene {
         self.delete_snapshot(&again).await
     }
 
-    /// A claim of a class that begins as a copy of a snapshot: as large as other claims, or as the snapshot asks for.
+    /// Describes a claim that is restored from a snapshot: as large as other claims, or as the snapshot demands.
     pub(crate) fn restored_spec(&self, class: &StorageClass, snapshot: &Snapshot) -> PvcSpec {
         let spec = self.copy_spec(class, DataSource::Snapshot(snapshot.spec.name.clone()));
         PvcSpec { request_bytes: spec.request_bytes.max(snapshot.restore_size_bytes), ..spec }
     }
 
-    /// Makes a snapshot and waits until it can be used.
+    /// Creates a snapshot and waits until it is ready.
     pub(crate) async fn snapshot_of(&self, origin: SnapshotOrigin, class: &SnapshotClass) -> Done<Snapshot> {
         let spec = SnapshotSpec { name: self.name("snapshot"), class: class.name.clone(), origin };
         self.cluster().create_snapshot(&spec).await?;
         self.ready_snapshot(&spec.name).await
     }
 
-    /// Waits until a snapshot can be used.
+    /// Waits until a snapshot is ready.
     pub(crate) async fn ready_snapshot(&self, name: &str) -> Done<Snapshot> {
         let what = format!("snapshot {name} is ready");
         let snapshot = self.until(&what, self.timeouts().snapshot_create, || async {
@@ -100,7 +101,7 @@ impl Scene {
         .await
     }
 
-    /// Whether deleting a snapshot of the pattern leaves its content.
+    /// Returns whether deleting a snapshot of the pattern retains its content.
     pub(crate) fn retains_snapshots(&self) -> bool {
         self.pattern().deletion == ReclaimPolicy::Retain
     }

@@ -12,22 +12,22 @@ use crate::cluster::{
 };
 use crate::pattern::VolumeType;
 
-/// A volume as pods take it.
+/// A volume as pods use it.
 #[derive(Clone, Debug)]
 pub(crate) struct Volume {
-    /// Where pods get it from.
+    /// The source of the volume in pods.
     pub(crate) source: VolumeSource,
-    /// Whether pods get a device.
+    /// True if pods get a block device.
     pub(crate) block: bool,
 }
 
 impl Volume {
-    /// A claim as a volume.
+    /// Makes a volume from a claim.
     pub(crate) fn of_claim(name: &str, block: bool) -> Volume {
         Volume { source: VolumeSource::Claim { name: name.to_owned(), read_only: false }, block }
     }
 
-    /// The same, to be read only.
+    /// Returns the volume for read-only use.
     pub(crate) fn read_only(&self) -> Volume {
         let mut volume = self.clone();
         match &mut volume.source {
@@ -39,7 +39,7 @@ impl Volume {
         volume
     }
 
-    /// The claim, where it is one.
+    /// Returns the claim, if the volume is one.
     pub(crate) fn claim(&self) -> Option<&str> {
         match &self.source {
             VolumeSource::Claim { name, .. } => Some(name),
@@ -49,7 +49,7 @@ impl Volume {
 }
 
 impl Scene {
-    /// A copy of the definition's class for the pattern, under a name of its own and not yet made.
+    /// Returns a copy of the definition's class for the pattern with a new name, which is not created yet.
     pub(crate) fn class_copy(&self) -> Done<StorageClass> {
         let defined = self
             .definition
@@ -62,7 +62,8 @@ impl Scene {
             parameters.insert("csi.storage.k8s.io/fstype".to_owned(), pattern.fs_type.to_owned());
         }
         let segments = defined.allowed_topologies.iter().flat_map(|term| {
-            // Every value is an alternative of its own; with several keys, each value of the first with the first of the rest.
+            // Every value is an alternative; with several keys, each value of the first key is combined with the
+            // first values of the others.
             let (first, rest) = term.match_label_expressions.split_first()?;
             let rest: Pairs =
                 rest.iter().filter_map(|one| Some((one.key.clone(), one.values.first()?.clone()))).collect();
@@ -90,14 +91,14 @@ impl Scene {
         })
     }
 
-    /// A class for the pattern, made.
+    /// Creates a class for the pattern.
     pub(crate) async fn class(&self) -> Done<StorageClass> {
         let class = self.class_copy()?;
         self.cluster().create_storage_class(&class).await?;
         Ok(class)
     }
 
-    /// A claim for a class as the common helper writes it, not yet made.
+    /// Describes a claim for a class, as the common helper does.
     pub(crate) fn claim_spec(&self, class: &StorageClass) -> PvcSpec {
         let modes = self.driver().driver_info.required_access_modes.iter().map(|mode| access_mode(*mode));
         let mut access_modes: Vec<AccessMode> = modes.collect();
@@ -114,7 +115,7 @@ impl Scene {
         }
     }
 
-    /// A volume of the pattern, in a class of its own. A claim that does not wait for a pod is bound.
+    /// Makes a volume of the pattern, in its own class. The claim is bound unless it waits for a pod.
     pub(crate) fn volume(&self) -> BoxFuture<'_, Done<Volume>> {
         Box::pin(async move {
             if self.pattern().volume == VolumeType::Inline {
@@ -125,7 +126,7 @@ impl Scene {
         })
     }
 
-    /// A volume of a class.
+    /// Makes a volume of a class.
     pub(crate) async fn volume_of(&self, class: &StorageClass) -> Done<Volume> {
         let spec = self.claim_spec(class);
         let block = spec.mode == VolumeMode::Block;
@@ -135,7 +136,7 @@ impl Scene {
         self.claim(&spec, class).await
     }
 
-    /// Makes a claim, and waits until it is bound unless it waits for a pod.
+    /// Creates a claim, and waits until it is bound unless it waits for a pod.
     pub(crate) fn claim<'a>(
         &'a self,
         spec: &'a PvcSpec,
@@ -154,7 +155,7 @@ impl Scene {
         })
     }
 
-    /// The volume number `index` of those that the definition has for pods.
+    /// Returns the definition's inline volume with this index.
     pub(crate) fn inline_volume(&self, index: usize) -> Done<Volume> {
         let inline = &self.driver().inline_volumes;
         let Some(one) = inline.get(index % inline.len().max(1)) else {
@@ -194,12 +195,12 @@ impl Scene {
         })
     }
 
-    /// A claim that the test has made.
+    /// Returns a claim of the test.
     pub(crate) async fn existing_claim(&self, name: &str) -> Done<Pvc> {
         self.cluster().claim(name).await?.ok_or_else(|| Stop::broken(format!("claim {name} is gone")))
     }
 
-    /// The PersistentVolume of a claim that is bound.
+    /// Returns the PersistentVolume of a bound claim.
     pub(crate) async fn volume_behind(&self, claim: &Pvc) -> Done<PersistentVolume> {
         let name = claim.volume.as_deref().unwrap_or_default();
         let volume = self.cluster().volume(name).await?;
@@ -208,7 +209,7 @@ impl Scene {
         })
     }
 
-    /// Deletes a claim, and waits until its volume is gone as well if that is to be deleted.
+    /// Deletes a claim, and waits until its volume is gone as well, unless that is retained.
     pub(crate) async fn delete_pvc(&self, name: &str, limit: Duration) -> Done {
         let claim = self.existing_claim(name).await?;
         self.cluster().delete_pvc(name).await?;
@@ -256,15 +257,15 @@ impl Scene {
         .await
     }
 
-    /// `; REASON: MESSAGE` of what was reported and says most, or nothing.
+    /// Returns `; REASON: MESSAGE` of the most telling event, or nothing.
     pub(crate) async fn telling_event(&self, object: &str) -> Done<String> {
         let events = self.cluster().events(object).await?;
         let telling = Event::most_telling(&events);
         Ok(telling.map(|event| format!("; {}: {}", event.reason, event.message)).unwrap_or_default())
     }
 
-    /// Upstream's check of dynamic provisioning: a claim gets a volume that is what claim and class ask for, and the volume
-    /// goes with it. With [`BindingMode::WaitForFirstConsumer`] a pod takes it once before.
+    /// Upstream's check of dynamic provisioning: a claim gets a matching volume, and the volume is deleted with it.
+    /// With [`BindingMode::WaitForFirstConsumer`] a pod uses it once before.
     pub(crate) async fn provisions(
         &self,
         class: &StorageClass,
@@ -313,7 +314,7 @@ impl Scene {
         Ok((claim, volume))
     }
 
-    /// A claim that begins as a copy.
+    /// Describes a claim that starts as a copy.
     pub(crate) fn copy_spec(&self, class: &StorageClass, source: DataSource) -> PvcSpec {
         PvcSpec { source: Some(source), ..self.claim_spec(class) }
     }

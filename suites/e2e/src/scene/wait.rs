@@ -7,27 +7,27 @@ use tokio::time::Instant;
 use super::Scene;
 use crate::cluster::Done;
 
-/// After how long it is told what is waited for.
+/// The time after which a wait is reported.
 const TOLD_AFTER: Duration = Duration::from_secs(30);
-/// After how long a test tells it again, of one of its waits.
+/// The time after which a test reports one of its waits again.
 const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// What a look at the cluster shows.
+/// The result of reading the cluster.
 #[derive(Debug)]
 pub(crate) enum Seen<T> {
-    /// What was waited for.
+    /// The wait is over.
     There(T),
-    /// Not yet, because.
+    /// The wait continues for this reason.
     NotYet(String),
-    /// Not any more, because.
+    /// The wait cannot succeed any more for this reason.
     Never(String),
 }
 
 impl Scene {
-    /// Looks again and again, until what is waited for is there. `what` says it as in "the claim is bound".
+    /// Repeats a read until it succeeds. `what` describes the result, as in "the claim is bound".
     ///
     /// # Errors
-    /// A violation if it does not come in time, or cannot come any more.
+    /// A violation if it does not succeed in time, or cannot succeed any more.
     pub(crate) async fn until<T, F>(
         &self,
         what: &str,
@@ -52,12 +52,12 @@ impl Scene {
             if started.elapsed() >= TOLD_AFTER && self.is_to_tell() {
                 self.say_what_is_waited_for(what, &why, left);
             }
-            // The next look says whether there is something new.
+            // The next read shows whether something changed.
             let _ = tokio::time::timeout(left, changed).await;
         }
     }
 
-    /// Whether nothing was told for a while. If so, the caller does it.
+    /// Returns whether a report is due. If so, the caller makes it.
     fn is_to_tell(&self) -> bool {
         let mut told = self.told.lock();
         let is_due = told.is_none_or(|told| told.elapsed() >= TOLD_AGAIN_AFTER);
@@ -72,7 +72,7 @@ impl Scene {
         (self.say)(&format!("{}: waiting, up to {left_s} s more, until {what}; {why}", self.cx.label()));
     }
 
-    /// Watches that something stays as it is for a while. `look` answers why it does not.
+    /// Checks that something stays unchanged for a while. `look` returns the reason if it does not.
     ///
     /// # Errors
     /// A violation as soon as it changes.
@@ -95,10 +95,10 @@ impl Scene {
     }
 }
 
-/// Does everything at the same time, and waits for all of it also if some of it fails.
+/// Runs all steps concurrently, and waits for all of them even if some fail.
 ///
 /// # Errors
-/// The first in the order given.
+/// Fails with the first error in the given order.
 pub(crate) async fn all<T>(steps: impl IntoIterator<Item = impl Future<Output = Done<T>>>) -> Done<Vec<T>> {
     join_all(steps).await.into_iter().collect()
 }

@@ -6,9 +6,9 @@ use crate::scene::{Scene, Seen, Volume, all, failed};
 use crate::test;
 use crate::test::{Need, Suite};
 
-/// A limit above it is not tried: so many volumes take longer than they tell.
+/// A higher limit is not tried, because so many volumes take too long for the result.
 const TRIED_MAX: u64 = 64;
-/// Volumes that a node has while its limit is read again.
+/// The number of volumes on a node while its limit is read again.
 const IN_USE: u64 = 2;
 
 /// Upstream has its tests among those of the driver in memory, where a hook changes the limit.
@@ -24,8 +24,8 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// kubelet reads the limit of a node again: the node is the same, and the volumes that it has of the driver are not taken off the
-    /// limit, as the scheduler takes them off.
+    /// Kubelet reads the limit of a node again: the node is unchanged, and the driver's volumes on it are not
+    /// subtracted from the limit, because the scheduler subtracts them.
     OWN {
         name: "should not take its own volumes off the CSINode allocatable count",
         alone: true,
@@ -37,7 +37,7 @@ test! {
         let volumes: Vec<Volume> = all((0..IN_USE).map(|_| scene.volume_of(&class))).await?;
         let during = run_and_release(scene, &node, &volumes, async || limit_read_again(scene).await).await?;
         let after = limit_read_again(scene).await?;
-        // A limit that changes by itself falls by just as many hardly ever, and does not come back.
+        // A limit that changes by itself hardly ever falls by exactly this number, and then stays lower.
         match before.zip(during) {
             Some((limit, during)) if before == after && during + IN_USE == limit => Err(failed(
                 "a node takes fewer volumes by as many as it has, and the scheduler takes them off once more",
@@ -50,8 +50,8 @@ test! {
 }
 
 test! {
-    /// A node that is full by its limit refuses one more volume with RESOURCE_EXHAUSTED: only then the limit is read again, and the pod
-    /// fails, so that its owner makes another elsewhere.
+    /// A node that is full by its limit rejects one more volume with RESOURCE_EXHAUSTED: only then the limit is read
+    /// again, and the pod fails, so that its owner makes another one elsewhere.
     EXCEEDED {
         name: "should fail a pod with VolumeAttachmentLimitExceeded on a node that is full",
         alone: true,
@@ -62,7 +62,7 @@ test! {
         let node = first_node(scene).await?;
         let limit = limit_read_again(scene).await?.ok_or_else(|| Stop::skip("the node has no limit of volumes"))?;
         let more = [scene.volume_of(&class).await?];
-        // Its claim is bound before, and the volume is where the node reaches it.
+        // Its claim is bound first, and the volume is reachable from the node.
         run_and_release(scene, &node, &more, async || Ok(())).await?;
         let volumes: Vec<Volume> = all((0..limit).map(|_| scene.volume_of(&class))).await?;
         let full = on_node(scene, &node, &volumes);
@@ -86,13 +86,13 @@ test! {
         full.delete().await?;
         match rejected {
             true => Ok(()),
-            // max_volumes_per_node is for the scheduler to keep to; that a driver could do more breaks nothing.
+            // The scheduler keeps to max_volumes_per_node; a driver that accepts more breaks no rule.
             false => Err(Stop::skip("the node takes more volumes than its limit says, and is never full")),
         }
     }
 }
 
-/// The class of the definition; volumes are made where a pod wants them, if not every node reaches them.
+/// Returns the class of the definition; if some nodes do not reach every volume, volumes are made for the pod's node.
 async fn class(scene: &Scene) -> Done<StorageClass> {
     let mut class = scene.class_copy()?;
     if !scene.driver().driver_info.topology_keys.is_empty() {
@@ -107,7 +107,7 @@ async fn first_node(scene: &Scene) -> Done<Node> {
     nodes.into_iter().next().ok_or_else(|| Stop::skip("the driver has no node"))
 }
 
-/// How many volumes the first node takes by now.
+/// Makes kubelet read the first node's limit again, and returns it.
 async fn limit_read_again(scene: &Scene) -> Done<Option<u64>> {
     scene.cluster().read_limits_again().await?;
     Ok(first_node(scene).await?.volume_limit)
@@ -119,7 +119,7 @@ fn on_node(scene: &Scene, node: &Node, volumes: &[Volume]) -> crate::cluster::Po
     spec
 }
 
-/// Does something while a pod on the node has the volumes, and waits until they are off it.
+/// Runs an action while a pod on the node has the volumes, and waits until they are off the node.
 async fn run_and_release<T>(
     scene: &Scene,
     node: &Node,

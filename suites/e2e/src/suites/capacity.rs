@@ -9,7 +9,7 @@ use crate::scene::{Seen, failed};
 use crate::test;
 use crate::test::{Need, Suite};
 
-/// Time for the objects to appear and to vanish.
+/// Limits the appearance and removal of the objects.
 const PUBLISHED: Duration = Duration::from_secs(60);
 
 pub(crate) static SUITE: Suite = Suite {
@@ -24,8 +24,8 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// The free space of a class is published: for each segment of the topology where there is one key, and not below zero,
-    /// at which upstream does not look. It is gone with the class.
+    /// The free space of a class is published for each topology segment if there is one key, and it is not negative,
+    /// which upstream does not check. It is removed with the class.
     PROVIDES {
         name: "provides storage capacity information",
     }

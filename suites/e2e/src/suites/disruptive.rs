@@ -26,7 +26,7 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// A pod goes on with its volume when kubelet is started again, and what it has written is there.
+    /// A pod keeps its volume when kubelet restarts, and its data are there.
     READABLE {
         name: "Should test that pv written before kubelet restart is readable after restart.",
     }
@@ -47,7 +47,7 @@ test! {
 }
 
 test! {
-    /// Nothing of a device is left of a pod that was deleted while kubelet was down.
+    /// Nothing is left of the block volume of a pod that was deleted while kubelet was down.
     CLEANED_UP {
         name: "Should test that pv used in a pod that is deleted while the kubelet is down cleans up when the kubelet returns.",
         exists: |pattern, _| pattern.is_block(),
@@ -56,7 +56,7 @@ test! {
 }
 
 test! {
-    /// Nothing of a device is left of a pod that was deleted by force while kubelet was down.
+    /// Nothing is left of the block volume of a pod that was deleted by force while kubelet was down.
     CLEANED_UP_BY_FORCE {
         name: "Should test that pv used in a pod that is force deleted while the kubelet is down cleans up when the kubelet returns.",
         exists: |pattern, _| pattern.is_block(),
@@ -65,7 +65,7 @@ test! {
 }
 
 test! {
-    /// A volume of a pod that was deleted while kubelet was down is there for the next pod.
+    /// The next pod can use the volume of a pod that was deleted while kubelet was down.
     USABLE {
         name: "Should test that pv used in a pod that is deleted while the kubelet is down is usable by a new pod when kubelet returns",
         tags: ["Feature:SELinux"],
@@ -75,7 +75,7 @@ test! {
 }
 
 test! {
-    /// A volume of a pod that was deleted by force while kubelet was down is there for the next pod.
+    /// The next pod can use the volume of a pod that was deleted by force while kubelet was down.
     USABLE_BY_FORCE {
         name: "Should test that pv used in a pod that is force deleted while the kubelet is down is usable by a new pod when kubelet returns",
         tags: ["Feature:SELinux"],
@@ -85,7 +85,7 @@ test! {
 }
 
 test! {
-    /// The same for a pod with another SELinux context, for which the volume is staged anew.
+    /// The next pod has another SELinux context, for which the volume is staged again.
     OTHER_CONTEXT {
         name: "Should test that pv used in a pod that is deleted while the kubelet is down is usable by a new pod with a different SELinux context when kubelet returns",
         tags: ["Feature:SELinux"],
@@ -96,7 +96,7 @@ test! {
 }
 
 test! {
-    /// The same for a pod with another SELinux context, for which the volume is staged anew.
+    /// The next pod has another SELinux context, for which the volume is staged again.
     OTHER_CONTEXT_BY_FORCE {
         name: "Should test that pv used in a pod that is force deleted while the kubelet is down is usable by a new pod with a different SELinux context when kubelet returns",
         tags: ["Feature:SELinux"],

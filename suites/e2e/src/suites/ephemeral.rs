@@ -32,7 +32,7 @@ fn binds_at_once(pattern: &Pattern) -> bool {
     pattern.binding == Some(BindingMode::Immediate)
 }
 
-/// What the definition says of the inline volume number `index`; nothing for volumes that have a claim.
+/// Returns the definition's inline volume with this index, or an empty one for volumes with a claim.
 fn inline(pattern: &Pattern, definition: &DriverDefinition, index: usize) -> InlineVolume {
     let volumes = &definition.inline_volumes;
     match pattern.volume {
@@ -42,7 +42,7 @@ fn inline(pattern: &Pattern, definition: &DriverDefinition, index: usize) -> Inl
 }
 
 test! {
-    /// A container that may only read a volume of its pod finds it mounted so, and cannot write.
+    /// A container with read-only access to its pod's volume finds it mounted read-only, and cannot write.
     READ_ONLY {
         name: "should create read-only inline ephemeral volume",
         needs: [Need::FileSystem],
@@ -59,7 +59,7 @@ test! {
 }
 
 test! {
-    /// A pod writes into a volume of its own, and reads that.
+    /// A pod writes to a volume of its own and reads the data.
     READ_WRITE {
         name: "should create read/write inline ephemeral volume",
         needs: [Need::Fits(
@@ -82,9 +82,9 @@ test! {
 }
 
 test! {
-    /// The claim that was made for a pod grows while the pod runs, which sees that.
+    /// The claim of a pod grows while the pod runs, and the pod sees the new size.
     ///
-    /// Upstream looks at the objects only; here the device or the file system is measured.
+    /// Upstream only reads the objects; here the block device or the file system is measured.
     EXPANDS {
         name: "should support expansion of pvcs created for ephemeral pvcs",
         needs: [
@@ -106,8 +106,8 @@ test! {
 }
 
 test! {
-    /// Two pods with the same words for a volume get one each: what the first writes, the second does not find. The definition
-    /// may say that inline volumes are shared, or for reading; then both have to run only.
+    /// Two pods with equal volume definitions get one volume each: the second does not find the data of the first.
+    /// The definition may say that inline volumes are shared or read-only; then both pods only have to run.
     TWO_PODS {
         name: "should support two pods which have the same volume definition",
     }
@@ -145,17 +145,17 @@ test! {
     }
 }
 
-/// Where the volume number `index` of a pod is.
+/// Returns the path of the pod's volume with this index.
 fn path(index: usize) -> String {
     format!("/mnt/test-{index}")
 }
 
-/// The claim that is made for the volume number `index` of a pod.
+/// Returns the name of the claim of the pod's volume with this index.
 fn claim(pod: &str, index: usize) -> String {
     format!("{pod}-volume{}", index + 1)
 }
 
-/// The words for the volume number `index` of a pod.
+/// Returns the definition of the pod's volume with this index.
 async fn volume(scene: &Scene, index: usize) -> Done<Volume> {
     match scene.pattern().volume {
         VolumeType::Inline => scene.inline_volume(index),
@@ -163,7 +163,7 @@ async fn volume(scene: &Scene, index: usize) -> Done<Volume> {
     }
 }
 
-/// A pod with such volumes, not yet made. It may only read those of which the definition says so.
+/// Describes a pod with such volumes, with read-only access if the definition says so.
 fn pod(scene: &Scene, volumes: &[&Volume]) -> PodSpec {
     let at: Vec<_> = volumes.iter().enumerate().map(|(index, volume)| (*volume, path(index))).collect();
     let mut spec = scene.pod_at(&at);
@@ -175,14 +175,15 @@ fn pod(scene: &Scene, volumes: &[&Volume]) -> PodSpec {
     spec
 }
 
-/// The containers of a pod may only read a volume. As upstream the pod itself may write, and so the driver learns nothing.
+/// Gives the containers of a pod read-only access to a volume. As upstream, the pod itself may write, so the driver
+/// does not know.
 fn only_read(spec: &mut PodSpec, index: usize) {
     let path = path(index);
     let mounts = spec.containers.iter_mut().flat_map(|container| &mut container.mounts);
     mounts.filter(|mount| mount.path == path).for_each(|mount| mount.read_only = true);
 }
 
-/// The mount has an option.
+/// Checks that the mount has an option.
 async fn is_mounted(pod: &RunningPod<'_>, path: &str, option: &str) -> Done {
     let options = pod.mount_options(path).await?;
     csi_harness::ensure!(
@@ -194,7 +195,7 @@ async fn is_mounted(pod: &RunningPod<'_>, path: &str, option: &str) -> Done {
     Ok(())
 }
 
-/// The volume does not have the content of another.
+/// Checks that the volume does not have the content of another one.
 async fn lacks(pod: &RunningPod<'_>, block: bool, content: &Content) -> Done {
     let found = match block {
         true => pod.read(&path(0), true).await?,
@@ -209,7 +210,7 @@ async fn lacks(pod: &RunningPod<'_>, block: bool, content: &Content) -> Done {
     Ok(())
 }
 
-/// Deletes a pod. Its claims, and their volumes, go with it.
+/// Deletes a pod. Its claims and their volumes are deleted with it.
 async fn ends(scene: &Scene, pod: RunningPod<'_>) -> Done {
     let mut volumes = Vec::new();
     let mut claims = Vec::new();

@@ -26,7 +26,7 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// What one fsGroup owns, another owns after a pod with that.
+    /// After a pod with another fsGroup, the new group owns the files.
     ALWAYS {
         name: "(Always)[LinuxOnly], pod created with an initial fsgroup, new pod fsgroup applied to volume contents",
     }
@@ -36,7 +36,8 @@ test! {
 }
 
 test! {
-    /// The same with a claim for ReadWriteOncePod. As upstream, the driver need not promise readWriteOncePod.
+    /// After a pod with another fsGroup, the new group owns the files, also with a claim for ReadWriteOncePod. As
+    /// upstream, the driver need not promise readWriteOncePod.
     ALWAYS_ONE_POD {
         name: "(Always)[LinuxOnly], rwop pod created with an initial fsgroup, new pod fsgroup applied to volume contents",
     }
@@ -46,7 +47,7 @@ test! {
 }
 
 test! {
-    /// Files that a pod has given to other groups are the fsGroup's again in the next pod.
+    /// Files that a pod gave to other groups belong to the fsGroup again in the next pod.
     ALWAYS_SAME_AFTER_CHGRP {
         name: "(Always)[LinuxOnly], pod created with an initial fsgroup, volume contents ownership changed via chgrp in first pod, new pod with same fsgroup applied to the volume contents",
         needs: [Need::Cannot(Capability::VolumeMountGroup)],
@@ -57,7 +58,7 @@ test! {
 }
 
 test! {
-    /// Files that a pod has given to other groups are another fsGroup's in the next pod.
+    /// Files that a pod gave to other groups belong to another fsGroup in the next pod.
     ALWAYS_OTHER_AFTER_CHGRP {
         name: "(Always)[LinuxOnly], pod created with an initial fsgroup, volume contents ownership changed via chgrp in first pod, new pod with different fsgroup applied to the volume contents",
         needs: [Need::Cannot(Capability::VolumeMountGroup)],
@@ -68,7 +69,7 @@ test! {
 }
 
 test! {
-    /// Where the directory of the volume has another group, all that is in it changes.
+    /// If the volume's directory has another group, everything in it changes.
     MISMATCH {
         name: "(OnRootMismatch)[LinuxOnly], pod created with an initial fsgroup, new pod fsgroup applied to volume contents",
         needs: [Need::Cannot(Capability::VolumeMountGroup)],
@@ -79,7 +80,7 @@ test! {
 }
 
 test! {
-    /// Where the directory of the volume has the group already, what is in it stays as it is.
+    /// If the volume's directory already has the group, its contents do not change.
     MISMATCH_SAME_AFTER_CHGRP {
         name: "(OnRootMismatch)[LinuxOnly], pod created with an initial fsgroup, volume contents ownership changed via chgrp in first pod, new pod with same fsgroup skips ownership changes to the volume contents",
         needs: [Need::Cannot(Capability::VolumeMountGroup)],
@@ -90,7 +91,7 @@ test! {
 }
 
 test! {
-    /// Where the directory of the volume has another group, files with groups of their own change as well.
+    /// If the volume's directory has another group, files with groups of their own change as well.
     MISMATCH_OTHER_AFTER_CHGRP {
         name: "(OnRootMismatch)[LinuxOnly], pod created with an initial fsgroup, volume contents ownership changed via chgrp in first pod, new pod with different fsgroup applied to the volume contents",
         needs: [Need::Cannot(Capability::VolumeMountGroup)],
@@ -103,17 +104,17 @@ test! {
 const MISMATCHED: FsGroupPolicy = FsGroupPolicy::OnRootMismatch;
 /// The fsGroup of the first pod.
 const FIRST: u32 = 1000;
-/// The groups that the first pod gives the files to.
+/// The groups to which the first pod gives the files.
 const CHANGED: [u32; 2] = [2000, 3000];
 /// The files.
 const FILES: [&str; 2] = ["file1", "subdir/file2"];
 
-/// Two pods that have a volume one after another.
+/// Two pods that use a volume one after the other.
 struct Case {
-    /// Whether the claim is for ReadWriteOncePod.
+    /// True if the claim is for ReadWriteOncePod.
     one_pod: bool,
     policy: FsGroupPolicy,
-    /// Whether the first pod gives the files to other groups.
+    /// True if the first pod gives the files to other groups.
     chgrp: bool,
     /// The fsGroup of the second pod.
     then: u32,
@@ -152,7 +153,7 @@ impl Case {
     }
 }
 
-/// The files belong to these groups.
+/// Checks that the files belong to these groups.
 async fn have_groups(pod: &RunningPod<'_>, groups: [u32; 2]) -> Done {
     for (file, group) in FILES.into_iter().zip(groups) {
         let found = pod.sh(&format!("stat -c %g {}/{file}", path_of(0))).await?;

@@ -29,7 +29,7 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// Two volumes in one pod keep their data, each its own, when the pod is made anew.
+    /// Two volumes of a pod keep their own data when the pod is recreated.
     TWO_SAME_MODE {
         name: "should access to two volumes with the same volume mode and retain data across pod recreation on the same node",
     }
@@ -40,7 +40,7 @@ test! {
 }
 
 test! {
-    /// Two volumes in one pod keep their data when the pod moves to another node.
+    /// Two volumes of a pod keep their data when the pod moves to another node.
     TWO_SAME_MODE_ELSEWHERE {
         name: "should access to two volumes with the same volume mode and retain data across pod recreation on different node",
         needs: [Need::Cannot(Capability::SingleNodeVolume), Need::TwoNodes],
@@ -52,7 +52,7 @@ test! {
 }
 
 test! {
-    /// A file system and a device in one pod keep their data when the pod is made anew.
+    /// A file system and a block device of a pod keep their data when the pod is recreated.
     TWO_MODES {
         name: "should access to two volumes with different volume mode and retain data across pod recreation on the same node",
         needs: [Need::Can(Capability::Block), NOT_FS_MODE],
@@ -64,7 +64,7 @@ test! {
 }
 
 test! {
-    /// A file system and a device in one pod keep their data when the pod moves to another node.
+    /// A file system and a block device of a pod keep their data when the pod moves to another node.
     TWO_MODES_ELSEWHERE {
         name: "should access to two volumes with different volume mode and retain data across pod recreation on different node",
         needs: [
@@ -81,7 +81,7 @@ test! {
 }
 
 test! {
-    /// Pods of one node that share a volume see what the others write, and keep it when one of them goes.
+    /// Pods on one node that share a volume see the data of the others, and keep it when one of them is deleted.
     SHARED {
         name: "should concurrently access the single volume from pods on the same node",
         needs: [Need::Can(Capability::Multipods)],
@@ -93,7 +93,8 @@ test! {
 }
 
 test! {
-    /// A volume and one made from its snapshot are used on one node at the same time; file systems with equal UUIDs are not.
+    /// A volume and a copy from its snapshot can be used on one node concurrently; file systems with equal UUIDs
+    /// cannot.
     WITH_RESTORED {
         name: "should concurrently access the volume and restored snapshot from pods on the same node [LinuxOnly]",
         tags: ["Feature:VolumeSnapshotDataSource", "Feature:VolumeSourceXFS"],
@@ -108,7 +109,7 @@ test! {
 }
 
 test! {
-    /// A volume and its clone are used on one node at the same time.
+    /// A volume and its clone can be used on one node concurrently.
     WITH_CLONE {
         name: "should concurrently access the volume and its clone from pods on the same node [LinuxOnly]",
         tags: ["Feature:VolumeSourceXFS"],
@@ -122,8 +123,8 @@ test! {
 }
 
 test! {
-    /// Pods of one node share a volume that they may only read. They read what was written before, and cannot write to a file
-    /// system, at which upstream does not look.
+    /// Pods on one node share a volume with read-only access. They read its data, and cannot write to a file system,
+    /// which upstream does not check.
     SHARED_READ_ONLY {
         name: "should concurrently access the single read-only volume from pods on the same node",
         needs: [Need::Can(Capability::Multipods)],
@@ -139,7 +140,7 @@ test! {
         for pod in [&first, &second] {
             pod.has_kind(&path, volume.block, scene.pattern().fs_type).await?;
             pod.holds(&path, volume.block, &content).await?;
-            // That a device is not written to, kubelet and the container runtime see to themselves.
+            // Kubelet and the container runtime prevent writes to a block device.
             if !volume.block {
                 pod.cannot_write(&path).await?;
             }
@@ -150,7 +151,7 @@ test! {
 }
 
 test! {
-    /// Pods of two nodes that share a volume see what the other writes.
+    /// Pods on two nodes that share a volume see each other's data.
     SHARED_ELSEWHERE {
         name: "should concurrently access the single volume from pods on different node",
         needs: [Need::Can(Capability::Rwx), Need::TwoNodes],
@@ -164,7 +165,7 @@ test! {
     }
 }
 
-/// Upstream leaves out the pattern that names the mode, and no other one with a file system.
+/// Upstream leaves out the pattern that names the mode, and no other pattern with a file system.
 const NOT_FS_MODE: Need = Need::Fits(
     |pattern, _| pattern.mode != Some(VolumeMode::Filesystem),
     "runs with the patterns that do not name the mode",
@@ -173,7 +174,7 @@ const NOT_FS_MODE: Need = Need::Fits(
 const HAS_SNAPSHOTS: Need =
     Need::Fits(|pattern, _| pattern.snapshot.is_some(), "upstream takes no snapshots with this pattern");
 
-/// Where a later pod runs.
+/// The node of a later pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     SameNode,
@@ -187,7 +188,7 @@ async fn volume_of_mode(scene: &Scene, mode: VolumeMode) -> Done<Volume> {
     scene.claim(&spec, &class).await
 }
 
-/// Writes into the volumes, deletes the pod, reads in a new one, and writes and reads again.
+/// Writes to the volumes, deletes the pod, reads in a new one, and writes and reads again.
 async fn keep_data(scene: &Scene, volumes: &[Volume], place: Place) -> Done {
     let all: Vec<&Volume> = volumes.iter().collect();
     let contents: Vec<Content> = volumes.iter().map(|_| scene.large_content()).collect();
@@ -218,7 +219,7 @@ async fn keep_data(scene: &Scene, volumes: &[Volume], place: Place) -> Done {
     second.delete().await
 }
 
-/// Two pods share a volume: each reads what was written last and writes something itself.
+/// Shares a volume between two pods: each reads the last data and writes its own.
 async fn share(scene: &Scene, volume: &Volume, place: Place) -> Done {
     let (path, block) = (path_of(0), volume.block);
     let first = scene.run(scene.pod(&[volume])).await?;
@@ -245,7 +246,7 @@ async fn share(scene: &Scene, volume: &Volume, place: Place) -> Done {
     first.delete().await
 }
 
-/// A volume that something was written to, which no pod uses any more.
+/// Makes a volume with data that no pod uses any more.
 async fn written(scene: &Scene) -> Done<(Volume, Content)> {
     let (volume, content) = (scene.volume().await?, scene.large_content());
     if volume.claim().is_none() {
@@ -257,7 +258,7 @@ async fn written(scene: &Scene) -> Done<(Volume, Content)> {
     Ok((volume, content))
 }
 
-/// The volume and a copy of it are used at the same time on one node, and hold the same.
+/// Uses the volume and a copy of it on one node concurrently, and checks that their data are equal.
 async fn beside_copy(scene: &Scene, volume: &Volume, content: &Content, source: DataSource) -> Done {
     let claim = scene.existing_claim(volume.claim().unwrap_or_default()).await?;
     let class = scene.class().await?;

@@ -9,9 +9,9 @@ use crate::scene::{Content, Scene, Volume, all, failed, path_of};
 use crate::test;
 use crate::test::{Need, Suite};
 
-/// Clones made at the same time.
+/// The number of concurrent clones.
 const CLONES: usize = 5;
-/// By how much a restored volume is larger than its source, in bytes.
+/// The additional size of a restored volume, in bytes.
 const LARGER_BYTES: i64 = 1 << 30;
 
 pub(crate) static SUITE: Suite = Suite {
@@ -36,7 +36,7 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// The mount options of the class are those of the mount that a pod sees.
+    /// A pod's mount has the mount options of the class.
     MOUNT_OPTIONS {
         name: "should provision storage with mount options",
         needs: [
@@ -77,7 +77,7 @@ test! {
 }
 
 test! {
-    /// A volume made from a snapshot holds what its source held.
+    /// A volume made from a snapshot has the data of the source.
     FROM_SNAPSHOT {
         name: "should provision storage with snapshot data source",
         tags: ["Feature:VolumeSnapshotDataSource"],
@@ -90,7 +90,7 @@ test! {
 }
 
 test! {
-    /// A volume for many readers made from a snapshot holds what its source held.
+    /// A volume for many readers made from a snapshot has the data of the source.
     FROM_SNAPSHOT_ROX {
         name: "should provision storage with snapshot data source (ROX mode)",
         tags: ["Feature:VolumeSnapshotDataSource"],
@@ -106,11 +106,11 @@ test! {
     }
 }
 
-/// Why the test of populators does nothing.
+/// The reason why the test of populators does nothing.
 const POPULATOR: &str = "needs a populator, which is a controller of its own; no driver has a part in that";
 
 test! {
-    /// Volume populators are no affair of the driver.
+    /// Drivers have no part in volume populators.
     FROM_ANYTHING {
         name: "should provision storage with any volume data source",
         tags: ["Serial"],
@@ -122,7 +122,7 @@ test! {
 }
 
 test! {
-    /// The file system of a volume made larger from a snapshot fills it.
+    /// The file system of a larger volume made from a snapshot fills the volume.
     LARGER_FROM_SNAPSHOT {
         name: "should provision correct filesystem size when restoring snapshot to larger size pvc",
         tags: ["Feature:VolumeSnapshotDataSource"],
@@ -155,7 +155,7 @@ test! {
 }
 
 test! {
-    /// A clone holds what its source held.
+    /// A clone has the data of the source.
     FROM_CLAIM {
         name: "should provision storage with pvc data source",
         needs: [Need::Can(Capability::PvcDataSource)],
@@ -167,7 +167,7 @@ test! {
 }
 
 test! {
-    /// A clone for many readers holds what its source held.
+    /// A clone for many readers has the data of the source.
     FROM_CLAIM_ROX {
         name: "should provision storage with pvc data source (ROX mode)",
         needs: [Need::Can(Capability::PvcDataSource), Need::Can(Capability::CapReadOnlyMany)],
@@ -179,7 +179,7 @@ test! {
 }
 
 test! {
-    /// Clones made at the same time all hold what their source held.
+    /// Concurrent clones all have the data of the source.
     FROM_CLAIM_IN_PARALLEL {
         name: "should provision storage with pvc data source in parallel",
         tags: ["Slow"],
@@ -194,8 +194,8 @@ test! {
 }
 
 test! {
-    /// Two PersistentVolumes for one volume are used on one node at the same time: it is staged once, or twice at one path,
-    /// and published twice. Both pods see the same data, at which upstream does not look.
+    /// Two PersistentVolumes for one volume are used on one node concurrently: it is staged once, or twice at one
+    /// path, and published twice. Both pods see equal data, which upstream does not check.
     SAME_STORAGE {
         name: "should mount multiple PV pointing to the same storage on the same node",
         needs: [Need::Can(Capability::MultiplePvsSameId), Need::FileSystem],
@@ -237,7 +237,7 @@ test! {
     }
 }
 
-/// A claim of this suite: it asks for ReadWriteOnce, whatever the definition requires.
+/// Describes a claim of this suite, which requests ReadWriteOnce whatever the definition requires.
 fn plain_claim(scene: &Scene, class: &StorageClass) -> PvcSpec {
     PvcSpec { access_modes: vec![AccessMode::ReadWriteOnce], ..scene.claim_spec(class) }
 }
@@ -246,13 +246,13 @@ fn for_many_readers(spec: PvcSpec) -> PvcSpec {
     PvcSpec { access_modes: vec![AccessMode::ReadOnlyMany], ..spec }
 }
 
-/// A volume goes with its claim, unless it is to be retained.
+/// Checks that a volume is deleted with its claim, unless it is to be retained.
 async fn goes_with_claim(scene: &Scene, claim: &str, volume: &PersistentVolume) -> Done {
     scene.delete_pvc(claim, scene.timeouts().pv_delete_slow).await?;
     scene.volume_gone(&volume.name, scene.timeouts().pv_delete_slow).await
 }
 
-/// What volumes are made from, and what they have to hold.
+/// The source of volumes, and its data.
 struct Source {
     class: StorageClass,
     volume: Volume,
@@ -261,7 +261,7 @@ struct Source {
 }
 
 impl Source {
-    /// A claim that something was written to, and that is attached nowhere.
+    /// Makes a claim with data that is not attached.
     async fn of_claim(scene: &Scene) -> Done<Source> {
         let class = scene.class().await?;
         let spec = plain_claim(scene, &class);
@@ -276,7 +276,7 @@ impl Source {
         Ok(Source { source: DataSource::Claim(spec.name), class, volume, content })
     }
 
-    /// A snapshot of one.
+    /// Makes a snapshot of such a claim.
     async fn of_snapshot(scene: &Scene) -> Done<Source> {
         let of_claim = Source::of_claim(scene).await?;
         let class = scene.snapshot_class().await?;
@@ -288,7 +288,7 @@ impl Source {
         PvcSpec { source: Some(self.source.clone()), ..plain_claim(scene, &self.class) }
     }
 
-    /// A claim that is made from it is what it asks for, holds the same, and goes again.
+    /// Checks that a copy matches its claim, has the data, and can be deleted.
     async fn is_in(&self, scene: &Scene, copy: &PvcSpec) -> Done {
         let (_, made) = if self.class.binding == BindingMode::Immediate {
             scene.provisions(&self.class, copy).await?

@@ -19,17 +19,17 @@ pub(crate) static SUITE: Suite = Suite {
     tests: &[&DELETES],
 };
 
-/// Time for all claims to be bound.
+/// Limits the binding of all claims.
 const BOUND_LIMIT: Duration = Duration::from_secs(30 * 60);
-/// Time for all volumes to be gone.
+/// Limits the deletion of all volumes.
 const GONE_LIMIT: Duration = Duration::from_secs(100 * 60);
 
 test! {
-    /// Many volumes are deleted at the same time, and all are gone in the end. A definition has no limit for how fast: the
-    /// speed is told only.
+    /// Many volumes are deleted concurrently, and all are gone in the end. A definition has no limit for the speed,
+    /// which is only reported.
     ///
-    /// Upstream has volumes with a file system in spite of the pattern, and pods without volumes. Here the volumes are
-    /// block volumes where the driver has these, and there are no pods.
+    /// Upstream uses volumes with a file system despite the pattern, and pods without volumes. Here they are block
+    /// volumes if the driver has these, and there are no pods.
     DELETES {
         name: "should delete volumes at scale within performance constraints",
         tags: ["Slow", "Serial"],

@@ -20,14 +20,14 @@ pub(crate) static SUITE: Suite = Suite {
     tests: &[&PREEMPTS, &BLOCKS],
 };
 
-/// How long a pod that must not run is watched.
+/// The time for which a pod that must not run is observed.
 const WATCH: Duration = Duration::from_secs(10);
 
-/// Why the test of priorities does nothing.
+/// The reason why the test of priorities does nothing.
 const SCHEDULER: &str = "the scheduler chooses which pod goes; no driver has a part in that";
 
 test! {
-    /// The scheduler takes the volume of a pod away for one of higher priority.
+    /// The scheduler evicts a pod for one of higher priority that needs its volume.
     PREEMPTS {
         name: "should preempt lower priority pods using ReadWriteOncePod volumes",
         tags: ["Serial"],
@@ -39,7 +39,7 @@ test! {
 }
 
 test! {
-    /// A second pod of the node waits until the first has let go of a volume that one pod only may have.
+    /// A second pod on the node waits until the first has released a volume that only one pod may use.
     BLOCKS {
         name: "should block a second pod from using an in-use ReadWriteOncePod volume on the same node",
     }

@@ -28,7 +28,7 @@ test! {
 }
 
 test! {
-    /// A volume is mounted with the SELinux context of the pod, where the pod asks for that.
+    /// A volume is mounted with the SELinux context of the pod, if the pod requests that.
     MOUNT_POLICY {
         name: "Pod with RWO volume and mount policy should mount volumes with SELinux mount option",
         tags: ["FeatureGate:SELinuxMount", "Beta", "Feature:OffByDefault"],
@@ -40,7 +40,7 @@ test! {
 }
 
 test! {
-    /// A volume for one pod is mounted without a context, where the pod wants each file to have it.
+    /// A volume for one pod is mounted without a context if the pod requests that each file is relabelled.
     ONE_POD_RECURSIVE {
         name: "Pod with RWOP volume and recursive policy should mount volumes without SELinux mount option",
     }
@@ -51,7 +51,7 @@ test! {
 }
 
 test! {
-    /// A volume is mounted without a context, where the pod wants each file to have it.
+    /// A volume is mounted without a context if the pod requests that each file is relabelled.
     RECURSIVE {
         name: "Pod with RWO and recursive policy should mount volumes without SELinux mount option",
     }
@@ -88,7 +88,7 @@ async fn has_context(
     pod.delete().await
 }
 
-/// Whether mount options have the context of the pod. The type differs between distributions.
+/// Returns whether mount options contain the context of the pod. The type differs between distributions.
 fn has_context_option(options: &str) -> bool {
     options.split("context=\"system_u:object_r:").skip(1).any(|rest| {
         let level = rest.split_once(':').map(|(_, level)| level);

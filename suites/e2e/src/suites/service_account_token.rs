@@ -3,7 +3,7 @@ use crate::pattern;
 use crate::test;
 use crate::test::{Need, Suite};
 
-/// Upstream has its tests among those of the driver in memory, which notes what it is called with.
+/// Upstream's tests belong to its in-memory driver, which records its calls.
 pub(crate) static SUITE: Suite = Suite {
     name: "CSIServiceAccountToken",
     tags: &[],
@@ -16,8 +16,8 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// The driver finds the tokens that its CSIDriver asks for where it asks for them: in `secrets` with
-    /// `serviceAccountTokenInSecrets`, else in `volume_context`.
+    /// The driver gets the tokens that its CSIDriver requests at the requested place: in `secrets` with
+    /// `serviceAccountTokenInSecrets`, otherwise in `volume_context`.
     PLUMBED {
         name: "token should be plumbed down when csiServiceAccountTokenEnabled=true",
     }

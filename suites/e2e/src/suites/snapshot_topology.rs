@@ -10,7 +10,7 @@ use crate::scene::{Content, Scene, Seen, failed, path_of};
 use crate::test;
 use crate::test::{Need, Suite, segments};
 
-/// Places of one snapshot that are tried.
+/// Limits the topologies of one snapshot that are tried.
 const TRIED_MAX: usize = 3;
 
 /// Upstream has no tests of it yet.
@@ -36,7 +36,8 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// A snapshot is taken in the segment of its volume, and volumes made of it are in each place that it says it can be used from.
+    /// A snapshot is taken in the segment of its volume, and volumes made from it are in each topology in which the
+    /// driver reports it usable.
     SAME {
         name: "should restore a snapshot wherever its topology says that it can be used",
     }
@@ -55,7 +56,7 @@ test! {
 }
 
 test! {
-    /// A snapshot that has to be usable from another segment than that of its volume is usable from there, or is refused.
+    /// A snapshot that must be usable in another segment than its volume's is usable there, or is rejected.
     OTHER {
         name: "should take a snapshot that can be used in another segment, or refuse it",
         needs: [Need::SpareSegments(1)],
@@ -83,7 +84,7 @@ test! {
     }
 }
 
-/// One of the segments that the nodes are in.
+/// Returns one of the segments of the nodes.
 async fn segment(scene: &Scene, number: usize) -> Done<Pairs> {
     let nodes = scene.cluster().nodes().await?;
     let segments = segments(scene.driver(), &nodes).map_err(|(node, segment)| {
@@ -96,14 +97,14 @@ async fn segment(scene: &Scene, number: usize) -> Done<Pairs> {
         .ok_or_else(|| Stop::broken("the nodes are in other segments than before"))
 }
 
-/// A class of volumes that may be in these places; empty: anywhere.
+/// Creates a class of volumes in these topologies; empty means any.
 async fn class_in(scene: &Scene, places: &[Pairs]) -> Done<StorageClass> {
     let class = StorageClass { allowed_topologies: places.to_vec(), ..scene.class_copy()? };
     scene.cluster().create_storage_class(&class).await?;
     Ok(class)
 }
 
-/// A class of snapshots that have to be usable from a segment.
+/// Creates a class of snapshots that must be usable in a segment.
 async fn snapshot_class(scene: &Scene, segment: &Pairs) -> Done<SnapshotClass> {
     let class = scene.snapshot_class().await?;
     let here = SnapshotClass {
@@ -115,7 +116,7 @@ async fn snapshot_class(scene: &Scene, segment: &Pairs) -> Done<SnapshotClass> {
     Ok(here)
 }
 
-/// A snapshot of a class says nothing of places, or one in which the segment lies.
+/// Checks that a snapshot reports no topology, or one that includes the segment.
 fn is_usable_from(snapshot: &Snapshot, segment: &Pairs) -> Done {
     match snapshot.topology.is_empty() || snapshot.topology.iter().any(|place| is_in(segment, place)) {
         true => Ok(()),
@@ -127,7 +128,7 @@ fn is_usable_from(snapshot: &Snapshot, segment: &Pairs) -> Done {
     }
 }
 
-/// A volume, and what is written into it where the driver keeps data.
+/// A volume, with data if the driver keeps them.
 struct Source {
     claim: String,
     content: Option<Content>,
@@ -144,13 +145,14 @@ impl Source {
             pod.write(&path_of(0), false, content).await?;
             pod.delete().await?;
             let (_, bound) = scene.bound(&spec.name, scene.timeouts().claim_provision).await?;
-            // What the node keeps back is in the volume when it has let go of it.
+            // The volume has all data of the node's cache after it is detached.
             scene.detached(&bound.name, scene.timeouts().pv_delete).await?;
         }
         Ok(Source { claim: spec.name, content })
     }
 
-    /// A volume made of the snapshot in these places, anywhere if there are none, is where both can be used, and has the data.
+    /// Checks that a volume made from the snapshot in these topologies, or in any if there are none, is where both
+    /// can be used, and has the data.
     async fn is_restored(&self, scene: &Scene, snapshot: &Snapshot, places: &[Pairs]) -> Done {
         let class = class_in(scene, places).await?;
         let spec = scene.restored_spec(&class, snapshot);
@@ -173,7 +175,7 @@ impl Source {
     }
 }
 
-/// Whether one of the places may be in one of the others; none means everywhere.
+/// Returns whether one of the topologies may be within one of the others; none means everywhere.
 fn meet(ones: &[Pairs], others: &[Pairs]) -> bool {
     let touch = |one: &Pairs, other: &Pairs| is_in(one, other) || is_in(other, one);
     ones.is_empty()

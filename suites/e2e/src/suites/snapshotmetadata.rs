@@ -13,7 +13,7 @@ pub(crate) static SUITE: Suite = Suite {
     patterns: &[&pattern::SNAPSHOT_METADATA],
     size_min_bytes: 0,
     data_bytes: 0,
-    // Upstream does not ask for block, and fails without it.
+    // Upstream does not require block, and fails without it.
     needs: &[
         Need::Can(Capability::SnapshotMetadata),
         Need::SnapshotClass,
@@ -24,19 +24,19 @@ pub(crate) static SUITE: Suite = Suite {
     tests: &[&DELTA, &ALLOCATED],
 };
 
-/// The bytes that are written at once, from the beginning of the device on.
+/// The bytes of one write, from the beginning of the device.
 const PAGE_BYTES: u32 = 4096;
-/// Pages written before the first snapshot.
+/// The number of pages written before the first snapshot.
 const WRITTEN: u32 = 6;
-/// Pages written again before the second one.
+/// The number of pages written again before the second snapshot.
 const REWRITTEN: u32 = 3;
-/// Blocks copied by one script.
+/// Limits the blocks that one script copies.
 const BLOCKS_PER_SCRIPT: usize = 256;
-/// The largest unit that blocks are copied in, as a power of two: 1 MiB.
+/// The largest unit of copying, as a power of two: 1 MiB.
 const COPY_UNIT_LOG2: u32 = 20;
 
 test! {
-    /// The blocks that GetMetadataDelta tells are enough to make the earlier snapshot of a volume into the later one.
+    /// The blocks of GetMetadataDelta suffice to turn the earlier snapshot of a volume into the later one.
     ///
     /// Upstream crashes with drivers that a definition file describes.
     DELTA {
@@ -51,7 +51,7 @@ test! {
 }
 
 test! {
-    /// The blocks that GetMetadataAllocated tells are enough to copy a snapshot onto an empty volume.
+    /// The blocks of GetMetadataAllocated suffice to copy a snapshot to an empty volume.
     ///
     /// Upstream crashes with drivers that a definition file describes.
     ALLOCATED {
@@ -71,14 +71,15 @@ pub(super) struct Device<'a> {
     pub(super) writer: RunningPod<'a>,
 }
 
-/// A block volume and a pod that has it.
+/// Makes a block volume and a pod that has it.
 pub(super) async fn device<'a>(scene: &'a Scene, class: &StorageClass) -> Done<Device<'a>> {
     let spec = scene.claim_spec(class);
     let volume = scene.claim(&spec, class).await?;
     Ok(Device { claim: spec.name, writer: scene.run(scene.pod(&[&volume])).await? })
 }
 
-/// Takes two snapshots of a device that is written to: what differs between them makes the earlier one into the later one.
+/// Takes two snapshots of a device that is written in between, and checks that their difference turns the earlier one
+/// into the later one.
 pub(super) async fn delta(
     scene: &Scene,
     class: &StorageClass,
@@ -97,7 +98,7 @@ pub(super) async fn delta(
     become_equal(scene, &from, &to, &blocks).await
 }
 
-/// Takes a snapshot of a device that is written to: the blocks of it that hold data make an empty volume into it.
+/// Takes a snapshot of a written device, and checks that its allocated blocks suffice to copy it to an empty volume.
 pub(super) async fn allocated(
     scene: &Scene,
     class: &StorageClass,
@@ -124,7 +125,7 @@ async fn fill(pod: &RunningPod<'_>, pages: u32) -> Done {
     pod.sh(&script).await.map(drop)
 }
 
-/// Copies the blocks from one device to the other. After that there is no difference.
+/// Copies the blocks from one device to the other, and checks that they are equal afterwards.
 async fn become_equal(scene: &Scene, from: &Volume, to: &Volume, blocks: &[Block]) -> Done {
     let pod = scene.run_within(scene.pod(&[from, to]), scene.timeouts().pod_start_slow).await?;
     let (from, to) = (path_of(0), path_of(1));
@@ -152,7 +153,7 @@ async fn become_equal(scene: &Scene, from: &Volume, to: &Volume, blocks: &[Block
     }
 }
 
-/// The command that copies a block, in the largest unit that both its ends are multiples of.
+/// Returns the command that copies a block, in the largest unit that divides both its ends.
 fn copy(from: &str, to: &str, block: Block) -> String {
     let Block { offset_bytes, size_bytes } = block;
     let unit_log2 = (offset_bytes | size_bytes).trailing_zeros().min(COPY_UNIT_LOG2);

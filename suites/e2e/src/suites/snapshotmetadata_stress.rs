@@ -33,7 +33,7 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// Many pods at a time learn what has changed in their volumes between two snapshots, each of its own.
+    /// Many pods concurrently read the changes of their own volumes between two snapshots.
     DELTA {
         name: "should stress GetMetadataDelta with concurrent pods",
         tags: ["Slow", "Serial"],
@@ -42,7 +42,7 @@ test! {
 }
 
 test! {
-    /// Many pods at a time learn which blocks of their snapshots hold data, each of its own.
+    /// Many pods concurrently read the allocated blocks of their own snapshots.
     ALLOCATED {
         name: "should stress GetAllocatedMetadata with concurrent pods",
         tags: ["Slow", "Serial"],
@@ -50,7 +50,7 @@ test! {
     async |scene| { stress(scene, Call::Allocated).await }
 }
 
-/// What is asked for by all pods at a time.
+/// The RPC that all pods call concurrently.
 #[derive(Clone, Copy)]
 enum Call {
     Delta,

@@ -33,10 +33,10 @@ fn is_ephemeral(pattern: &Pattern) -> bool {
 }
 
 test! {
-    /// A snapshot is taken of the volume of a pod that has ended and is there still. Another pod gets a volume made from it,
-    /// with the data. What becomes of the snapshot in the end is what its class says.
+    /// A snapshot is taken of the volume of a pod that ended and still exists. Another pod gets a volume made from
+    /// it, with the data. In the end the snapshot is deleted or retained as its class says.
     ///
-    /// Upstream does not look at the data.
+    /// Upstream does not check the data.
     EPHEMERAL {
         name: "should check snapshot fields, check restore correctly works, check deletion (ephemeral)",
         needs: [Need::Fits(|pattern, _| is_ephemeral(pattern), "for volumes that live as long as their pod")],
@@ -63,8 +63,8 @@ test! {
 }
 
 test! {
-    /// A snapshot is taken of a volume that no pod uses, and the data of the volume change. A volume made from the snapshot
-    /// has the data from before. What becomes of the snapshot in the end is what its class says.
+    /// A snapshot is taken of an unused volume, whose data then change. A volume made from the snapshot has the
+    /// earlier data. In the end the snapshot is deleted or retained as its class says.
     PERSISTENT {
         name: "should check snapshot fields, check restore correctly works after modifying source data, check deletion (persistent)",
         needs: [Need::Fits(|pattern, _| !is_ephemeral(pattern), "for volumes that outlive their pod")],
@@ -76,7 +76,7 @@ test! {
         let volume = scene.claim(&spec, &class).await?;
         write(scene, &volume, &content).await?;
         let (_, bound) = scene.bound(&spec.name, scene.timeouts().claim_provision).await?;
-        // What the node keeps back is in the volume when it has let go of it.
+        // The volume has all data of the node's cache after it is detached.
         scene.detached(&bound.name, scene.timeouts().pv_delete).await?;
 
         let snapshot = scene.pattern_snapshot(&spec.name).await?;
@@ -86,7 +86,7 @@ test! {
         let copy = scene.claim(&restored_spec, &class).await?;
         let pod = restored(scene, &copy, &content).await?;
 
-        // Some systems want the snapshot to go first, and others the copy.
+        // Some systems require that the snapshot is deleted first, and others the copy.
         scene.cluster().delete_pod(&pod.name, false).await?;
         scene.cluster().delete_pvc(&restored_spec.name).await?;
         ends(scene, &snapshot).await?;
@@ -94,7 +94,7 @@ test! {
     }
 }
 
-/// A pod that writes and ends, not yet made.
+/// Describes a pod that writes and ends.
 fn writer(scene: &Scene, volume: &Volume, content: &Content) -> PodSpec {
     let mut spec = scene.pod(&[volume]);
     let script = content.script(&path_of(0));
@@ -106,21 +106,21 @@ fn writer(scene: &Scene, volume: &Volume, content: &Content) -> PodSpec {
     PodSpec { restarts: false, ..spec }
 }
 
-/// A pod writes and is gone.
+/// Writes in a pod and deletes the pod.
 async fn write(scene: &Scene, volume: &Volume, content: &Content) -> Done {
     let pod = writer(scene, volume, content);
     scene.succeeds(&pod, scene.timeouts().pod_start_slow).await?;
     scene.delete_pod(&pod.name).await
 }
 
-/// A pod finds the content in a volume that was made from the snapshot.
+/// Checks in a pod that a volume made from the snapshot has the content.
 async fn restored<'a>(scene: &'a Scene, volume: &Volume, content: &Content) -> Done<RunningPod<'a>> {
     let pod = scene.run_within(scene.pod(&[volume]), scene.timeouts().pod_start_slow).await?;
     pod.holds(&path_of(0), false, content).await?;
     Ok(pod)
 }
 
-/// The content has the policy of the class.
+/// Checks that the snapshot content has the policy of the class.
 fn has_policy(scene: &Scene, snapshot: &Snapshot) -> Done {
     let expected = scene.pattern().deletion;
     match snapshot.deletion == expected {
@@ -132,7 +132,8 @@ fn has_policy(scene: &Scene, snapshot: &Snapshot) -> Done {
     }
 }
 
-/// Deletes the snapshot. The driver keeps it just if the class says so; even then it does not keep it for good here.
+/// Deletes the snapshot, and checks that the driver retains it only if the class says so; then it is deleted
+/// afterwards.
 async fn ends(scene: &Scene, snapshot: &Snapshot) -> Done {
     scene.delete_snapshot(snapshot).await?;
     match scene.retains_snapshots() {

@@ -26,8 +26,8 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// All volumes have several snapshots taken at the same time while pods use them. All of these can be used, and no two
-    /// are the same.
+    /// Several snapshots of each volume are taken concurrently while pods use the volumes. All become ready, and
+    /// their ids differ.
     REPEATEDLY {
         name: "should support snapshotting of many volumes repeatedly",
         tags: ["Slow", "Serial"],

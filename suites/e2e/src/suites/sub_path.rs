@@ -4,7 +4,7 @@ use crate::scene::{Scene, Seen, Volume, failed};
 use crate::test;
 use crate::test::{Need, Suite};
 
-/// Where the whole volume, or the sub path, is mounted.
+/// The mount point of the whole volume or the sub-path.
 const PATH: &str = "/test-volume";
 /// The volume of the pod.
 const VOLUME: &str = "volume1";
@@ -42,12 +42,12 @@ pub(crate) static SUITE: Suite = Suite {
     ],
 };
 
-/// The whole volume at [`PATH`].
+/// Returns a container with the whole volume at [`PATH`].
 fn whole(name: &str) -> Container {
     mounted(name, None, false)
 }
 
-/// The sub path at [`PATH`].
+/// Returns a container with the sub-path at [`PATH`].
 fn sub(name: &str) -> Container {
     mounted(name, Some(SUB), false)
 }
@@ -66,7 +66,7 @@ fn running(container: Container, script: &str) -> Container {
     Container { script: Some(script.to_owned()), ..container }
 }
 
-/// A pod of these containers, those of which that come first being run one after another.
+/// Describes a pod with these init containers and containers.
 fn pod(scene: &Scene, volume: &Volume, first: Vec<Container>, containers: Vec<Container>) -> PodSpec {
     let mut spec = scene.pod(&[volume]);
     spec.init_containers = first;
@@ -76,14 +76,14 @@ fn pod(scene: &Scene, volume: &Volume, first: Vec<Container>, containers: Vec<Co
     spec
 }
 
-/// Runs the pod to its end, which has to be good.
+/// Runs the pod, which has to succeed.
 async fn ends_well(scene: &Scene, spec: &PodSpec) -> Done {
     scene.succeeds(spec, scene.timeouts().pod_start).await?;
     scene.delete_pod(&spec.name).await
 }
 
 test! {
-    /// A sub path that does not exist is made, and what is written there lies in the volume below its name.
+    /// A missing sub-path is created, and data written there are in the volume below its name.
     NON_EXISTENT {
         name: "should support non-existent path",
     }
@@ -96,7 +96,7 @@ test! {
 }
 
 test! {
-    /// A directory of the volume is mounted in place of the volume.
+    /// A directory of the volume is mounted instead of the volume.
     EXISTING_DIRECTORY {
         name: "should support existing directory",
     }
@@ -110,7 +110,7 @@ test! {
 }
 
 test! {
-    /// A file is read through the directory that is mounted.
+    /// A file is read through the mounted directory.
     EXISTING_FILE {
         name: "should support existing single file [LinuxOnly]",
     }
@@ -123,7 +123,7 @@ test! {
 }
 
 test! {
-    /// A file of the volume is mounted in place of the volume.
+    /// A file of the volume is mounted instead of the volume.
     FILE_AS_SUB_PATH {
         name: "should support file as subpath [LinuxOnly]",
     }
@@ -171,7 +171,7 @@ test! {
     async |scene| { leads_nowhere(scene, "../").await }
 }
 
-/// A pod whose sub path is a link to somewhere else does not start.
+/// Checks that a pod does not start if its sub-path is a link to another place.
 async fn leads_nowhere(scene: &Scene, elsewhere: &str) -> Done {
     let volume = scene.volume().await?;
     let make = running(whole("make"), &format!("ln -s {elsewhere} {PATH}/{SUB}"));
@@ -181,7 +181,7 @@ async fn leads_nowhere(scene: &Scene, elsewhere: &str) -> Done {
     scene.delete_pod(&spec.name).await
 }
 
-/// The sub path of a pod cannot be mounted.
+/// Checks that the sub-path of a pod cannot be mounted.
 async fn is_refused(scene: &Scene, spec: &PodSpec) -> Done {
     scene
         .until("the sub path is rejected", scene.timeouts().pod_start, || async {
@@ -228,8 +228,8 @@ test! {
 }
 
 test! {
-    /// A directory is mounted again when its container is started again. Here the container ends by itself, where upstream
-    /// lets a probe fail.
+    /// A directory is mounted again when its container restarts. Here the container ends by itself, whereas upstream
+    /// uses a failing probe.
     RESTARTS_DIRECTORY {
         name: "should support restarting containers using directory as subpath",
         tags: ["Slow"],
@@ -241,8 +241,8 @@ test! {
 }
 
 test! {
-    /// A file is mounted again when its container is started again. Here the container ends by itself, where upstream lets a
-    /// probe fail.
+    /// A file is mounted again when its container restarts. Here the container ends by itself, whereas upstream uses
+    /// a failing probe.
     RESTARTS_FILE {
         name: "should support restarting containers using file as subpath",
         tags: ["Slow", "LinuxOnly"],
@@ -252,8 +252,8 @@ test! {
     }
 }
 
-/// A container fails on its first start and goes on after the second one. `found` has to hold the text; a word in `mark`
-/// tells the starts apart.
+/// Runs a container that fails on its first start and continues after the second one. `found` has to contain the
+/// text; a word in `mark` distinguishes the starts.
 async fn restarts(scene: &Scene, make: &str, found: &str, mark: &str) -> Done {
     let volume = scene.volume().await?;
     let script = format!(
@@ -281,7 +281,7 @@ async fn restarts(scene: &Scene, make: &str, found: &str, mark: &str) -> Done {
 }
 
 test! {
-    /// A pod that is deleted while kubelet is down is taken off its volume when kubelet is back.
+    /// The volume of a pod that is deleted while kubelet is down is unmounted when kubelet is back.
     DELETED_GRACEFULLY {
         name: "should unmount if pod is gracefully deleted while kubelet is down",
         tags: ["Disruptive", "Slow", "LinuxOnly"],
@@ -291,7 +291,7 @@ test! {
 }
 
 test! {
-    /// A pod that is deleted by force while kubelet is down is taken off its volume when kubelet is back.
+    /// The volume of a pod that is deleted by force while kubelet is down is unmounted when kubelet is back.
     DELETED_BY_FORCE {
         name: "should unmount if pod is force deleted while kubelet is down",
         tags: ["Disruptive", "Slow", "LinuxOnly"],
@@ -311,7 +311,7 @@ async fn deleted_without_kubelet(scene: &Scene, force: bool) -> Done {
 }
 
 test! {
-    /// A container reads through a sub path that it must not write to.
+    /// A container reads through a read-only sub-path.
     READ_ONLY_DIRECTORY {
         name: "should support readOnly directory specified in the volumeMount",
     }
@@ -325,7 +325,7 @@ test! {
 }
 
 test! {
-    /// A container reads a file that it must not write to.
+    /// A container reads a read-only file.
     READ_ONLY_FILE {
         name: "should support readOnly file specified in the volumeMount [LinuxOnly]",
     }
@@ -339,7 +339,7 @@ test! {
 }
 
 test! {
-    /// A pod that may only read the volume reads through a sub path what another pod has written there.
+    /// A pod with a read-only volume reads through a sub-path the data of another pod.
     READ_ONLY_SOURCE {
         name: "should support existing directories when readOnly specified in the volumeSource",
     }
@@ -354,14 +354,14 @@ test! {
 }
 
 test! {
-    /// A pod that may only read the volume cannot write through a sub path.
+    /// A pod with a read-only volume cannot write through a sub-path.
     CANNOT_WRITE {
         name: "should verify container cannot write to subpath readonly volumes",
         tags: ["Slow"],
     }
     async |scene| {
         let volume = scene.volume().await?;
-        // Once with the right to write, so that there is a file system.
+        // The first pod may write, so that there is a file system.
         ends_well(scene, &pod(scene, &volume, Vec::new(), vec![running(whole("format"), "true")])).await?;
         let write = running(sub("write"), &format!("echo '{TEXT}' > {PATH}/file"));
         let spec = pod(scene, &volume.read_only(), Vec::new(), vec![write]);
@@ -384,7 +384,7 @@ test! {
 }
 
 test! {
-    /// A pod can be deleted after the directory that it has as its sub path.
+    /// A pod can be deleted after the directory of its sub-path.
     DIRECTORY_DELETED {
         name: "should be able to unmount after the subpath directory is deleted [LinuxOnly]",
     }

@@ -25,8 +25,8 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// A volume of a class with allowedTopologies is made in one of these, and its pod runs there: in a segment that matches
-    /// in all of its keys, where upstream is content with one.
+    /// A volume of a class with allowedTopologies is made in one of these, and its pod runs there: in a segment that
+    /// matches all of its keys, whereas upstream only requires one.
     ALLOWED {
         name: "should provision a volume and schedule a pod with AllowedTopologies",
         needs: [Need::SpareSegments(0)],
@@ -63,7 +63,7 @@ test! {
 }
 
 test! {
-    /// A pod that is kept in another segment than its volume is allowed in is not scheduled.
+    /// A pod that must run in another segment than its volume is not scheduled.
     CONFLICTING {
         name: "should fail to schedule a pod which has topologies that conflict with AllowedTopologies",
         needs: [Need::SpareSegments(1)],
@@ -97,7 +97,8 @@ test! {
     }
 }
 
-/// A class that allows all segments of the nodes but one, if there are enough, and the one left out.
+/// Creates a class that permits all segments of the nodes except one, if there are enough, and returns the excluded
+/// one.
 async fn class_of_some_segments(scene: &Scene) -> Done<(StorageClass, Option<Pairs>)> {
     let nodes = scene.cluster().nodes().await?;
     let mut segments = segments(scene.driver(), &nodes).map_err(|(node, segment)| {
@@ -115,7 +116,7 @@ async fn class_of_some_segments(scene: &Scene) -> Done<(StorageClass, Option<Pai
     Ok((class, excluded))
 }
 
-/// Whether a place has all labels of a segment.
+/// Returns whether a topology has all labels of a segment.
 pub(super) fn is_in(place: &Pairs, segment: &Pairs) -> bool {
     segment.iter().all(|(key, value)| place.get(key) == Some(value))
 }

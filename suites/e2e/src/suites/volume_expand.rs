@@ -27,7 +27,7 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// A class without allowVolumeExpansion keeps its claims from growing. The API server sees to that.
+    /// Claims of a class without allowVolumeExpansion cannot grow. The API server ensures that.
     NOT_WITHOUT_PERMISSION {
         name: "should not allow expansion of pvcs without AllowVolumeExpansion property",
         exists: |pattern, _| !pattern.allow_expansion,
@@ -40,7 +40,7 @@ test! {
         let pod = scene.run(scene.pod(&[&volume])).await?;
         let asked_bytes = scene.existing_claim(&spec.name).await?.spec.request_bytes;
         let grown = scene.grow(&spec.name).await;
-        // That the claim can still be looked at says that it was refused, and not that the cluster is out of reach.
+        // Reading the claim shows that the request was rejected, and that the cluster is reachable.
         let asks_bytes = scene.existing_claim(&spec.name).await?.spec.request_bytes;
         if grown.is_ok() || asks_bytes != asked_bytes {
             return Err(failed("a claim grows that must not", "a rejection", format!("{} asked for", sized(asks_bytes))));
@@ -50,9 +50,9 @@ test! {
 }
 
 test! {
-    /// A volume grows while no pod uses it. The next pod sees all of it, and the data.
+    /// A volume grows while no pod uses it. The next pod sees its full size and the data.
     ///
-    /// Upstream looks at the objects only; here the device or the file system is measured.
+    /// Upstream only reads the objects; here the block device or the file system is measured.
     OFFLINE {
         name: "Verify if offline PVC expansion works",
         exists: |pattern, _| pattern.allow_expansion,
@@ -70,9 +70,9 @@ test! {
 }
 
 test! {
-    /// A volume grows under the pod that uses it, which sees that, and its data.
+    /// A volume grows while a pod uses it, and the pod sees the new size and its data.
     ///
-    /// Upstream looks at the objects only; here the device or the file system is measured.
+    /// Upstream only reads the objects; here the block device or the file system is measured.
     ONLINE {
         name: "should resize volume when PVC is edited while pod is using it",
         exists: |pattern, _| pattern.allow_expansion,
@@ -88,10 +88,10 @@ test! {
 }
 
 test! {
-    /// A volume grows under the pod that uses it, and another pod takes it on the same node before or after the node has
-    /// done its part. That one sees all of it, and the data.
+    /// A volume grows while a pod uses it, and another pod uses it on this node before or after the node's part of
+    /// the expansion. The second pod sees the full size and the data.
     ///
-    /// Upstream looks at the objects only; here the device or the file system is measured.
+    /// Upstream only reads the objects; here the block device or the file system is measured.
     RECREATED {
         name: "should resize volume when PVC is edited and the pod is re-created on the same node after controller resize is finished",
         exists: |pattern, _| pattern.allow_expansion,
@@ -119,7 +119,7 @@ struct Small {
 }
 
 impl Small {
-    /// A volume that a pod has, has written to, and has measured.
+    /// Makes a volume that a pod has written to and measured.
     async fn in_use(scene: &Scene) -> Done<(Small, RunningPod<'_>)> {
         let class = scene.class().await?;
         let spec = scene.claim_spec(&class);
@@ -131,7 +131,7 @@ impl Small {
         Ok((Small { claim: spec.name, volume, content, extent }, pod))
     }
 
-    /// It has grown, which a pod sees, and its data are there.
+    /// Checks that a pod sees the larger volume and its data.
     async fn is_larger(&self, scene: &Scene, pod: &RunningPod<'_>, wanted_bytes: i64) -> Done {
         scene.has_grown(&self.claim, wanted_bytes).await?;
         let (path, block) = (path_of(0), self.volume.block);

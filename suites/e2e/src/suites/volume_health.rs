@@ -7,7 +7,7 @@ use crate::scene::{RunningPod, Scene, Volume, failed};
 use crate::test;
 use crate::test::{Need, Suite};
 
-/// Upstream has its first tests among those of the driver in memory, from Kubernetes 1.37 on.
+/// Upstream's first tests belong to its in-memory driver, from Kubernetes 1.37 on.
 pub(crate) static SUITE: Suite = Suite {
     name: "volume-health",
     tags: &["FeatureGate:CSIVolumeHealth"],
@@ -20,7 +20,7 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// Nothing is told of a volume that nothing is wrong with, and the answers are such that kubelet can use them.
+    /// No problem of a healthy volume is reported, and kubelet can use the answers.
     NORMAL {
         name: "return normal volume health",
         needs: [Need::Offers(Feature::VolumeHealth)],
@@ -34,7 +34,7 @@ test! {
 }
 
 test! {
-    /// kubelet gets statistics of a volume that it can use, whether the driver tells health or not.
+    /// Kubelet gets usable statistics of a volume, whether the driver reports health or not.
     STATS {
         name: "return normal volume stats without volume health",
         needs: [Need::Offers(Feature::VolumeStats)],
@@ -47,20 +47,20 @@ test! {
 }
 
 test! {
-    /// What is wrong with a volume is shown in its pod while it lasts.
+    /// A problem of a volume is shown in its pod while it lasts.
     ABNORMAL {
         name: "return abnormal volume health",
         needs: [Need::Offers(Feature::VolumeHealth)],
     }
     async |scene| {
         let (volume, pod, of) = volume_in_use(scene).await?;
-        falls_ill_and_recovers(scene, &id(scene, &volume).await?, &of).await?;
+        is_damaged_and_repaired(scene, &id(scene, &volume).await?, &of).await?;
         pod.delete().await
     }
 }
 
 test! {
-    /// What is wrong with the back end is shown in the CSINode while it lasts.
+    /// A problem of the back end is shown in the CSINode while it lasts.
     STORAGE {
         name: "should mark CSINode unhealthy and then healthy",
         exists: |pattern, _| !pattern.is_block(),
@@ -69,12 +69,12 @@ test! {
     async |scene| {
         let nodes = scene.cluster().nodes().await?;
         let node = nodes.first().ok_or_else(|| Stop::skip("the driver has no node"))?;
-        falls_ill_and_recovers(scene, BACKEND, &HealthOf::Node(node.name.clone())).await
+        is_damaged_and_repaired(scene, BACKEND, &HealthOf::Node(node.name.clone())).await
     }
 }
 
 test! {
-    /// Nothing is told in the claim of a volume that nothing is wrong with.
+    /// No problem of a healthy volume is shown in its claim.
     CLAIM_NORMAL {
         name: "should show nothing in the claim of a healthy volume",
         exists: |pattern, _| !pattern.is_block(),
@@ -90,7 +90,7 @@ test! {
 }
 
 test! {
-    /// What is wrong with a volume is shown in its claim while it lasts.
+    /// A problem of a volume is shown in its claim while it lasts.
     CLAIM_ABNORMAL {
         name: "should mark the claim unhealthy and then healthy",
         exists: |pattern, _| !pattern.is_block(),
@@ -99,12 +99,12 @@ test! {
     async |scene| {
         let (volume, pod, _) = volume_in_use(scene).await?;
         let of = HealthOf::Claim(volume.claim().unwrap_or_default().to_owned());
-        falls_ill_and_recovers(scene, &id(scene, &volume).await?, &of).await?;
+        is_damaged_and_repaired(scene, &id(scene, &volume).await?, &of).await?;
         pod.delete().await
     }
 }
 
-/// A volume, a pod that has it, and whose health kubelet looks after.
+/// Makes a volume and a pod that uses it, whose health kubelet monitors.
 async fn volume_in_use(scene: &Scene) -> Done<(Volume, RunningPod<'_>, HealthOf)> {
     let volume = scene.volume().await?;
     let spec = scene.pod(&[&volume]);
@@ -113,13 +113,13 @@ async fn volume_in_use(scene: &Scene) -> Done<(Volume, RunningPod<'_>, HealthOf)
     Ok((volume, scene.run(spec).await?, of))
 }
 
-/// The volume_id behind a claim.
+/// Returns the volume_id of a claim.
 async fn id(scene: &Scene, volume: &Volume) -> Done<String> {
     let claim = scene.existing_claim(volume.claim().unwrap_or_default()).await?;
     Ok(scene.volume_behind(&claim).await?.handle)
 }
 
-/// Something was found out about it, and that is nothing.
+/// Checks that health was reported, and without a problem.
 async fn is_well(scene: &Scene, of: &HealthOf, otherwise: &str) -> Done {
     match scene.cluster().health(of).await? {
         Some(conditions) if conditions.is_empty() => Ok(()),
@@ -128,8 +128,8 @@ async fn is_well(scene: &Scene, of: &HealthOf, otherwise: &str) -> Done {
     }
 }
 
-/// Breaks something by the command of the user, until it is shown, and heals it, until it is not shown any more.
-async fn falls_ill_and_recovers(scene: &Scene, what: &str, of: &HealthOf) -> Done {
+/// Damages something with the user's command until the problem is shown, and repairs it until it is no longer shown.
+async fn is_damaged_and_repaired(scene: &Scene, what: &str, of: &HealthOf) -> Done {
     let cx = scene.cx();
     if cx.config().health.make_ill.is_none() {
         return Err(Stop::skip("--config has no `health` commands that break a volume"));
@@ -157,7 +157,7 @@ async fn falls_ill_and_recovers(scene: &Scene, what: &str, of: &HealthOf) -> Don
     }
 }
 
-/// Looks whether what is shown after a round is as it should be.
+/// Reads after a round whether the expected health is shown.
 async fn shown(scene: &Scene, of: &HealthOf, is_it: impl Fn(&[HealthCondition]) -> bool) -> Done<Option<()>> {
     scene.cluster().look_after_health().await?;
     let shown = scene.cluster().health(of).await?;

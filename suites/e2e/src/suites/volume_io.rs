@@ -7,9 +7,9 @@ use crate::scene::failed;
 use crate::test;
 use crate::test::Suite;
 
-/// Sizes of the files, in bytes, of which those up to MaxFileSize are written.
+/// The sizes of the files in bytes; those up to MaxFileSize are written.
 const SIZES_BYTES: [u64; 3] = [1 << 20, 100 << 20, 1 << 30];
-/// The group that owns the volume, where the driver can hand it over.
+/// The group of the volume, if the driver supports groups.
 const FS_GROUP: u32 = 1234;
 const PATH: &str = "/opt";
 
@@ -25,8 +25,8 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// Files of 1 MiB, 100 MiB and 1 GiB, as far as MaxFileSize goes, have the size and the checksum of what was written.
-    /// Upstream writes none where MaxFileSize is left out; here the source file, of 1 MiB, is compared in any case.
+    /// Files of 1 MiB, 100 MiB and 1 GiB, up to MaxFileSize, have the size and checksum of the written data. Upstream
+    /// writes none if MaxFileSize is left out; here the source file of 1 MiB is always compared.
     WRITES_FILES {
         name: "should write files of various sizes, verify size, validate content",
         tags: ["Slow"],

@@ -19,14 +19,14 @@ pub(crate) static SUITE: Suite = Suite {
     tests: &[&PROVISIONS],
 };
 
-/// Time for all claims to be bound.
+/// Limits the binding of all claims.
 const BOUND_LIMIT: Duration = Duration::from_secs(15 * 60);
-/// Time for one volume to be gone.
+/// Limits the deletion of one volume.
 const GONE_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 test! {
-    /// Many volumes are made at once, on average no slower than the definition says, and as many a second; one after another
-    /// they go.
+    /// Many volumes are made concurrently, with the average time and the rate of the definition; then they are
+    /// deleted one after the other.
     PROVISIONS {
         name: "should provision volumes at scale within performance constraints",
         tags: ["Slow", "Serial"],

@@ -9,7 +9,7 @@ use crate::scene::{Seen, Volume, all, failed};
 use crate::test;
 use crate::test::{Need, Suite};
 
-/// A limit above it is not tried: so many volumes take longer than they tell.
+/// A higher limit is not tried, because so many volumes take too long for the result.
 const TRIED_MAX: u64 = 256;
 
 pub(crate) static SUITE: Suite = Suite {
@@ -30,7 +30,8 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// A node takes as many volumes as its driver says, all in one pod; a pod with one more is not scheduled there.
+    /// A node can have as many volumes as its driver reports, all in one pod; a pod with one more is not scheduled
+    /// there.
     SUPPORTS {
         name: "should support volume limits",
         tags: ["Serial"],
@@ -44,7 +45,7 @@ test! {
         };
         let mut class = scene.class_copy()?;
         if !scene.driver().driver_info.topology_keys.is_empty() {
-            // At once, they may be made where this node does not reach them.
+            // Immediate binding could make volumes that this node cannot reach.
             class.binding = BindingMode::WaitForFirstConsumer;
         }
         scene.cluster().create_storage_class(&class).await?;
@@ -75,7 +76,7 @@ test! {
 }
 
 test! {
-    /// Every node says how many volumes it takes.
+    /// Every node reports its volume limit.
     ALL_NODES {
         name: "should verify that all csinodes have volume limits",
     }

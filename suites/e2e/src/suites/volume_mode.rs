@@ -19,7 +19,7 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// A driver without block volumes refuses to make one. Upstream passes as well where nothing ever refuses.
+    /// A driver without block volumes rejects one. Upstream also passes without an error.
     FAILS_TO_BIND {
         name: "should fail in binding dynamic provisioned PV to PVC",
         tags: ["Slow", "LinuxOnly"],
@@ -47,7 +47,8 @@ test! {
 }
 
 test! {
-    /// A claim with a file system is no device in a pod, and the other way round: kubelet refuses before it calls the driver.
+    /// A claim with a file system cannot be a device in a pod, nor the other way round: kubelet rejects it before it
+    /// calls the driver.
     MISMATCHED {
         name: "should fail to use a volume in a pod with mismatched mode",
         tags: ["Slow"],
@@ -65,7 +66,7 @@ test! {
                 return Ok(Seen::Never(format!("it is {phase:?}")));
             }
             let events = scene.cluster().events(&spec.name).await?;
-            // As upstream: that it does not start in time is enough, also where nobody reports why.
+            // As upstream, it suffices that the pod does not start in time, even if no event says why.
             let is_refused = events.iter().any(|event| event.reason == "FailedMount");
             Ok(match is_refused || since.elapsed() >= limit {
                 true => Seen::There(()),
@@ -78,7 +79,7 @@ test! {
 }
 
 test! {
-    /// A volume that no container of its pod uses is attached, but never staged nor published.
+    /// A volume that no container of its pod uses is attached, but neither staged nor published.
     UNUSED {
         name: "should not mount / map unused volumes in a pod [LinuxOnly]",
         needs: [Need::BlockIfAsked, Need::Offers(Feature::NodeAccess)],

@@ -18,7 +18,7 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// A volume is made with the attributes of a class.
+    /// A volume is created with the attributes of a class.
     CREATED_WITH {
         name: "should create a volume with VAC",
     }
@@ -31,7 +31,7 @@ test! {
 }
 
 test! {
-    /// A volume that a pod uses gets the attributes of a class, and keeps its data.
+    /// A volume in use gets the attributes of a class, and keeps its data.
     FROM_NONE {
         name: "should modify volume with no VAC",
     }
@@ -44,8 +44,8 @@ test! {
 }
 
 test! {
-    /// A volume with the attributes of a class gets those of another, which are the same: the driver takes what it has done
-    /// already.
+    /// A volume with the attributes of a class gets those of another class with equal contents: the driver accepts
+    /// the change that is already done.
     FROM_ANOTHER {
         name: "should modify volume that already has a VAC",
     }
@@ -58,7 +58,7 @@ test! {
 }
 
 test! {
-    /// The driver refuses a parameter that it cannot know. With a good class the volume goes on as if nothing had been.
+    /// The driver rejects an unknown parameter. With a valid class the volume then continues normally.
     RECOVERS {
         name: "should recover from invalid target VAC by updating PVC to new valid VAC",
     }
@@ -75,15 +75,15 @@ test! {
     }
 }
 
-/// What keeps a class from going.
+/// The finalizer that protects a class.
 const PROTECTION: &str = "kubernetes.io/vac-protection";
-/// Time for the controller of that.
+/// Limits the protection controller.
 const PROTECTION_LIMIT: Duration = Duration::from_secs(300);
-/// How long a class is watched that must not go.
+/// The time for which a class that must not be deleted is observed.
 const STAYS: Duration = Duration::from_secs(10);
 
 test! {
-    /// A class stays as long as a claim refers to it, and goes then. Kubernetes sees to that.
+    /// A class exists as long as a claim refers to it. Kubernetes ensures that.
     PROTECTED {
         name: "should be protected by vac-protection finalizer",
         needs: [Need::Offers(Feature::Orchestrator)],
@@ -99,7 +99,7 @@ test! {
             })
         })
         .await?;
-        // A volume that is retained would refer to it for ever.
+        // A retained volume would refer to the class forever.
         let class = StorageClass { reclaim: ReclaimPolicy::Delete, ..scene.class_copy()? };
         scene.cluster().create_storage_class(&class).await?;
         let spec = PvcSpec { attributes_class: Some(name.clone()), ..scene.claim_spec(&class) };
@@ -123,7 +123,7 @@ test! {
     }
 }
 
-/// A volume with data that a pod uses.
+/// A volume in use with data.
 struct Used<'a> {
     claim: String,
     block: bool,
@@ -142,7 +142,7 @@ impl Used<'_> {
         Ok(Used { claim: spec.name, block: volume.block, pod, content })
     }
 
-    /// The data are there still, and the pod goes.
+    /// Checks that the data are still there, and deletes the pod.
     async fn ends(self) -> Done {
         self.pod.holds(&path_of(0), self.block, &self.content).await?;
         self.pod.delete().await

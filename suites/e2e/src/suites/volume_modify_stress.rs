@@ -24,9 +24,9 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// Many volumes are made at the same time with the attributes of a class, and pods run with them.
+    /// Many volumes are created concurrently with the attributes of a class, and pods run with them.
     ///
-    /// Upstream never starts its pods, so that with a class that waits for them no volume is made.
+    /// Upstream never starts its pods, so a class that waits for them makes no volume.
     PROVISIONS {
         name: "multiple pods should provision volumes with volumeAttributesClass",
         tags: ["Slow"],
@@ -39,7 +39,7 @@ test! {
 }
 
 test! {
-    /// Many volumes that pods use get the attributes of a class at the same time.
+    /// Many volumes in use get the attributes of a class concurrently.
     ///
     /// Upstream never starts its pods, and changes one volume after another.
     MODIFIES {
@@ -53,7 +53,7 @@ test! {
     }
 }
 
-/// Volumes get attributes as they are made, or after.
+/// Gives volumes attributes at their creation or later.
 async fn at_once(scene: &Scene, attributes: &AttributesClass, created_with: bool) -> Done {
     let options = scene.driver().driver_info.volume_modify_stress_test_options.clone().unwrap_or_default();
     let pods = positive("VolumeModifyStressTestOptions.NumPods", options.num_pods)?;

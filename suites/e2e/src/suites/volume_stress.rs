@@ -23,8 +23,8 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// Many pods at the same time, each with a volume of its own, are started and deleted again and again. What the first has
-    /// written is there in all later ones, which upstream does not look at.
+    /// Many pods, each with its own volume, are started and deleted repeatedly. All later pods find the data of the
+    /// first, which upstream does not check.
     REPEATEDLY {
         name: "multiple pods should access different volumes repeatedly",
         tags: ["Slow", "Serial"],

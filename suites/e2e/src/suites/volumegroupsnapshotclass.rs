@@ -22,8 +22,8 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// Snapshots of two volumes that one pod has are taken together. That is the driver's part; that the controller finds
-    /// the class where the group snapshot names none, is not looked at: here it is named.
+    /// Snapshots of a pod's two volumes are taken together, which is the driver's part. Here the class is named, so
+    /// the controller's search for a default class is not tested.
     DEFAULT {
         name: "should use default VolumeGroupSnapshotClass when no className is specified",
         tags: ["Serial"],
@@ -40,11 +40,11 @@ test! {
     }
 }
 
-/// Why the tests of errors of the controller do nothing.
+/// The reason why the tests of the controller's errors do nothing.
 const CONTROLLER: &str = "the controller of snapshots chooses the class; no driver has a part in that";
 
 test! {
-    /// The controller says that there is no default class.
+    /// The controller reports that there is no default class.
     NO_DEFAULT {
         name: "should report error when VolumeGroupSnapshot is created without className and no default class exists",
         tags: ["Serial"],
@@ -56,7 +56,7 @@ test! {
 }
 
 test! {
-    /// The controller says that there are several default classes.
+    /// The controller reports that there are several default classes.
     TWO_DEFAULTS {
         name: "should report error when VolumeGroupSnapshot is created without className and multiple default classes exist",
         tags: ["Serial"],

@@ -28,12 +28,12 @@ pub(crate) static SUITE: Suite = Suite {
     tests: &[&RESTORES],
 };
 
-/// Pods of the set.
+/// The number of pods in the set.
 const REPLICAS: u32 = 3;
 
 test! {
-    /// Snapshots of three volumes are taken together. Volumes made from them hold what each had, and what becomes of the
-    /// group in the end is what its class says.
+    /// Snapshots of three volumes are taken together. Volumes made from them have the data of each, and in the end
+    /// the group is deleted or retained as its class says.
     RESTORES {
         name: "should create snapshots for StatefulSet volumes and verify data consistency after restore",
     }
@@ -62,7 +62,7 @@ test! {
         if scene.retains_snapshots() {
             let deleting = scene.group_snapshot_class_that(ReclaimPolicy::Delete).await?;
             let again = scene.group_snapshot_of(handles(&taken.group, &taken.members), &deleting).await?;
-            // What is not taken up yet would be forgotten, and not deleted.
+            // An object that is not imported yet would be lost instead of deleted.
             members(scene, &again).await?;
             scene.delete_group_snapshot(&again).await?;
         }
@@ -73,16 +73,16 @@ test! {
     }
 }
 
-/// A group snapshot that was taken.
+/// A taken group snapshot.
 struct Taken {
     group: GroupSnapshot,
     members: Vec<Snapshot>,
-    /// The claim that each member is of, by snapshot_id.
+    /// The claims of the members, by snapshot_id.
     claims: BTreeMap<String, String>,
 }
 
-/// A group snapshot of the set, gained in the way of the pattern. For one that is there before its objects, the driver takes
-/// it, and the first objects go without it.
+/// Makes a group snapshot of the set as the pattern says. For a pre-provisioned one, the driver takes it, and its
+/// first objects are deleted without it.
 async fn taken(scene: &Scene) -> Done<Taken> {
     let is_there_before = scene.pattern().snapshot == Some(SnapshotType::PreProvisionedGroup);
     let first_class = match is_there_before {
@@ -104,13 +104,13 @@ async fn taken(scene: &Scene) -> Done<Taken> {
     Ok(Taken { group, members, claims })
 }
 
-/// The snapshots of a group, one for each volume of the set.
+/// Returns the snapshots of a group, one for each volume of the set.
 async fn members(scene: &Scene, group: &GroupSnapshot) -> Done<Vec<Snapshot>> {
     let expected = REPLICAS as usize;
     scene.members(group, expected).await
 }
 
-/// The ids that objects for a group can be made from.
+/// Returns the ids from which objects for a group can be created.
 fn handles(group: &GroupSnapshot, members: &[Snapshot]) -> GroupSnapshotOrigin {
     GroupSnapshotOrigin::Handles {
         group: group.handle.clone().unwrap_or_default(),

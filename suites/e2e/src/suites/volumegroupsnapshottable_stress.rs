@@ -26,8 +26,8 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// Several group snapshots of one set of volumes are taken at the same time. Each has a member for each volume, and no
-    /// two are the same.
+    /// Several group snapshots of one set of volumes are taken concurrently. Each has a member for each volume, and
+    /// their ids differ.
     REPEATEDLY {
         name: "should support volume group snapshotting of StatefulSet volumes repeatedly",
         tags: ["Slow", "Serial"],

@@ -23,7 +23,8 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 test! {
-    /// A second pod finds what the first has written, files of several odd sizes, the largest of more than 64 MiB. Each sees a directory or a device, with the file system asked for.
+    /// A second pod finds the data of the first: files of several odd sizes, the largest above 64 MiB. Each pod sees
+    /// a directory or a block device, with the requested file system.
     STORES_DATA {
         name: "should store data",
     }
@@ -51,7 +52,7 @@ test! {
 }
 
 test! {
-    /// A script that lies in the volume can be run, so the volume is not mounted with noexec.
+    /// A script in the volume can be executed, so the volume is not mounted with noexec.
     EXECUTES {
         name: "should allow exec of files on the volume",
         exists: |pattern, _| !pattern.is_block(),

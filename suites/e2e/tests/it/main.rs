@@ -1,4 +1,4 @@
-//! What is said of the tests without running them.
+//! Checks the tests without running them.
 #![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod plan;

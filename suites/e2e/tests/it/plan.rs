@@ -1,4 +1,4 @@
-//! Which tests there are, and under which names: filters and dashboards know them by these.
+//! Checks the list of tests and their names, on which filters and dashboards depend.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ fn find<'a>(all: &'a [Instance], id: &str) -> &'a Instance {
     all.iter().find(|instance| instance.id == id).unwrap_or_else(|| panic!("no instance {id}"))
 }
 
-/// Why it is certain to skip without a cluster.
+/// Returns why a test certainly skips without a cluster.
 fn skipped(instance: &Instance, definition: &DriverDefinition, nodes: usize) -> Option<String> {
     match instance.unmet(definition, None, &EmulatedClusters::view(nodes)) {
         Some(Unmet::Skips(why)) => Some(why),

@@ -86,7 +86,7 @@ fn an_interruption_undoes_what_is_under_way() {
         for number in 0..UNDER_WAY {
             local.create_pvc(&PvcSpec { name: format!("claim-{number}"), ..spec(&class.name) }).await?;
         }
-        // They are made, and nobody was told.
+        // They are created without a notification.
         while cx.call(v1::ListVolumesRequest::default()).setup("the volumes").await?.entries.len() < UNDER_WAY
         {
             tokio::task::yield_now().await;

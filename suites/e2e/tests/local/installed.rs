@@ -1,4 +1,4 @@
-//! What a driver is installed with: Secrets that its classes name, and its CSIDriver.
+//! Checks the objects of a driver's installation: Secrets that its classes name, and its CSIDriver.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -152,13 +152,13 @@ fn groups_have_the_secret_that_their_class_names() {
         take_groups(&local, &class.name, labels).await?;
         local.close().await
     }
-    // What is asked about a member has no secret, as a member has no class.
+    // Calls about a member have no secret, because a member has no class.
     let config = Config { without: vec!["LIST_SNAPSHOTS".parse().unwrap()], ..strict() };
     let methods = ["CreateVolumeGroupSnapshot", "GetVolumeGroupSnapshot", "DeleteVolumeGroupSnapshot"];
     have_secrets(&on_mock_installed_with(SECRETS, config, body), &methods);
 }
 
-/// Makes a claim of a class that cannot be used, and waits until that is told.
+/// Creates a claim of an invalid class, and waits until that is reported.
 async fn refused(local: &EmulatedCluster, class: &StorageClass) -> CheckResult<String> {
     local.create_pvc(&claim_spec(&class.name, VolumeMode::Filesystem)).await?;
     loop {
@@ -200,7 +200,7 @@ fn csi_driver(spec: &str) -> String {
     format!("apiVersion: storage.k8s.io/v1\nkind: CSIDriver\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n")
 }
 
-/// Where the driver notes its calls, so that a test sees them as they come.
+/// The file in which the driver records its calls, so that a test sees them at once.
 fn call_log() -> PathBuf {
     std::env::temp_dir().join(format!("local-test-{}.calls", std::process::id()))
 }
@@ -292,7 +292,7 @@ fn a_pod_fails_on_a_node_that_is_full() {
         claim(&local, claim_spec(&class.name, VolumeMode::Filesystem)).await;
         local.create_pod(&pod_spec("pod", VolumeMode::Filesystem, false)).await?;
         started(&local, "pod").await?;
-        // It is for as many as there is room for by what the driver tells, which is more than it takes.
+        // The count is the driver's reported limit, which exceeds its actual one.
         let spec = PvcSpec { name: "other".to_owned(), ..claim_spec(&class.name, VolumeMode::Filesystem) };
         claim(&local, spec).await;
         let mut pod = pod_spec("other", VolumeMode::Filesystem, false);

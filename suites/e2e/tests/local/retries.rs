@@ -12,7 +12,7 @@ use crate::stage::{
     Test, claim, class, delete_pod, grown, on_mock_paused, started, take_groups, take_snapshots,
 };
 
-/// How often each fails: longer than a minute, with the pauses of the sidecars in between.
+/// The number of failures of each call, which last more than a minute with the sidecars' pauses.
 const TIMES: u32 = 7;
 const CODES: [&str; 3] = ["INTERNAL", "UNAVAILABLE", "ABORTED"];
 
@@ -49,7 +49,7 @@ fn goes_on_after(method: &str) {
         let mut config = Config::default();
         config.fail.insert(method.parse().unwrap(), format!("{code}:{TIMES}").parse().unwrap());
         let played = on_mock_paused(config, life);
-        // What the run itself asks before has its share of the others.
+        // The calls of the run itself get a share of the other failures.
         let is_enough = played.passed().times(method) > TIMES as usize || code != "INTERNAL";
         assert!(is_enough, "{method} {code}: {played:#?}");
     }

@@ -1,4 +1,4 @@
-//! What pods ask of their volumes besides: parts of them, a group, volumes of their own; and a kubelet that is started anew.
+//! Checks further demands of pods on volumes: parts of them, a group, their own volumes; and a restarted kubelet.
 
 use std::path::Path;
 

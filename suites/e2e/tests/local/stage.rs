@@ -43,7 +43,7 @@ pub(crate) const FLAGS: [&str; 7] = [
     "--accepted-mutable-parameter-names=tier",
 ];
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Debug)]
 pub(crate) struct Played {
     label: String,
@@ -51,7 +51,7 @@ pub(crate) struct Played {
     calls: Vec<CallRecord>,
     /// Incidents between the calls.
     pub(crate) incidents: Vec<String>,
-    /// What is still there after it.
+    /// The remains of the check.
     left: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl Played {
         self
     }
 
-    /// How often kubelet and the sidecars made a call, without what was undone after the check.
+    /// Returns the number of calls of kubelet and the sidecars, without the cleanup after the check.
     pub(crate) fn times(&self, method: &str) -> usize {
         self.calls.iter().filter(|call| call.rpc.method == method && !call.cleanup).count()
     }
@@ -95,7 +95,7 @@ impl Played {
         assert!(matches!(&self.outcome, Outcome::Skipped(why) if why.contains(because)), "{self:#?}");
     }
 
-    /// What is left of it.
+    /// Returns the remains.
     pub(crate) fn left(&self) -> &[String] {
         &self.left
     }
@@ -118,7 +118,7 @@ where
     on_hostpath_within(CHECK_MS, flags, body)
 }
 
-/// The same with so much time.
+/// Runs a check with this time limit.
 pub(crate) fn on_hostpath_within<F>(
     check_ms: u64,
     flags: &[&str],
@@ -171,7 +171,7 @@ fn with_hostpath<T>(flags: &[&str], play: impl AsyncFnOnce(&Path, &HostpathDrive
     Some(played)
 }
 
-/// Plays on the driver in memory, with two nodes.
+/// Runs on the in-memory driver, with two nodes.
 pub(crate) fn on_mock<F>(config: csi_mock_driver::Config, body: fn(EmulatedCluster, Cx) -> F) -> Played
 where
     F: Future<Output = CheckResult> + Send + 'static,
@@ -179,7 +179,7 @@ where
     on_mock_installed_with("", config, body)
 }
 
-/// The same, with manifests of what the driver is installed with.
+/// Runs a check with manifests of the driver's installation.
 pub(crate) fn on_mock_installed_with<F>(
     manifests: &str,
     config: csi_mock_driver::Config,
@@ -191,7 +191,7 @@ where
     on_mock_in(&tokio::runtime::Runtime::new().unwrap(), manifests, config, CHECK_MS, body)
 }
 
-/// Plays on the driver in memory, on a clock that moves when nobody has anything to do.
+/// Runs on the in-memory driver, on a clock that moves when nobody has anything to do.
 pub(crate) fn on_mock_paused<F>(config: csi_mock_driver::Config, body: fn(EmulatedCluster, Cx) -> F) -> Played
 where
     F: Future<Output = CheckResult> + Send + 'static,
@@ -219,7 +219,7 @@ where
     })
 }
 
-/// Plays on the driver in memory, in a run that the body can interrupt.
+/// Runs on the in-memory driver, in a run that the body can interrupt.
 pub(crate) fn on_mock_interrupted<F>(
     config: csi_mock_driver::Config,
     body: fn(EmulatedCluster, Cx, watch::Sender<Halt>) -> F,
@@ -238,7 +238,7 @@ where
     })
 }
 
-/// How a cluster is played, with manifests of what the driver is installed with.
+/// Returns the settings of an emulated cluster with manifests of the driver's installation.
 fn settings(manifests: &str) -> Settings {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), manifests).unwrap();

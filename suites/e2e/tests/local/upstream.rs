@@ -36,7 +36,7 @@ fn the_suite_snapshotmetadata_passes() {
     let text = std::fs::read_to_string(root.join("driver-definitions/hostpath.yaml")).unwrap();
     let promised = text.replace("snapshotMetadata: false", "snapshotMetadata: true");
     assert_ne!(promised, text);
-    // What it names is in the checkout, wherever the definition is.
+    // The named files are in the checkout, wherever the definition is.
     let promised = promised.replace("FromFile: ", &format!("FromFile: {}/", root.display()));
     let folder = tempfile::tempdir().unwrap();
     let definition = folder.path().join("hostpath.yaml");

@@ -24,7 +24,7 @@ use csi_test_support::run::Run;
 
 use crate::table::{On, ROWS, Row};
 
-/// What the definition takes for granted.
+/// The preconditions of the definition.
 const FLAGS: [&str; 7] = [
     "--enable-attach",
     "--check-volume-lifecycle",
@@ -35,11 +35,11 @@ const FLAGS: [&str; 7] = [
     "--accepted-mutable-parameter-names=tier",
 ];
 
-/// What the reference driver is installed with where limits are read again and it asks for tokens.
+/// The objects of the reference driver's installation if limits are read again and it requests tokens.
 const CSI_DRIVER: &str = "kind: CSIDriver\nmetadata: {name: hostpath.csi.k8s.io}\n\
     spec: {nodeAllocatableUpdatePeriodSeconds: 10, serviceAccountTokenInSecrets: true, tokenRequests: [{audience: vault}]}\n";
 
-/// How long a pod, or a copy, is waited for that a defect keeps from starting, or from going.
+/// Limits the wait for a pod or a copy whose start or removal a defect prevents.
 const POD_LIMIT: Duration = Duration::from_secs(15);
 /// Time for a test with a defect, half of whose rest is spent on waiting for what the test has made to go.
 const DEFECT_MS: u64 = 45_000;

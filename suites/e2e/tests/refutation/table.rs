@@ -1,4 +1,4 @@
-//! What a driver can do wrong, and the test that has to find it.
+//! The defects of drivers, and the test that has to find each.
 
 use csi_faulty_driver::Defect;
 use csi_mock_driver::{Capability, Defect as MockDefect};
@@ -9,7 +9,7 @@ use csi_proto::v1::controller_service_capability::rpc::Type as ControllerType;
 pub(crate) enum On {
     /// The reference driver.
     Hostpath(Defect),
-    /// The same on a small node, with a CSIDriver that has limits read again and asks for tokens in secrets.
+    /// Runs on a small node, with a CSIDriver that requests limits to be read again and tokens in secrets.
     Installed(Defect),
     /// The driver in memory, without some capabilities: for what pods need not look at.
     Mock(MockDefect, &'static [Capability]),
@@ -19,7 +19,7 @@ pub(crate) enum On {
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) on: On,
-    /// What the driver does, as the documentation says it.
+    /// The description of the defect in the documentation.
     pub(crate) flaw: &'static str,
     /// The test that finds it.
     pub(crate) test: &'static str,
@@ -268,7 +268,7 @@ pub(crate) static ROWS: &[Row] = &[
         "is shown as well",
     ),
     Row {
-        // With a list nobody asks for the volume while it is ill.
+        // With a list, no component calls the RPC for one volume while it has a problem.
         on: On::Mock(
             MockDefect::ControllerGetVolumeHealthKeepsIll,
             &[Capability::Controller(ControllerType::ListVolumeHealth)],

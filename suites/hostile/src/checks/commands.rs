@@ -1,4 +1,4 @@
-//! Texts that a shell would run, or a command would take for an option.
+//! Sends texts that a shell would run, or that a command would parse as an option.
 
 use std::path::PathBuf;
 
@@ -11,12 +11,12 @@ use crate::scene::{Request, Scene};
 use crate::sweep::{at_places, sweep, volley, with_texts};
 use crate::trap::Trap;
 
-/// Keys whose values drivers hand to commands.
+/// Keys whose values drivers pass to commands.
 const KEYS: [&str; 6] = ["source", "server", "share", "subDir", "mountOptions", "mkfsOptions"];
 
 check! {
-    /// Drivers call mkfs, mount and the tools of their vendor. One that puts the line together and gives it to a shell
-    /// runs whatever stands in a claim (CVE-2023-3893, CVE-2023-5528).
+    /// Drivers run mkfs, mount and their vendor's tools. One that builds a command line and passes it to a shell runs
+    /// any command that a claim contains (CVE-2023-3893, CVE-2023-5528).
     TEXTS {
         id: "hostile/commands/texts",
         title: "a text of a request is never run",
@@ -41,7 +41,7 @@ check! {
             let (names, mut others): (Vec<_>, Vec<_>) =
                 places.into_iter().partition(|place| place.kind() == TextRole::Name);
             others.retain(|place| place.kind() != TextRole::Path);
-            // A name is no path for the back end either, so that what fits is enough.
+            // Long names are left out, because some back ends do not accept them, and the short ones suffice.
             let short: Vec<String> =
                 texts.iter().filter(|text| text.len() <= name_bytes_max).cloned().collect();
             [at_places(request, &names, &short), at_places(request, &others, &texts)].concat()
@@ -51,7 +51,7 @@ check! {
 }
 
 check! {
-    /// Paths are the orchestrator's, but a pod's name may be part of one.
+    /// The orchestrator chooses paths, but a pod's name may be part of one.
     PATHS {
         id: "hostile/commands/paths",
         title: "a path of a request is never run",
@@ -65,7 +65,7 @@ check! {
         let scene = Scene::set(cx).await?;
         let texts = trap.texts_without_slash();
         let mut requests = scene.requests(cx).await?;
-        // The directory to stage at is made by the caller, and the rest is the driver's.
+        // The caller makes the staging directory, so its name is not an attack on the driver.
         requests.retain(|request| request.rpc.method != "NodeStageVolume");
         let above = PathBuf::from(cx.target_path().await?);
         let above = above.parent().unwrap_or(&above).display();
@@ -75,16 +75,16 @@ check! {
     }
 }
 
-/// Like an option, and none of any command.
+/// It has the form of an option, and no command has it.
 const OPTION: &str = "--csi-sanity-option";
-/// Keys whose values are arguments of commands, but no options.
+/// Keys whose values are arguments of commands, and not options.
 const ARGUMENT_KEYS: [&str; 4] = ["source", "server", "share", "subDir"];
-/// Texts that are no options by themselves, as parameters and mount flags often are.
+/// Texts that are not meant to be options, unlike many parameters and mount flags.
 const ARGUMENTS: [TextRole; 4] = [TextRole::Name, TextRole::Id, TextRole::Context, TextRole::FileSystem];
 
 check! {
-    /// No shell is needed for harm: mkfs, mount and tar have options that run programs, and whoever chooses an id, a share or a
-    /// file system chooses one of them where it comes first in an argument.
+    /// An attack needs no shell: mkfs, mount and tar have options that run programs, and a text that becomes the
+    /// start of an argument can be such an option.
     OPTIONS {
         id: "hostile/commands/options",
         title: "a text of a request becomes no option of a command",
@@ -116,7 +116,8 @@ check! {
     }
 }
 
-/// Whether our text is an option of the command for sure: nothing before it ends the options, or takes it for a value.
+/// Returns whether the text certainly is an option of the command: nothing before it ends the options or takes it as
+/// a value.
 fn has_option(call: &CommandCall) -> bool {
     let options = call.arguments.iter().take_while(|argument| *argument != "--");
     let mut before = "";

@@ -1,4 +1,4 @@
-//! What is in a volume may be hostile as well.
+//! Checks copies of volumes with hostile contents.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,8 +14,8 @@ use crate::rules::HOSTILE_COPY_001;
 const LINK: &str = "csi-sanity-link";
 
 check! {
-    /// Who may write into a volume chooses the links in it. A driver that copies file by file, as root, and follows them
-    /// puts files of its host into the copy; one that unpacks an archive through them writes to its host.
+    /// A workload can put links into its volume. A driver that copies files as root and follows links copies files of
+    /// its host; one that unpacks an archive through them writes to its host.
     LINKS {
         id: "hostile/copies/links",
         title: "links in a volume are neither followed when it is copied nor when it is restored",
@@ -33,7 +33,7 @@ check! {
             return Err(Stop::skip("the tests cannot write into the volume"));
         }
         let ended = copied(cx, &canary, &first).await;
-        // The driver that has no mount there need not remove what is in the directory.
+        // A driver without a mount there need not remove the contents of the directory.
         let _ = fs::remove_file(&link);
         ended
     }

@@ -1,11 +1,11 @@
-//! Ids and names that look like those of other things.
+//! Uses ids and names that resemble those of other objects.
 
 use csi_harness::prelude::*;
 
 use crate::rules::{HOSTILE_ID_001, HOSTILE_ID_002};
 use crate::sweep::Budget;
 
-/// Ids that hold the one of a thing, in forms that no id of somebody else's thing has.
+/// Returns ids that contain the id of an object, in forms that no other object's id has.
 fn resembling(id: &str) -> [String; 11] {
     [
         format!("{id}-csi-sanity"),
@@ -23,8 +23,8 @@ fn resembling(id: &str) -> [String; 11] {
 }
 
 check! {
-    /// An id is compared as a whole. Where it becomes part of a pattern, a prefix or a path, deleting one volume deletes
-    /// another one.
+    /// An id has to be compared as a whole. If it becomes part of a pattern, a prefix or a path, deleting one volume
+    /// deletes another one.
     VOLUMES {
         id: "hostile/foreign/volume-ids",
         title: "deleting an id that resembles that of a volume deletes nothing",
@@ -36,7 +36,7 @@ check! {
     async |cx| { volume_outlives(cx, |id| resembling(id).into()).await }
 }
 
-/// A volume is there after DeleteVolume of each of the ids that its own leads to.
+/// Checks that a volume still exists after DeleteVolume with each of the ids that are derived from its own.
 pub(super) async fn volume_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<String>) -> CheckResult {
     let request = cx.create_volume_request();
     let volume = cx.create_volume(request.clone()).setup("a volume").await?;
@@ -48,7 +48,7 @@ pub(super) async fn volume_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<St
         }
         let delete = v1::DeleteVolumeRequest { volume_id: volume_id.clone(), ..Default::default() };
         let answer = cx.call(delete).await.any_answer()?;
-        // One that is made anew may get the id of the one before, so this is asked first.
+        // A new volume may get the old id, so the old volume is looked up first.
         let known = is_known(cx, &volume.volume_id).await?;
         let again = cx.create_volume(request.clone()).await.any_answer()?;
         let there = known && again.map_or(true, |again| again.volume_id == volume.volume_id);
@@ -62,7 +62,7 @@ pub(super) async fn volume_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<St
     Ok(())
 }
 
-/// Whether the volume is known to those who ask for it by its id.
+/// Returns whether the driver finds the volume by its id.
 async fn is_known(cx: &Cx, volume_id: &str) -> CheckResult<bool> {
     let request = v1::ValidateVolumeCapabilitiesRequest {
         volume_id: volume_id.to_owned(),
@@ -78,7 +78,7 @@ fn told(refused: Option<&Refused>) -> String {
 }
 
 check! {
-    /// The same for snapshots.
+    /// Like the check of volumes, for snapshots.
     SNAPSHOTS {
         id: "hostile/foreign/snapshot-ids",
         title: "deleting an id that resembles that of a snapshot deletes nothing",
@@ -90,7 +90,7 @@ check! {
     async |cx| { snapshot_outlives(cx, |id| resembling(id).into()).await }
 }
 
-/// A snapshot is there after DeleteSnapshot of each of the ids that its own leads to.
+/// Checks that a snapshot still exists after DeleteSnapshot with each of the ids that are derived from its own.
 pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<String>) -> CheckResult {
     let request = cx.create_snapshot_request(&cx.new_volume().await?.volume_id);
     let snapshot = cx.create_snapshot(request.clone()).setup("a snapshot").await?;
@@ -103,7 +103,7 @@ pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<
         let delete = v1::DeleteSnapshotRequest { snapshot_id: snapshot_id.clone(), ..Default::default() };
         let answer = cx.call(delete).await.any_answer()?;
         let again = cx.create_snapshot(request.clone()).await.any_answer()?;
-        // Fractions of a second may be told as anything.
+        // Fractions of a second are ignored, because drivers may report them differently.
         let made = |snapshot: &v1::Snapshot| snapshot.creation_time.map(|time| time.seconds);
         let same = |again: &v1::Snapshot| {
             again.snapshot_id == snapshot.snapshot_id && made(again) == made(&snapshot)
@@ -119,7 +119,7 @@ pub(super) async fn snapshot_outlives(cx: &Cx, others: impl FnOnce(&str) -> Vec<
 }
 
 check! {
-    /// Names are the users' choice, ids are not. A driver that looks for a name among its ids hands a volume to whoever
+    /// Users choose names, but not ids. A driver that looks for a name among its ids gives a volume to anyone who
     /// guesses its id, such as the disk of a node (CVE-2024-1725).
     NAMES {
         id: "hostile/foreign/names",

@@ -1,5 +1,5 @@
-//! What only a machine and a back end that may be lost are for: ids that may be those of other people's things, or of everything
-//! that a driver has.
+//! Checks that need a machine and a back end that may be lost: their ids may be those of other people's objects, or
+//! name everything that a driver has.
 
 use csi_harness::prelude::*;
 
@@ -7,8 +7,8 @@ use super::foreign::{snapshot_outlives, volume_outlives};
 use crate::rules::{HOSTILE_ID_003, HOSTILE_PATH_001};
 
 check! {
-    /// Who finds volumes by the beginning of an id, as people do, or compares only some of its letters, deletes another one
-    /// when an id is cut short on its way.
+    /// A driver that finds volumes by a prefix, or compares only part of an id, deletes another volume when an id is
+    /// truncated on its way.
     NEAR_VOLUMES {
         id: "hostile/harm/near-volume-ids",
         title: "deleting an id that is one letter away from that of a volume deletes another volume at the most",
@@ -21,7 +21,7 @@ check! {
 }
 
 check! {
-    /// The same for snapshots.
+    /// Like the check of volumes, for snapshots.
     NEAR_SNAPSHOTS {
         id: "hostile/harm/near-snapshot-ids",
         title: "deleting an id that is one letter away from that of a snapshot deletes another snapshot at the most",
@@ -34,8 +34,8 @@ check! {
 }
 
 check! {
-    /// A directory of a volume is often the driver's own one with the id behind it. With a dot for an id, that is the directory
-    /// of all volumes.
+    /// The directory of a volume is often the driver's own directory with the id appended. With a dot as the id, that
+    /// is the directory of all volumes.
     VOLUMES_ROOT {
         id: "hostile/harm/root-as-volume-id",
         title: "a dot or a slash as a volume id deletes no other volume",
@@ -48,7 +48,7 @@ check! {
 }
 
 check! {
-    /// The same for snapshots.
+    /// Like the check of volumes, for snapshots.
     SNAPSHOTS_ROOT {
         id: "hostile/harm/root-as-snapshot-id",
         title: "a dot or a slash as a snapshot id deletes no other snapshot",
@@ -60,7 +60,7 @@ check! {
     async |cx| { snapshot_outlives(cx, |_| roots()).await }
 }
 
-/// The id with one letter changed, and parts of it. Letters keep their case, which some back ends do not tell apart.
+/// Returns the id with one letter changed, and parts of it. Letters keep their case, which some back ends ignore.
 fn near(id: &str) -> Vec<String> {
     let letters: Vec<char> = id.chars().collect();
     let (length, changed) = (letters.len(), |at: usize| {
@@ -80,11 +80,11 @@ fn near(id: &str) -> Vec<String> {
             part(1, length),
         ],
     };
-    // No id at all is another matter.
+    // An empty id is the subject of other checks.
     all.into_iter().filter(|text| !text.is_empty() && text != id).collect()
 }
 
-/// Another letter or digit of the same kind.
+/// Returns another letter or digit of the same kind.
 fn next(letter: char) -> char {
     match letter {
         'z' => 'a',
@@ -95,7 +95,7 @@ fn next(letter: char) -> char {
     }
 }
 
-/// What joined to the driver's own directory is that directory, or the one above.
+/// Returns ids that, joined to the driver's own directory, name it or its parent.
 fn roots() -> Vec<String> {
     [".", "..", "/", "./", "//", "./.", "../"].map(str::to_owned).into()
 }

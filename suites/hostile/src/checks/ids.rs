@@ -1,4 +1,4 @@
-//! Ids that no driver has made, in the forms that ids have elsewhere.
+//! Uses ids that no driver made, in forms that are common elsewhere.
 
 use csi_harness::prelude::*;
 
@@ -9,8 +9,8 @@ use crate::scene::{Request, Scene};
 use crate::sweep::with_texts;
 
 check! {
-    /// Kubelet makes ids of inline volumes, other drivers of one vendor have ids of another form, and administrators write some
-    /// by hand. Each has something made up in it, so that nothing is meant by it.
+    /// Kubelet makes the ids of inline volumes, other drivers of a vendor use other forms, and administrators write
+    /// some by hand. Each id has a random part, so that it names no existing volume.
     FORMS {
         id: "hostile/ids/forms",
         title: "an id of another form is refused, or taken for one of nothing; the driver survives",
@@ -31,7 +31,8 @@ check! {
     }
 }
 
-/// As kubelet makes them for inline volumes; a UUID; handles with parts; a resource of a cloud; a number; letters of several bytes.
+/// Returns the form of kubelet's inline volumes, a UUID, handles with parts, a cloud resource, a number, and letters
+/// of several bytes.
 fn forms(cx: &Cx) -> Vec<String> {
     let mut rng = cx.rng();
     let number = rng.u32(100_000_000..);

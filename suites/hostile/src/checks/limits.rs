@@ -1,4 +1,4 @@
-//! Texts and maps above the limits of the protocol.
+//! Sends texts and maps above the limits of the protocol.
 
 use csi_harness::prelude::*;
 use csi_proto::reflect::prost_reflect::{FieldDescriptor, MapKey, Value};
@@ -11,13 +11,13 @@ use crate::rules::HOSTILE_CODE_001;
 use crate::scene::{Request, Scene};
 use crate::sweep::with_texts;
 
-/// Just above the limit, above what a file system takes for a name, and above what it takes for a path.
+/// Lengths just above the limit, above that of a file's name, and above that of a path.
 const TEXT_BYTES: [usize; 3] = [TEXT_BYTES_MAX + 1, 256, 64 << 10];
-/// Bytes of one entry of a map, key and value.
+/// The length of one map entry, key and value.
 const ENTRY_BYTES: usize = 100;
 
 check! {
-    /// Limits are there to be relied on; but whoever sends more must not end the driver.
+    /// A driver may rely on the limits, but a request that exceeds them must not crash it.
     STRINGS {
         id: "hostile/limits/strings",
         title: "texts above the limit are rejected, or taken; the driver survives",
@@ -35,7 +35,7 @@ check! {
 }
 
 check! {
-    /// Parameters, contexts and secrets come from users; an annotation in the wrong place makes them grow.
+    /// Parameters, contexts and secrets come from users, and a misplaced annotation makes them too large.
     MAPS {
         id: "hostile/limits/maps",
         title: "maps above the limit are rejected, or taken; the driver survives",
@@ -51,7 +51,7 @@ check! {
     }
 }
 
-/// A map with what it has and more than may be in it.
+/// Returns the map with more entries than are permitted.
 fn filled(field: &FieldDescriptor, value: Option<&Value>) -> Vec<Alteration> {
     if !is_text_map(field) {
         return Vec::new();

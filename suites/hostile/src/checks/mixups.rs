@@ -1,4 +1,4 @@
-//! Volumes that are published at the same time.
+//! Publishes volumes concurrently.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,14 +9,14 @@ use tokio::task::JoinSet;
 
 use crate::rules::HOSTILE_MIX_001;
 
-/// As many as most nodes have room for.
+/// Most nodes can have this many volumes.
 const VOLUMES: usize = 4;
-/// What the name of a marking file begins with.
+/// The prefix of the names of marker files.
 const MARK: &str = "csi-sanity-mark-";
 
 check! {
-    /// Ports, temporary directories and names of devices are taken when a volume is mounted. Where two calls take the same
-    /// one, a pod gets the volume of another (CVE-2022-46174).
+    /// A mount may need a port, a temporary directory or a device name. If two calls take the same one, a pod gets
+    /// the volume of another (CVE-2022-46174).
     PARALLEL {
         id: "hostile/mixups/parallel",
         title: "volumes that are published at the same time are each at their own path",
@@ -46,7 +46,7 @@ check! {
         let paths: Vec<&Path> = published.iter().map(|one| Path::new(&one.target_path)).collect();
         let ended = each_shows_its_own(&paths);
         for path in &paths {
-            // Gone with the volume where one is mounted; elsewhere the directory has to be empty.
+            // Unmounting the volume hides these files; without a mount, the directory has to be emptied.
             for number in 0..VOLUMES {
                 let _ = fs::remove_file(path.join(format!("{MARK}{number}")));
             }

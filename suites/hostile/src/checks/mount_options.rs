@@ -1,4 +1,4 @@
-//! Texts that become mount options.
+//! Sends texts that could become mount options.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,21 +10,22 @@ use csi_harness::resources::mounts;
 use crate::rules::HOSTILE_MOUNT_001;
 use crate::sweep::Budget;
 
-/// An option that can be seen and harms nothing, and those that give up what protects the host.
+/// Harmless options that can be observed, and options that disable the protection of the host.
 const SUFFIXES: [&str; 4] =
     [",noatime,suid,dev,exec", " -o noatime,suid,dev,exec", "\nnoatime", "%2Cnoatime%2Csuid%2Cdev%2Cexec"];
-/// Seen only if it was asked for.
+/// It is only set if it was requested.
 const MARK: &str = "noatime";
-/// Those that protect the host, where the driver sets them.
+/// The options that protect the host, if the driver sets them.
 const GUARDS: [&str; 3] = ["nosuid", "nodev", "noexec"];
-/// Keys out of whose values drivers make the arguments of mount.
+/// Keys whose values drivers put into the arguments of mount.
 const KEYS: [&str; 5] = ["server", "share", "source", "subDir", "mounttargetip"];
-/// Parts of the names of keys that are there for options, such as `mountOptions`: what stands there is meant to become one.
+/// Parts of the names of keys whose values are meant to be options, such as `mountOptions`.
 const MADE_FOR_OPTIONS: [&str; 2] = ["option", "flag"];
 
 check! {
-    /// Who joins an id or an address to a list of options with commas lets everybody who writes a comma choose options: a
-    /// file system that keeps set-user-id programs, or one that is mounted from elsewhere (CVE-2026-6437).
+    /// A driver that joins an id or an address to a comma-separated list of options lets anyone with a comma choose
+    /// options: a file system that permits set-user-id programs, or one that is mounted from elsewhere
+    /// (CVE-2026-6437).
     TEXTS {
         id: "hostile/mount-options/texts",
         title: "nothing but mount_flags becomes a mount option",
@@ -60,7 +61,7 @@ check! {
     }
 }
 
-/// What is put into the requests that stage and publish a volume.
+/// A change of the requests that stage and publish a volume.
 #[derive(Debug, Default)]
 struct Change {
     told: String,
@@ -69,7 +70,8 @@ struct Change {
     fs_type: &'static str,
 }
 
-/// The entries of volume_context that are not there for options: those of the volume, and some that drivers know.
+/// Returns the entries of volume_context that are not meant for options: those of the volume, and some that drivers
+/// know.
 fn entries(context: &Pairs) -> Vec<(&str, &str)> {
     let own = context.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     let is_for_options =
@@ -94,7 +96,8 @@ fn changes(attached: &Attached) -> Vec<Change> {
     all
 }
 
-/// The options of the mount at the target path, none if there is no mount; nothing if the driver refuses.
+/// Returns the options of the mount at the target path, which are empty without a mount, or `None` if the driver
+/// rejects the request.
 async fn options_with(
     cx: &Cx,
     attached: &Attached,

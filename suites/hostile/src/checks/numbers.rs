@@ -1,4 +1,4 @@
-//! Numbers at the ends of their types.
+//! Sends numbers at the ends of their types.
 
 use csi_harness::prelude::*;
 use csi_proto::reflect::prost_reflect::{FieldDescriptor, Kind, Value};
@@ -9,7 +9,7 @@ use crate::rules::HOSTILE_CODE_001;
 use crate::scene::{Request, Scene};
 
 check! {
-    /// Sizes are added, rounded up and divided; page lengths and offsets become lengths of arrays.
+    /// Drivers add, round up and divide sizes, and use page lengths and offsets as lengths of arrays.
     ENDS {
         id: "hostile/numbers/ends",
         title: "numbers at the ends of their type are rejected, or taken; the driver survives",

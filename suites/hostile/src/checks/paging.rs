@@ -1,20 +1,20 @@
-//! Clients that read a list without mercy.
+//! Reads lists as a careless client does.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
 
 use csi_harness::prelude::*;
 
-/// Listings that are begun and never gone on with.
+/// The number of listings that are begun and never continued.
 const GIVEN_UP: usize = 200;
-/// Volumes that are made, so that there is more than one page.
+/// The number of volumes, so that there are several pages.
 const VOLUMES: usize = 5;
-/// Pages beyond the entries of the list: empty ones are legal on the way, and others make volumes meanwhile.
+/// Permits more pages than entries, because empty pages are legal and others may create volumes meanwhile.
 const PAGES_MORE: usize = 1_000;
 
 check! {
-    /// An orchestrator that is restarted begins its listings anew and never comes back to the old ones. What a driver keeps
-    /// of each must not stand in the way of the next.
+    /// A restarted orchestrator begins its listings again and never continues the old ones. The driver's data about
+    /// those must not affect the next listing.
     ENDLESS {
         id: "hostile/paging/volumes",
         title: "a list of pages with one entry ends, also when many were begun before",
@@ -54,7 +54,7 @@ check! {
             let answer = cx.call(request.clone()).await.any_answer()?;
             request.starting_token = match answer {
                 Ok(page) => page.next_token,
-                // Tokens may expire, which this says.
+                // The driver reports an expired token so.
                 Err(refused) if refused.code == Code::Aborted => return Ok(()),
                 Err(refused) => {
                     if !next_page_is_had(cx).await? {
@@ -81,7 +81,7 @@ fn number(pages: usize) -> u64 {
     u64::try_from(pages).unwrap_or(u64::MAX)
 }
 
-/// Whether a listing that is begun now can be gone on with: else it is no matter of those before.
+/// Returns whether a new listing can be continued; if not, the earlier ones are not to blame.
 async fn next_page_is_had(cx: &Cx) -> CheckResult<bool> {
     let first = v1::ListVolumesRequest { max_entries: 1, ..Default::default() };
     let Ok(page) = cx.call(first.clone()).await.any_answer()? else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! Steps up, and absolute paths, in texts that drivers make paths of.
+//! Puts `..` and absolute paths into texts from which drivers make paths.
 
 use csi_harness::prelude::*;
 
@@ -10,8 +10,9 @@ use crate::sweep::{Mutation, canary_is_unchanged, sweep, volley, with_texts};
 use crate::words::{self, PATH_KEYS};
 
 check! {
-    /// Ids come back from the orchestrator, and whoever may make a PersistentVolume may write any id into it. A driver that
-    /// joins one to its own directory deletes, mounts or copies what is somewhere else (CVE-2026-3864, CVE-2026-3865).
+    /// The orchestrator passes ids back, and anyone who may create a PersistentVolume can write any id into it. A
+    /// driver that joins an id to its own directory deletes, mounts or copies files elsewhere (CVE-2026-3864,
+    /// CVE-2026-3865).
     IDS {
         id: "hostile/paths/ids",
         title: "ids with .. reach nothing outside the driver's directory",
@@ -32,7 +33,7 @@ check! {
 }
 
 check! {
-    /// Names are the caller's choice; some drivers name directories after them.
+    /// The caller chooses names, and some drivers name directories after them.
     NAMES {
         id: "hostile/paths/names",
         title: "names with .. reach nothing outside the driver's directory",
@@ -45,7 +46,7 @@ check! {
 }
 
 check! {
-    /// Parameters are the administrator's, but some drivers fill names of claims into them, and those are anybody's.
+    /// The administrator sets parameters, but some drivers insert names of claims, which any user chooses.
     PARAMETERS {
         id: "hostile/paths/parameters",
         title: "parameters with steps up reach nothing outside of the driver's place",
@@ -58,8 +59,8 @@ check! {
 }
 
 check! {
-    /// Contexts are in the PersistentVolume, and what stands in a pod's own volume goes into them unseen. Drivers take
-    /// directories of a share and names of files to write out of them (CVE-2020-8567, CVE-2026-3864).
+    /// Contexts are in the PersistentVolume, and a pod's inline volume sets them without any check. Drivers take
+    /// directories of a share and file names from them (CVE-2020-8567, CVE-2026-3864).
     CONTEXTS {
         id: "hostile/paths/contexts",
         title: "contexts with steps up reach nothing outside of the driver's place",
@@ -72,7 +73,7 @@ check! {
 }
 
 check! {
-    /// What else there is: the type of a file system is the name of a program for some, and a token may be a file.
+    /// The other texts: some drivers take the file system type as the name of a program, and a token may name a file.
     OTHERS {
         id: "hostile/paths/others",
         title: "file systems, flags and tokens with steps up reach nothing outside of the driver's place",

@@ -1,4 +1,4 @@
-//! Secrets are marked, and the mark is looked for wherever it must not be.
+//! Sends recognisable secrets and searches answers and logs for them.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -13,17 +13,17 @@ use crate::rules::HOSTILE_SECRET_001;
 use crate::scene::{Request, Scene};
 use crate::sweep::{Mutation, volley};
 
-/// Long and unlike anything else, so that it is not found by chance.
+/// It is long and unique, so that it is not found by chance.
 const MARK: &str = "csi-sanity-secret-5e0c97a41bd2486f";
-/// Bytes of a part of it that is not found by chance either; the mark ends in twice as many of which none is a word.
+/// The length of a part that is not found by chance either. The end of the mark, twice this long, contains no word.
 const PART_BYTES: usize = 8;
-/// Under which kubelet hands over the tokens of a pod's service account.
+/// The key under which kubelet passes the tokens of a pod's service account.
 const TOKENS_KEY: &str = "csi.storage.k8s.io/serviceAccount.tokens";
-/// Bytes of the log that are read at the most.
+/// Limits the bytes of the log that are read.
 const LOG_BYTES_MAX: u64 = 64 << 20;
 
 check! {
-    /// What is in a response or an error is stored, logged and shown to users.
+    /// Responses and errors are stored, logged and shown to users.
     REPLIES {
         id: "hostile/secrets/replies",
         title: "no reply to any call contains a secret that was sent with it",
@@ -36,7 +36,7 @@ check! {
 }
 
 check! {
-    /// Logs are read by many, and kept for long.
+    /// Many people read logs, and they are kept for a long time.
     LOG {
         id: "hostile/secrets/log",
         title: "the driver prints no secret",
@@ -53,8 +53,8 @@ check! {
 }
 
 check! {
-    /// Kubernetes has handed over tokens in volume_context for years, where no mark says that they are secret. Who has one
-    /// is the pod, to every service that takes it (CVE-2023-2878, CVE-2024-3744).
+    /// For years Kubernetes has passed tokens in volume_context, which is not marked as secret. Anyone who has a
+    /// token can act as the pod towards each service that accepts it (CVE-2023-2878, CVE-2024-3744).
     TOKENS {
         id: "hostile/secrets/tokens",
         title: "no reply contains the tokens that volume_context carries",
@@ -67,7 +67,7 @@ check! {
 }
 
 check! {
-    /// The same tokens, in the log of the driver.
+    /// Like the check of replies, for tokens in the driver's log.
     TOKENS_IN_LOG {
         id: "hostile/secrets/tokens-in-log",
         title: "the driver prints no tokens that volume_context carries",
@@ -91,13 +91,13 @@ fn is_any(_: &Request) -> bool {
     true
 }
 
-/// Only kubelet adds tokens; and ValidateVolumeCapabilities has to answer with the context that it is sent.
+/// Only kubelet adds tokens, and ValidateVolumeCapabilities has to return the context of its request.
 fn is_of_node(request: &Request) -> bool {
     request.rpc.service == Service::Node
 }
 
-/// Sends each request that has a map of this name with an entry more: as it is otherwise, and with each of its other parts
-/// missing, so that something is wrong with it.
+/// Sends each request that has such a map with another entry: once otherwise correct, and once with each of its other
+/// parts missing, so that the driver rejects it.
 async fn marked(
     cx: &Cx,
     wanted: fn(&Request) -> bool,
@@ -134,7 +134,7 @@ fn with_entry(message: &DynamicMessage, map: &str, key: &str, value: &str) -> Op
     Some(message)
 }
 
-/// Whether a text has the mark in it, or so much of its end that no chance puts it there.
+/// Returns whether a text contains the mark, or so much of its end that this is no coincidence.
 fn shows_mark(text: &[u8]) -> bool {
     let end = &MARK.as_bytes()[MARK.len() - 2 * PART_BYTES..];
     end.windows(PART_BYTES).any(|part| text.windows(PART_BYTES).any(|other| other == part))
@@ -155,7 +155,7 @@ fn not_in_reply(shot: &Mutation, answer: &Answer<Json>) -> CheckResult {
     Ok(())
 }
 
-/// The log of the driver, from here on.
+/// The part of the driver's log that is written from now on.
 struct Log<'a> {
     path: &'a Path,
     from: u64,

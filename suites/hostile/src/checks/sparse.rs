@@ -1,4 +1,4 @@
-//! Requests that lack one of their parts.
+//! Sends requests without one of their parts.
 
 use csi_harness::prelude::*;
 use csi_proto::reflect::prost_reflect::{DynamicMessage, FieldDescriptor, ReflectMessage as _, Value};
@@ -9,8 +9,8 @@ use crate::rules::HOSTILE_CODE_001;
 use crate::scene::{Request, Scene};
 
 check! {
-    /// A part that is left out is a nil pointer in most languages; what is stored in a cluster comes back after each crash
-    /// (CVE-2020-8569).
+    /// A missing part is a nil pointer in most languages, and a request that is stored in a cluster is repeated after
+    /// each crash (CVE-2020-8569).
     PARTS {
         id: "hostile/sparse/parts",
         title: "a part of a request is missing or empty: the driver survives, and says what is wrong",
@@ -36,7 +36,7 @@ check! {
     }
 }
 
-/// Messages, lists and maps that are there, left out and with nothing in them.
+/// Returns a message, list or map left out, and empty.
 fn without(_: &FieldDescriptor, value: Option<&Value>) -> Vec<Alteration> {
     let left_out = ("left out".to_owned(), None);
     match value {

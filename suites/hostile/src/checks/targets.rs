@@ -1,4 +1,4 @@
-//! Links and files of others at target and staging paths.
+//! Puts links and foreign files at target and staging paths.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use crate::rules::{HOSTILE_PATH_002, HOSTILE_PATH_003, HOSTILE_PATH_004};
 use crate::scene::Scene;
 
 check! {
-    /// After a reboot, or after a mount has failed, a directory is no mount point any more. A driver that removes it with
-    /// everything in it removes what is not its own.
+    /// After a reboot, or after a failed mount, a directory is no longer a mount point. A driver that removes it with
+    /// its contents removes files that are not its own.
     FILES_STAY {
         id: "hostile/targets/files-stay",
         title: "a directory with files that is no mount of the driver is not emptied",
@@ -26,7 +26,7 @@ check! {
         let link = link_to(cx, canary.dir()).await?;
         for path in [canary.dir(), link.as_path()].map(text) {
             let request = v1::NodeUnpublishVolumeRequest { volume_id: volume_id(), target_path: path.clone() };
-            // Whatever it says of a path where nothing of it is.
+            // Any answer is right for a path without anything of the driver.
             let _ = cx.call(request).await.any_answer()?;
             files_stayed(&canary, &format!("NodeUnpublishVolume of {path}"))?;
             if !cx.target().capabilities().has(Capability::StageUnstageVolume) {
@@ -51,8 +51,8 @@ fn files_stayed(canary: &Canary, call: &str) -> CheckResult {
 }
 
 check! {
-    /// A path that was looked at can be another one when it is used. Whoever can put a link there has the volume mounted
-    /// over any directory of the node.
+    /// A path can change between its check and its use. Anyone who can put a link there has the volume mounted over
+    /// any directory of the node.
     LINK {
         id: "hostile/targets/link",
         title: "a link in the place of a target path is not followed",
@@ -69,7 +69,7 @@ check! {
             AccessType::Mount => canary.dir().to_owned(),
             AccessType::Block => canary.file(),
         };
-        // Made when the volume is staged, as between two calls of an orchestrator.
+        // The link is made after the volume was staged, as between two calls of an orchestrator.
         let link = link_to(cx, &place).await?;
         let scope = cx.scope();
         let _ = scope.node_publish_hostile(scope.publish_request(&staged, &text(&link))).once().await.any_answer()?;
@@ -79,7 +79,7 @@ check! {
         }
         let changed = changed.or_else(|| canary.changed());
         if changed.is_some() {
-            // What has been mounted over it; nothing else is ever mounted there.
+            // Removes any mount on the directory; nothing else mounts there.
             let _ = cx.unmount_below([text(&place).as_str()]);
             canary.sweep();
         }
@@ -94,8 +94,8 @@ check! {
 }
 
 check! {
-    /// Many nodes have kubelet's directory on another disk, with a link to it. The kernel's table of mounts has the true
-    /// path only, so that a driver which looks for the one it was given finds nothing and leaves the mount behind.
+    /// On many nodes kubelet's directory is on another disk, with a link to it. The kernel's mount table has only the
+    /// true path, so a driver that searches it for the given path finds nothing and leaves the mount behind.
     LINK_ABOVE {
         id: "hostile/targets/link-above",
         title: "what is published through a link is unpublished through it",
@@ -118,7 +118,7 @@ check! {
         let answer = unpublished.map_or_else(|refused| refused.to_string(), |_| "OK".to_owned());
         let left = cx.path_kind(&target).await?;
         if left != PathKind::NotFound {
-            // Under its true path it may be known.
+            // The driver may know it by its true path.
             let _ = cx.node_unpublish(volume_id, &target).await.answer();
             let _ = cx.unmount_below([target.as_str()])?;
             let _ = std::fs::remove_dir(&target).or_else(|_| std::fs::remove_file(&target));
@@ -133,10 +133,10 @@ check! {
     }
 }
 
-/// A symbolic link of the check's own, at what looks like a target path.
+/// Makes a symbolic link at a path of the form of a target path.
 async fn link_to(cx: &Cx, place: &Path) -> CheckResult<PathBuf> {
     let link = PathBuf::from(cx.target_path().await?);
-    // Written as a file first, so that the ledger has it.
+    // A file is written first, so that the ledger contains the path.
     cx.write_file(&link, "").await?;
     let linked = std::fs::remove_file(&link).and_then(|()| std::os::unix::fs::symlink(place, &link));
     linked.map_err(|error| Stop::broken(format!("failed to make the link {}: {error}", link.display())))?;

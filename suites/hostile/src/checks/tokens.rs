@@ -1,4 +1,4 @@
-//! Page tokens that nobody has got from this list.
+//! Sends page tokens that this list never returned.
 
 use csi_harness::prelude::*;
 
@@ -8,8 +8,8 @@ use crate::rules::HOSTILE_CODE_001;
 use crate::scene::{Request, Scene};
 use crate::sweep::with_texts;
 
-/// Numbers of all kinds, since many tokens are some: negative, large, too large, in other digits, and of other forms; texts
-/// that take more bytes than letters; what stands for nothing.
+/// Numbers of all kinds, since many tokens are numbers: negative, large, too large, in other digits and forms; also
+/// texts with more bytes than letters, and texts that mean nothing.
 const TEXTS: [&str; 14] = [
     "-1",
     "9223372036854775807",
@@ -28,7 +28,7 @@ const TEXTS: [&str; 14] = [
 ];
 
 check! {
-    /// A token comes back from outside. What it is made of is the driver's business, but anything may come.
+    /// A token comes from the caller. The driver chooses its form, but it may receive any text.
     FORMS {
         id: "hostile/tokens/forms",
         title: "a token that is none is rejected, or taken; the driver survives",
@@ -46,7 +46,7 @@ check! {
 }
 
 check! {
-    /// Two lists of one driver often have tokens of one form.
+    /// Two lists of a driver often have tokens of the same form.
     OTHER_LIST {
         id: "hostile/tokens/other-list",
         title: "a token of the list of volumes is rejected, or taken, in the list of snapshots; the driver survives",

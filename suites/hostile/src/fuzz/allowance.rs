@@ -1,48 +1,47 @@
-//! What the checks of one run share: time and inputs. What one does not need, those after it have.
+//! Divides the time and inputs of one run among its checks. The unused part of a check is left to the later ones.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Time that each check gets at least, lest an RPC be left out since others were slow.
+/// The smallest time of a check, so that no RPC is left out because others were slow.
 const SHARE_MIN: Duration = Duration::from_millis(250);
 
-/// Shared by all checks of a run, which take their parts one after another.
+/// The remaining time and inputs, which all checks of a run share; they take their parts one after the other.
 #[derive(Clone, Debug)]
 pub struct Allowance(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     duration: Duration,
-    /// From when the first check begins.
+    /// The end, which is set when the first check begins.
     until: OnceLock<Instant>,
     inputs_left: AtomicU64,
     checks_left: AtomicU64,
 }
 
-/// The part of one check.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
-    /// When nothing new is begun.
+    /// The time after which the check sends nothing new.
     pub(crate) until: Instant,
-    /// How many inputs at the most.
+    /// The limit on the check's inputs.
     pub(crate) inputs_max: u64,
 }
 
 impl Allowance {
-    /// So much time and so many inputs for one check.
+    /// Makes an allowance of this time and number of inputs.
     pub fn new(duration: Duration, inputs: u64) -> Allowance {
         let (inputs_left, checks_left) = (AtomicU64::new(inputs), AtomicU64::new(1));
         Allowance(Arc::new(Inner { duration, until: OnceLock::new(), inputs_left, checks_left }))
     }
 
-    /// Says how many checks share it.
+    /// Sets the number of checks that share it.
     pub fn among(&self, checks: u64) {
         self.0.checks_left.store(checks, Ordering::Relaxed);
     }
 
-    /// The share of the next check: what is left, divided among those that have not begun. `None` where the time is over: even the
-    /// shortest look takes some, and all of them together much more than a user may want to give.
+    /// Returns the share of the next check: the rest, divided among the checks that have not begun. It is `None` once
+    /// the time is over, because even a short check takes some time, and many of them would exceed the user's limit.
     pub(crate) fn take(&self) -> Option<Share> {
         let until = *self.0.until.get_or_init(|| Instant::now() + self.0.duration);
         let checks = self
@@ -58,7 +57,7 @@ impl Allowance {
         Some(Share { until: Instant::now() + (left / checks).max(SHARE_MIN), inputs_max })
     }
 
-    /// Notes how many inputs a check has sent.
+    /// Subtracts the inputs that a check sent.
     pub(crate) fn used(&self, inputs: u64) {
         self.0
             .inputs_left

@@ -1,4 +1,5 @@
-//! Inputs in rounds: made up, sent, judged; what is new is kept and changed further, what is wrong is made small.
+//! Makes, sends and judges inputs in rounds. Inputs with new kinds of answers are mutated further, and those with
+//! violations are minimised.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
@@ -20,46 +21,44 @@ use super::shrink::shrunk;
 use super::stage::{Stage, Trouble};
 use crate::send::send;
 
-/// Inputs of one round, for which the stage is set once.
+/// The number of inputs in one round, which share a stage.
 const ROUND: usize = 256;
-/// Inputs that are under way at the same time.
+/// The number of concurrent inputs.
 const AT_ONCE: usize = 8;
-/// Inputs kept since their answers were new.
+/// Limits the kept inputs, whose answers were of a new kind.
 const CORPUS_MAX: usize = 2_000;
-/// Causes that are told of one check; who has so many has enough to mend.
+/// Limits the causes that one check reports; more would not help to fix the driver.
 const FINDINGS_MAX: usize = 10;
-/// How often an input is taken from those that were kept, in percent.
+/// The percentage of inputs that are made from kept ones.
 const KEPT_PERCENT: u8 = 50;
-/// How often the one input is looked for that has changed something: each search makes a round anew several times.
+/// Limits the searches for a single culprit, each of which repeats a round several times.
 const SEARCHES_MAX: u32 = 4;
-/// A Probe beside the inputs may take so long before it is worth a word.
+/// The duration of a concurrent Probe from which it is reported.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
-/// All inputs of one check.
 #[derive(Debug)]
 pub(crate) struct Campaign<'a> {
     cx: &'a Cx,
     rng: Rng,
-    /// Right inputs, of which all others are made.
+    /// Correct inputs, from which all others are made.
     seeds: Vec<Input>,
     corpus: Vec<Input>,
     novelties: HashSet<String>,
     findings: BTreeMap<String, Finding>,
     sent: u64,
-    /// How often an input was looked for among all those of a round.
+    /// The number of searches for a culprit so far.
     searches: u32,
     slowest_probe: Duration,
 }
 
-/// How a round ended.
 enum Ended {
     Well,
-    /// The driver is gone, and stays so.
+    /// The driver has ended and cannot be restarted.
     Dead,
 }
 
 impl<'a> Campaign<'a> {
-    /// For these RPCs; none where the driver offers none of them.
+    /// Begins a campaign for these RPCs, or returns `None` if the driver serves none of them.
     pub(crate) async fn begin(
         cx: &'a Cx,
         wanted: impl Fn(&Input) -> bool,
@@ -81,10 +80,10 @@ impl<'a> Campaign<'a> {
         }))
     }
 
-    /// Goes on until the share is used up: what was found, by cause, the gravest first.
+    /// Runs until the share is used up, and returns the findings, one per cause, the gravest first.
     ///
     /// # Errors
-    /// Broken if the things that inputs are about cannot be made or undone.
+    /// Broken if the objects of the inputs cannot be made or undone.
     pub(crate) async fn run(&mut self, share: Share) -> CheckResult<Vec<Finding>> {
         while Instant::now() < share.until
             && self.sent < share.inputs_max
@@ -94,7 +93,7 @@ impl<'a> Campaign<'a> {
             match self.round(left.min(ROUND), share.until).await {
                 Ok(Ended::Well) => {}
                 Ok(Ended::Dead) => break,
-                // What was found before is worth more than what keeps it from going on.
+                // Earlier findings matter more than the reason that ended the campaign.
                 Err(Stop::Broken(why)) if !self.findings.is_empty() => {
                     self.cx.note(format!("ended early: {why}"));
                     break;
@@ -107,17 +106,17 @@ impl<'a> Campaign<'a> {
         Ok(found)
     }
 
-    /// Inputs sent so far.
+    /// Returns the number of inputs sent so far.
     pub(crate) fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Kinds of answers seen so far.
+    /// Returns the number of kinds of answers so far.
     pub(crate) fn novelties(&self) -> usize {
         self.novelties.len()
     }
 
-    /// The longest that a Probe has taken beside the inputs, if that is worth a word.
+    /// Returns the longest duration of a concurrent Probe, if it is worth a report.
     pub(crate) fn slow_probe(&self) -> Option<Duration> {
         Some(self.slowest_probe).filter(|slowest| *slowest > PROBE_LIMIT)
     }
@@ -146,7 +145,7 @@ impl<'a> Campaign<'a> {
             if !alive {
                 return Ok(Ended::Dead);
             }
-            // What was made before the driver died may not be there to be undone.
+            // The objects may be gone after the crash, so errors of the cleanup are ignored.
             let _ = stage.tear_down().await;
             return Ok(Ended::Well);
         }
@@ -158,8 +157,8 @@ impl<'a> Campaign<'a> {
         Ok(Ended::Well)
     }
 
-    /// Sends the inputs, several at the same time, and asks Probe beside them. None is begun when the time is up or the driver
-    /// does not answer any more.
+    /// Sends the inputs concurrently, with Probe calls between them. It sends no more once the time is up or the
+    /// driver stops answering.
     async fn answers(
         &mut self,
         stage: &Stage,
@@ -203,7 +202,7 @@ impl<'a> Campaign<'a> {
         input
     }
 
-    /// Keeps an input whose answer is of a kind that was not seen before.
+    /// Keeps an input whose answer is of a new kind.
     fn take_note(&mut self, input: &Input, answer: &Answer<Value>) {
         let kind = match answer {
             Answer::Ok(response) => format!("{} OK {}", input.rpc, fields(response)),
@@ -217,7 +216,7 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// Tries inputs that were not answered one by one. Returns whether the driver is there afterwards.
+    /// Tries unanswered inputs one by one. Returns whether the driver runs afterwards.
     async fn without_answer(&mut self, inputs: &[&Input]) -> CheckResult<bool> {
         self.cx.answers_for_silence();
         let died = !self.cx.target().is_alive().await && self.process_has_ended();
@@ -240,26 +239,27 @@ impl<'a> Campaign<'a> {
         Ok(self.revive().await)
     }
 
-    /// True if the run has started the driver, and its process is gone.
+    /// Returns whether the run started the driver and its process has ended.
     fn process_has_ended(&self) -> bool {
         self.cx.target().driver().is_some_and(|driver| driver.end_of_process().is_some())
     }
 
-    /// Inputs of which one is at fault, and it is not known which.
+    /// Reports inputs of which an unknown one is the culprit.
     fn suspect(&mut self, inputs: &[&Input], why: &str, printed: &[String]) {
         if let Some(finding) = Finding::among(inputs, why, printed) {
             self.keep(finding);
         }
     }
 
-    /// All inputs at the same time, on a stage of their own: the finding, if the driver does not answer some of them and is gone.
+    /// Sends all inputs concurrently on a new stage, and returns a finding if the driver ends without answering some
+    /// of them.
     pub(crate) async fn together(&mut self, inputs: &[Input]) -> CheckResult<Option<Finding>> {
         let stage = Stage::set(self.cx).await?;
         let answers = self.answers(&stage, inputs, Instant::now() + self.cx.remaining()).await;
         stage.cx().give_up_unnamed();
         let broke = answers.iter().any(|(_, answer)| matches!(answer, Answer::Unknown(NoAnswer::Broken(_))));
         if !broke || self.cx.target().is_alive().await {
-            // The requests may have made things that cannot be undone; nothing is claimed about that.
+            // The requests may have made objects that cannot be undone, which is no finding.
             let _ = stage.tear_down().await;
             return Ok(None);
         }
@@ -272,21 +272,21 @@ impl<'a> Campaign<'a> {
         Ok(Finding::among(&unanswered, "no answer any more; sent alone, each of them was answered", &printed))
     }
 
-    /// Has the driver back if it died, as far as somebody starts it again.
+    /// Waits until the driver runs again, if it can be restarted.
     async fn revive(&self) -> bool {
         let target = self.cx.target();
-        // A process that dies may still be there at first, and can be started only once it is gone.
+        // A dying process may still exist at first, and can only be started after its end.
         target.is_alive().await
             || target.bring_back().await.is_ok()
             || (target.driver().is_some() && target.bring_back().await.is_ok())
     }
 
-    /// One input on a stage of its own: what it shows.
+    /// Sends one input on a new stage, and returns its symptom.
     pub(crate) async fn alone(&self, input: &Input) -> CheckResult<Option<Symptom>> {
         self.several(&[input]).await
     }
 
-    /// Inputs one after another on a stage of their own: what the first that is wrong shows, or what all of them leave.
+    /// Sends inputs one after the other on a new stage, and returns the first symptom, or that of the aftermath.
     async fn several(&self, inputs: &[&Input]) -> CheckResult<Option<Symptom>> {
         let stage = Stage::set(self.cx).await?;
         let mut last = None;
@@ -298,7 +298,7 @@ impl<'a> Campaign<'a> {
             };
             if let Some(fault) = fault {
                 stage.cx().give_up_unnamed();
-                // If the driver died, there may be nothing to undo any more.
+                // If the driver died, its objects may be gone, so errors of the cleanup are ignored.
                 let _ = stage.tear_down().await;
                 return Ok(Some(fault));
             }
@@ -306,13 +306,14 @@ impl<'a> Campaign<'a> {
         }
         let Some((rpc, answer)) = last else { return Ok(None) };
         let refused = matches!(&answer, Answer::Refused(refused) if is_definite(refused.code));
-        // What a call that was answered with OK makes is not always undone, such as a volume of a mutated name.
+        // The effect of a successful call cannot always be undone, such as a volume with a mutated name, so it is no
+        // symptom.
         let counts = |trouble: &Trouble| refused || inputs.len() > 1 || !matches!(trouble, Trouble::Left(_));
         let trouble = stage.aftermath().await?.filter(counts);
         Ok(trouble.map(|trouble| Symptom::of_trouble(rpc, &trouble)))
     }
 
-    /// Why one input alone has no answer.
+    /// Explains why a single input has no answer.
     async fn silent(&self, input: &Input, no_answer: &NoAnswer) -> Symptom {
         self.cx.answers_for_silence();
         match no_answer {
@@ -330,7 +331,7 @@ impl<'a> Campaign<'a> {
         }
     }
 
-    /// Something is wrong after a round: halves the inputs until one is left that shows it alone.
+    /// Finds the culprit of a damaged round: it halves the inputs until a single one shows the damage.
     async fn find_culprit(&mut self, inputs: &[&Input]) -> CheckResult {
         let mut suspects = inputs.to_vec();
         while suspects.len() > 1 {
@@ -353,7 +354,7 @@ impl<'a> Campaign<'a> {
         Ok(())
     }
 
-    /// Makes an input small, unless its cause is known.
+    /// Minimises an input, unless its cause is known.
     async fn found(&mut self, input: &Input, fault: Symptom) -> CheckResult {
         if self.findings.contains_key(&fault.cause) || self.findings.len() >= FINDINGS_MAX {
             return Ok(());
@@ -367,7 +368,7 @@ impl<'a> Campaign<'a> {
         self.findings.entry(finding.fault.cause.clone()).or_insert(finding);
     }
 
-    /// Time that is left for the check.
+    /// Returns the remaining time of the check.
     pub(crate) fn remaining(&self) -> Duration {
         self.cx.remaining()
     }
@@ -377,12 +378,12 @@ fn answer<'a>(stage: &'a Stage, at: usize, input: &'a Input) -> BoxFuture<'a, (u
     Box::pin(async move { (at, send(stage.cx(), input.rpc, &input.bytes(stage)).await) })
 }
 
-/// Codes that say that nothing was done.
+/// Returns whether a code says that the call had no effect.
 fn is_definite(code: Code) -> bool {
     matches!(code, Code::InvalidArgument | Code::NotFound | Code::OutOfRange | Code::Unimplemented)
 }
 
-/// Which fields a response has.
+/// Describes the fields of a response.
 fn fields(response: &Value) -> String {
     match response {
         Value::Object(entries) => {

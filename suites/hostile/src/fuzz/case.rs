@@ -1,6 +1,6 @@
-//! A finding as a file: the smallest input that shows it, with marks such as `{volume}` for what differs from driver to
-//! driver, so that it can be sent to any. Where the driver died and was not started again, the file has every request that was
-//! in progress. Secrets are not in it.
+//! Stores a finding in a file: the smallest input that shows it, with placeholders such as `{volume}` for values that
+//! differ from driver to driver, so that it can be sent to any driver. If the driver died and was not restarted, the
+//! file has every request that was in progress. Secrets are left out.
 
 use std::path::{Path, PathBuf};
 
@@ -15,69 +15,70 @@ use serde_json::Value;
 use super::finding::Finding;
 use super::input::{Input, Wire};
 
-/// The key that says that a file is such a case.
+/// The key that marks a file as such a case.
 pub const KEY: &str = "csi-sanity-fuzz-case";
-/// Form of a file with one request.
+/// The version of a file with one request.
 pub const FORM: u32 = 1;
-/// Form of a file with several requests, of which one is at fault. Earlier versions reject it instead of sending the first alone.
+/// The version of a file with several requests, of which one is the culprit. Earlier versions reject it instead of
+/// sending only the first one.
 pub const FORM_SUSPECTS: u32 = 2;
-/// Largest file that is read, in bytes.
+/// The size limit of a case file, in bytes.
 pub const CASE_BYTES_MAX: u64 = 16 << 20;
-/// Most requests in one case; a campaign has fewer in progress at the same time.
+/// Limits the requests in one case; a campaign has fewer in progress.
 const SUSPECTS_MAX: usize = 64;
 
-/// A finding.
+/// The contents of a case file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Case {
     /// [`FORM`] or [`FORM_SUSPECTS`].
     pub csi_sanity_fuzz_case: u32,
-    /// The check that found it.
+    /// The check that found the violation.
     pub check: String,
     /// The rule that was broken.
     pub requirement: String,
-    /// How, as one sentence.
+    /// The violation in one sentence.
     pub message: String,
-    /// What a right driver does.
+    /// The expected behaviour.
     pub expected: String,
-    /// What this driver did.
+    /// The actual behaviour.
     pub actual: String,
-    /// Name and version of the driver on which it was found.
+    /// The name and version of the driver.
     pub driver: String,
-    /// Which RPC.
+    /// The name of the RPC.
     pub rpc: String,
-    /// The request, with marks.
+    /// The request, with placeholders.
     pub request: Value,
-    /// What is done to its bytes.
+    /// The changes of its bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wire: Vec<WireText>,
-    /// The other requests that were in progress when the driver died, where it was not found out which of them it died of.
+    /// The other requests that were in progress when the driver died, if the culprit is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub other_suspects: Vec<Suspect>,
 }
 
-/// A request that may be the one at fault.
+/// A request that may be the culprit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Suspect {
     /// The name of the RPC.
     pub rpc: String,
-    /// The request, with marks.
+    /// The request, with placeholders.
     pub request: Value,
     /// Changes to its bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub wire: Vec<WireText>,
 }
 
-/// Something that only bytes can say.
+/// A change that only the encoded bytes can have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WireText {
-    /// These come behind it, in hexadecimal digits.
+    /// Bytes that are appended, in hexadecimal digits.
     Append(String),
-    /// So many are missing at the end.
+    /// The number of bytes that are cut off at the end.
     Cut(usize),
-    /// The whole comes twice.
+    /// The message is repeated.
     Twice,
 }
 
@@ -103,7 +104,7 @@ impl Case {
     /// Reads a case.
     ///
     /// # Errors
-    /// The file cannot be read, or is not a case.
+    /// Fails if the file cannot be read, or is not a case.
     pub fn load(path: &Path) -> Result<Case, CaseError> {
         let invalid = |problem| CaseError::Invalid { path: path.to_owned(), problem };
         let case: Case = stored::read(path, CASE_BYTES_MAX)?;
@@ -120,7 +121,7 @@ impl Case {
         Ok(case)
     }
 
-    /// All requests of the case, each of which is to be sent alone: the culprit, or the suspects.
+    /// Returns all requests of the case, each of which is sent alone: the culprit, or the suspects.
     pub(super) fn inputs(&self) -> Result<Vec<Input>, String> {
         self.suspects().iter().map(Suspect::input).collect()
     }
@@ -130,20 +131,21 @@ impl Case {
         [Suspect { rpc, request, wire }].into_iter().chain(self.other_suspects.clone()).collect()
     }
 
-    /// The requests and what is done to their bytes, a line each, with long texts cut.
+    /// Describes the requests and the changes of their bytes, one line each, with long texts shortened.
     pub fn lines(&self) -> Vec<String> {
         self.suspects().iter().flat_map(Suspect::lines).collect()
     }
 
-    /// Writes the case into a folder, which is made if it is missing, and says where it is, or why it is not there.
+    /// Writes the case into a folder, which is made if it is missing. Returns the path of the file, or the reason of
+    /// a failure.
     pub(super) fn store_in(&self, folder: &Path) -> String {
         stored::told(self.store(folder))
     }
 
-    /// The file, as [`Case::load`] reads it.
+    /// Returns the text of the file, as [`Case::load`] reads it.
     ///
     /// # Errors
-    /// It cannot be put into words.
+    /// Fails if the case cannot be serialised.
     pub fn to_yaml(&self) -> Result<String, CaseError> {
         serde_saphyr::to_string(self).map_err(CaseError::Serialize)
     }
@@ -164,7 +166,7 @@ impl Case {
         Ok(path)
     }
 
-    /// A name that says what is in the file, and tells one input from another.
+    /// Returns a file name that describes the case and is different for each input.
     fn file_name(&self, text: &str) -> String {
         let what = if self.other_suspects.is_empty() { self.rpc.as_str() } else { "suspects" };
         format!("fuzz-{what}-{}-{:016x}.yaml", self.requirement, fnv1a(text.bytes()))
@@ -222,19 +224,19 @@ impl WireText {
     }
 }
 
-/// The message by the names of csi.proto.
+/// Returns the message with the names of csi.proto.
 fn json(message: &DynamicMessage) -> Value {
     let options = SerializeOptions::new().use_proto_field_name(true).stringify_64_bit_integers(false);
     message.serialize_with_options(serde_json::value::Serializer, &options).unwrap_or_default()
 }
 
-/// Longest text that is told in full, in characters.
-const TOLD_CHARS_MAX: usize = 120;
+/// The longest text that is shown in full, in characters.
+const SHOWN_CHARS_MAX: usize = 120;
 
-/// The request with long texts and lists cut, for people.
+/// Returns the request with long texts and lists shortened, for people.
 fn short(request: &Value) -> Value {
     match request {
-        Value::String(text) if text.chars().count() > TOLD_CHARS_MAX => {
+        Value::String(text) if text.chars().count() > SHOWN_CHARS_MAX => {
             let begin: String = text.chars().take(20).collect();
             Value::from(format!("{begin}… ({} bytes)", text.len()))
         }

@@ -1,4 +1,4 @@
-//! What an input has shown of a driver.
+//! The violations that inputs reveal.
 
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
@@ -11,37 +11,37 @@ use crate::rules::{
     HOSTILE_CODE_001, HOSTILE_COMMAND_001, HOSTILE_EFFECT_001, HOSTILE_PATH_001, HOSTILE_TIME_001,
 };
 
-/// Characters of a message that tell one cause from another.
+/// The number of characters of a message that identify its cause.
 const SHAPE_CHARS_MAX: usize = 60;
 
-/// What came of an input that should not have.
+/// A wrong effect of an input.
 #[derive(Clone, Debug)]
 pub(crate) struct Symptom {
     pub(crate) rule: &'static Requirement,
     pub(crate) message: String,
     pub(crate) expected: &'static str,
     pub(crate) actual: String,
-    /// The same for whatever has the same cause.
+    /// The cause; symptoms with an equal cause are duplicates.
     pub(crate) cause: String,
 }
 
-/// A fault, and the input that shows it.
+/// A symptom, and the input that shows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) fault: Symptom,
     pub(crate) input: Input,
-    /// The other requests that were in progress, where one of them may be at fault instead. None of them was tried alone, or none
-    /// of them shows the fault alone.
+    /// The other requests that were in progress, if one of them may be the cause instead. None of them was tried
+    /// alone, or none of them shows the symptom alone.
     pub(crate) other_suspects: Vec<Input>,
 }
 
 impl Finding {
-    /// For an input that shows the fault alone.
+    /// Makes the finding of an input that shows the symptom alone.
     pub(crate) fn certain(fault: Symptom, input: Input) -> Finding {
         Finding { fault, input, other_suspects: Vec::new() }
     }
 
-    /// For inputs of which one has ended the driver.
+    /// Makes the finding of several inputs, one of which ended the driver.
     pub(crate) fn among(inputs: &[&Input], why: &str, printed: &[String]) -> Option<Finding> {
         let (&first, others) = inputs.split_first()?;
         let fault = Symptom::ended_by_one_of(inputs, why, printed);
@@ -54,7 +54,7 @@ impl Finding {
 }
 
 impl Symptom {
-    /// What the answer to an input alone shows. Where its bytes were twisted, the code is the gRPC library's choice.
+    /// Judges the answer to a single input. If its bytes were altered, the gRPC library chooses the code.
     pub(crate) fn of_answer(input: &Input, answer: &Answer<Value>) -> Option<Symptom> {
         let rpc = input.rpc;
         if tells_secret(answer) {
@@ -78,7 +78,7 @@ impl Symptom {
         })
     }
 
-    /// The driver did not live through it, or broke it off.
+    /// The driver crashed or aborted the call.
     pub(crate) fn broken(rpc: Rpc, died: bool, why: &str, printed: &[String]) -> Symptom {
         let message = match died {
             true => format!("the driver crashes on {rpc}"),
@@ -112,7 +112,7 @@ impl Symptom {
         }
     }
 
-    /// No answer came.
+    /// The driver did not answer in time.
     pub(crate) fn late(rpc: Rpc, limit_ms: u128) -> Symptom {
         Symptom {
             rule: &HOSTILE_TIME_001,
@@ -123,7 +123,7 @@ impl Symptom {
         }
     }
 
-    /// A look at the stage has shown it.
+    /// The stage was changed.
     pub(crate) fn of_trouble(rpc: Rpc, trouble: &Trouble) -> Symptom {
         let (rule, message, expected, actual) = match trouble {
             Trouble::Files(changed) => (
@@ -152,14 +152,14 @@ impl Symptom {
             ),
         };
         let cause = match trouble {
-            // Under the same rule as what is gone, and another cause.
+            // It breaks the rule of a missing object, and has another cause.
             Trouble::Left(_) => format!("{rpc} left"),
             _ => format!("{rpc} {}", rule.id),
         };
         Symptom { rule, message, expected, actual: actual.clone(), cause }
     }
 
-    /// The violation that it is.
+    /// Returns the violation.
     pub(crate) fn violation(&self, told: Vec<String>) -> Violation {
         Violation::new(&self.message)
             .of(self.rule)
@@ -169,7 +169,7 @@ impl Symptom {
     }
 }
 
-/// A message without what differs from one time to the next: numbers, and words that are quoted or too long for any language.
+/// Returns a message without its variable parts: numbers, and words that are quoted or longer than any natural one.
 pub(crate) fn shape(message: &str) -> String {
     let mut shape = String::new();
     let words =

@@ -1,5 +1,5 @@
-//! What a peer can send below gRPC: no HTTP/2 at all, frames that lie, streams without end, and nothing for a long time. The
-//! driver has to go on answering others meanwhile, and to be as it was afterwards.
+//! Sends input below gRPC: bytes that are no HTTP/2, wrong frames, streams without end, and nothing for a long time.
+//! Meanwhile the driver has to answer others, and afterwards it must be as before.
 
 mod wire;
 
@@ -17,25 +17,24 @@ use wire::{
     DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame,
 };
 
-/// Connections at the same time on which an abuse is tried; those that the driver does not close stay open for a while.
+/// The number of concurrent connections with an abuse; those that the driver does not close stay open for a while.
 const CONNECTIONS: usize = 16;
-/// How long one of them may take: a server that does not read holds it up.
+/// Limits the time of one connection, because a server that does not read blocks it.
 const CONNECTION_LIMIT: Duration = Duration::from_millis(300);
-/// How long others may wait for an answer meanwhile.
+/// Limits the time in which others must get an answer meanwhile.
 const PROBE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Bytes that no well-behaved client sends.
+/// Bytes that no correct client sends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Abuse {
-    /// Its name, as in the id of its check.
+    /// The name in the id of its check.
     pub(super) name: &'static str,
-    /// What it is, as one clause.
+    /// The description, as one clause.
     pub(super) title: &'static str,
-    /// The bytes, for a connection; some are random.
+    /// Makes the bytes of a connection; some are random.
     bytes: fn(&mut fastrand::Rng) -> Vec<u8>,
 }
 
-/// All of them.
 pub(super) const ABUSES: &[Abuse] = &[
     Abuse {
         name: "no-http2",
@@ -120,7 +119,7 @@ pub(super) const ABUSES: &[Abuse] = &[
         bytes: |_| {
             let mut headers = wire::request("/csi.v1.Identity/Probe", "application/grpc");
             headers.extend(wire::header("x-large", &"y".repeat(100)).repeat(600));
-            // A frame holds 16 KiB.
+            // A frame contains at most 16 KiB.
             let (first, rest) = headers.split_at(headers.len().min(16_000));
             let mut bytes = frame(HEADERS, END_STREAM, 1, first);
             for (at, part) in rest.chunks(16_000).enumerate() {
@@ -182,25 +181,25 @@ pub(super) const ABUSES: &[Abuse] = &[
     },
 ];
 
-/// The preface and empty settings, and what comes behind them.
+/// Prefixes the bytes with the preface and empty settings.
 fn opened(bytes: &[u8]) -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[]), bytes].concat()
 }
 
-/// The headers of the call with this number, from 0.
+/// Returns the headers of the call with this number, which starts at 0.
 fn call(number: u32, content_type: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, stream(number), &wire::request("/csi.v1.Identity/Probe", content_type))
 }
 
-/// Clients have the odd ones.
+/// Streams of clients have odd numbers.
 fn stream(number: u32) -> u32 {
     2 * number + 1
 }
 
-/// Does it to the driver, and sees that others are answered meanwhile, and that it is as before afterwards.
+/// Runs the abuse, and checks that others get answers meanwhile, and that the driver is as before afterwards.
 pub(super) async fn abuse(cx: &Cx, abuse: Abuse) -> CheckResult {
     let mut rng = cx.rng();
-    // What the first round takes may stay, for the next one: only what grows with each is not given back.
+    // The resources of the first round may stay in use; only growth with each round is a leak.
     round(cx, abuse, &mut rng).await?;
     let process_stats = Vitals::take(cx).await;
     let open = round(cx, abuse, &mut rng).await?;
@@ -212,7 +211,7 @@ pub(super) async fn abuse(cx: &Cx, abuse: Abuse) -> CheckResult {
     if !cx.target().is_alive().await {
         cx.answers_for_silence();
         let printed = cx.target().last_lines();
-        // The run tells it if that is in vain.
+        // The run reports a failure of this.
         let _ = cx.target().bring_back().await;
         return Err(Violation::new(format!("the driver crashes on {}", abuse.title))
             .of(&req::GEN_ERR_001)
@@ -237,7 +236,7 @@ pub(super) async fn abuse(cx: &Cx, abuse: Abuse) -> CheckResult {
     }
 }
 
-/// Abuses several connections at the same time, and hands back those that the driver has not closed.
+/// Abuses several connections concurrently, and returns those that the driver did not close.
 async fn round(cx: &Cx, abuse: Abuse, rng: &mut fastrand::Rng) -> CheckResult<Vec<Box<dyn Connection>>> {
     let bytes: Vec<Vec<u8>> = (0..CONNECTIONS).map(|_| (abuse.bytes)(rng)).collect();
     let attempts = futures_util::future::join_all(bytes.iter().map(|bytes| attempt(cx, bytes))).await;
@@ -246,22 +245,22 @@ async fn round(cx: &Cx, abuse: Abuse, rng: &mut fastrand::Rng) -> CheckResult<Ve
     Ok(open.map_err(unreachable)?.into_iter().flatten().collect())
 }
 
-/// A connection of whichever kind.
+/// A Unix or TCP connection.
 trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
-/// Sends the bytes on a connection of their own, which is handed back as long as the driver has not closed it.
+/// Sends the bytes on a new connection, which is returned if the driver did not close it.
 async fn attempt(cx: &Cx, bytes: &[u8]) -> io::Result<Option<Box<dyn Connection>>> {
     let mut connection = connect(cx.target().endpoint()).await?;
     let sending = async {
         connection.write_all(bytes).await?;
-        // It has had time to answer, or to close.
+        // The driver had time to answer, or to close the connection.
         let mut answer = [0; 4 << 10];
         while connection.read(&mut answer).await? > 0 {}
         io::Result::Ok(())
     };
     match tokio::time::timeout(CONNECTION_LIMIT, sending).await {
-        // Closed by the driver, in an orderly way or not, as is its right.
+        // The driver may close the connection, in order or not.
         Ok(_) => Ok(None),
         Err(_) => Ok(Some(connection)),
     }

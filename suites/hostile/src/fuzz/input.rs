@@ -1,5 +1,5 @@
-//! A request as it is made up, mutated and stored: with marks in place of what differs from driver to driver and from run to
-//! run, so that it means the same everywhere.
+//! A request with placeholders for the values that differ from driver to driver and from run to run, so that it can
+//! be mutated and stored.
 
 use csi_proto::Rpc;
 use csi_proto::reflect::prost_reflect::{DynamicMessage, MapKey, ReflectMessage as _, Value};
@@ -7,32 +7,32 @@ use prost::Message as _;
 
 use super::stage::Stage;
 
-/// Bytes of one request at the most; more than that a server refuses unseen, which one input is enough to show.
+/// The limit on the bytes of one request. A server rejects larger ones without reading them, which one input is
+/// enough to show.
 pub(crate) const BYTES_MAX: usize = 5 << 20;
 
-/// One request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Input {
     pub(crate) rpc: Rpc,
-    /// What it says, with marks such as `{volume}`.
+    /// The message, with placeholders such as `{volume}`.
     pub(crate) message: DynamicMessage,
-    /// What is done to its bytes.
+    /// The changes of its bytes.
     pub(crate) wire: Vec<Wire>,
 }
 
-/// Something that only bytes can say.
+/// A change that only the encoded bytes can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
-    /// These come behind it: unknown fields, broken text, another value for a field.
+    /// Bytes that are appended: unknown fields, invalid text, or another value of a field.
     Append(Vec<u8>),
-    /// So many are missing at the end.
+    /// The number of bytes that are cut off at the end.
     Cut(usize),
-    /// The whole comes twice, which protobuf takes for one message.
+    /// The message is repeated, which protobuf treats as one message.
     Twice,
 }
 
 impl Input {
-    /// The bytes that are sent where these things are there.
+    /// Returns the bytes that are sent on this stage.
     pub(crate) fn bytes(&self, stage: &Stage) -> Vec<u8> {
         let mut bytes = self.filled(stage).encode_to_vec();
         for wire in &self.wire {
@@ -46,7 +46,7 @@ impl Input {
         bytes
     }
 
-    /// The message with what the marks stand for.
+    /// Returns the message with its placeholders replaced.
     fn filled(&self, stage: &Stage) -> DynamicMessage {
         let mut message = self.message.clone();
         each_text(&mut message, &|text| stage.fill(text), &|key| stage.entries(key));
@@ -54,11 +54,11 @@ impl Input {
     }
 }
 
-/// The entries that stand behind the key of a map, if it is a mark.
+/// Returns the entries that replace a map entry, if its key is a placeholder.
 pub(crate) type Entries<'a> = dyn Fn(&str) -> Option<Vec<(String, String)>> + 'a;
 
-/// Rewrites every text of a message, keys and values of maps included. An entry whose key stands for several is replaced by
-/// them.
+/// Rewrites every text of a message, including keys and values of maps. An entry whose key is a placeholder for
+/// several entries is replaced by them.
 pub(crate) fn each_text(
     message: &mut DynamicMessage,
     text: &dyn Fn(&str) -> Option<String>,
@@ -96,7 +96,7 @@ fn rewrite(value: &mut Value, text: &dyn Fn(&str) -> Option<String>, entries: &E
     }
 }
 
-/// A message with nothing in it.
+/// Returns an empty message of this type.
 pub(crate) fn empty(message: &DynamicMessage) -> DynamicMessage {
     DynamicMessage::new(message.descriptor())
 }

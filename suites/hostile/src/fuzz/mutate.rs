@@ -1,8 +1,8 @@
-//! Makes a right request wrong, or strange: through the descriptors of the protocol, so that every field of every message has
-//! its turn.
+//! Makes a correct request wrong or unusual, through the descriptors of the protocol, so that every field of every
+//! message is changed at times.
 //!
-//! No text leads anywhere but into the canary, and no path but to what is the driver's to use, whatever is made of it: what
-//! `is_harmless` says is held by a test.
+//! A text can only affect the canary, and a path only files that the driver may use, however the driver treats it. A
+//! test checks this with `is_harmless`.
 
 use csi_proto::reflect::prost_reflect::{
     DynamicMessage, FieldDescriptor, Kind as FieldKind, MapKey, ReflectMessage as _, Value,
@@ -13,16 +13,16 @@ use super::input::{Input, Wire, empty};
 use super::stage::{FREE_PATHS, MARKER, THINGS};
 use crate::injection_points::TextRole;
 
-/// Changes made to one input at the most.
+/// Limits the changes of one input.
 const CHANGES_MAX: usize = 4;
-/// Lengths of texts around those that the protocol or a file system has.
+/// Lengths around the limits of the protocol and of file systems.
 const LENGTHS: [usize; 8] = [127, 128, 129, 255, 256, 4_096, 4_097, 70_000];
-/// Items and entries where many are meant.
+/// The number of items in a long list or map.
 const MANY: usize = 300;
-/// Bytes cut off or put behind at the most.
+/// Limits the bytes that are cut off or appended.
 const WIRE_BYTES_MAX: usize = 24;
 
-/// Numbers at which sums, casts and allocations go wrong.
+/// Numbers that break sums, casts and allocations.
 const NUMBERS: [i64; 14] = [
     0,
     1,
@@ -40,7 +40,7 @@ const NUMBERS: [i64; 14] = [
     1 << 40,
 ];
 
-/// Texts that lead somewhere, or are run, where a driver is careless.
+/// Texts that a careless driver treats as paths or runs as commands.
 const SHARP: [&str; 15] = [
     "../../../../../../../../../../../../{canary}",
     "../../../../../../../../../../../../{canary}/keep",
@@ -59,7 +59,7 @@ const SHARP: [&str; 15] = [
     "a\ntouch {mark}\n",
 ];
 
-/// Texts that are only strange.
+/// Texts that are merely unusual.
 const STRANGE: [&str; 40] = [
     "",
     " ",
@@ -103,7 +103,6 @@ const STRANGE: [&str; 40] = [
     "*?[a]",
 ];
 
-/// Changes an input in a few places.
 pub(crate) fn mutate(rng: &mut Rng, input: &mut Input) {
     for _ in 0..rng.usize(1..=CHANGES_MAX) {
         if rng.u8(..16) == 0 {
@@ -118,16 +117,16 @@ fn wire(rng: &mut Rng, message: &DynamicMessage) -> Wire {
     match rng.u8(..6) {
         0 => Wire::Twice,
         1 => Wire::Cut(rng.usize(1..WIRE_BYTES_MAX)),
-        // A field that the protocol does not have, with a text in it.
+        // This is an unknown field with a text.
         2 => Wire::Append(vec![0xfa, 0x7f, 0x02, b'h', b'i']),
         3 => Wire::Append(broken_text(rng, message)),
-        // A field of a wire type that there is not.
+        // This is a field with an undefined wire type.
         4 => Wire::Append(vec![0x0f]),
         _ => Wire::Append((0..rng.usize(1..WIRE_BYTES_MAX)).map(|_| rng.u8(0x80..)).collect()),
     }
 }
 
-/// A text field with bytes that are no UTF-8.
+/// Returns a text field that is not UTF-8.
 fn broken_text(rng: &mut Rng, message: &DynamicMessage) -> Vec<u8> {
     let is_text = |field: &FieldDescriptor| field.kind() == FieldKind::String && field.number() < 16;
     let texts: Vec<_> = message.descriptor().fields().filter(is_text).collect();
@@ -135,7 +134,7 @@ fn broken_text(rng: &mut Rng, message: &DynamicMessage) -> Vec<u8> {
     vec![number << 3 | 2, 3, b'a', 0xff, 0xfe]
 }
 
-/// Changes one field, or a field of one that is a message.
+/// Changes one field, at any depth.
 fn change(rng: &mut Rng, message: &mut DynamicMessage) {
     let Some(field) = rng.choice(message.descriptor().fields()) else { return };
     if rng.u8(..8) == 0 {
@@ -155,7 +154,7 @@ fn inner(rng: &mut Rng, message: &mut DynamicMessage, field: &FieldDescriptor) {
     let was_there = message.has_field(field);
     if let Value::Message(inner) = message.get_field_mut(field) {
         match rng.u8(..4) {
-            // To be there with nothing in it is news only where it was not there, or had something in it.
+            // An empty message is a change only if the field was missing or not empty.
             0 => *inner = empty(inner),
             _ if was_there || rng.bool() => change(rng, inner),
             _ => {}
@@ -207,7 +206,7 @@ fn entries(rng: &mut Rng, message: &mut DynamicMessage, field: &FieldDescriptor)
     map.insert(MapKey::String(key), Value::String(value));
 }
 
-/// A value for a field that is no message; `None` for a kind that the protocol does not use.
+/// Returns a value for a field that is no message, or `None` for a type that the protocol does not use.
 fn scalar(rng: &mut Rng, field: &FieldDescriptor) -> Option<Value> {
     let number = rng.choice(NUMBERS).unwrap_or_default();
     Some(match field.kind() {
@@ -238,7 +237,8 @@ fn text(rng: &mut Rng, kind: TextRole) -> String {
     }
 }
 
-/// A path that is free for the driver, or one beside it: never one inside of another, which no orchestrator asks for.
+/// Returns a path that the driver may use, or one beside it. It is never inside another one, which no orchestrator
+/// requests.
 fn path(rng: &mut Rng) -> String {
     let free = rng.choice(FREE_PATHS).unwrap_or_default();
     match rng.u8(..8) {
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use crate::fuzz::input::each_text;
 
-    /// What a text could lead to if a driver took it for a path, or had a shell run it.
+    /// Returns whether a text is harmless even if a driver treats it as a path or runs it in a shell.
     fn is_harmless(text: &str) -> bool {
         let is_path = text.starts_with('/') || text.split('/').any(|part| part == ".." || part == ".");
         let is_command = text.contains("touch") && text.contains("{mark}");

@@ -1,4 +1,4 @@
-//! A stored finding, sent again.
+//! Sends a stored finding again.
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
@@ -10,7 +10,7 @@ use super::finding::Finding;
 use super::input::Input;
 use super::suite::{RULES, told};
 
-/// The one check that sends a case. It is in no list: only `csi-sanity replay` has it.
+/// The only check that sends a stored case. Only `csi-sanity replay` runs it, so it is in no list.
 pub const SUITE: Suite = Suite { name: "replay", checks: Checks::Declared(&[&[&CASE]]), retired: &[] };
 
 const ALL: &[&Requirement] = RULES;

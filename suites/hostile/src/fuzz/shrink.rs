@@ -1,4 +1,4 @@
-//! Leaves out of an input whatever it does not need to be wrong.
+//! Removes the parts of an input that it does not need to show its finding.
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,18 @@ use super::campaign::Campaign;
 use super::finding::Finding;
 use super::input::Input;
 
-/// Times that a smaller input is tried.
+/// Limits the smaller inputs that are tried.
 const TRIES_MAX: u32 = 80;
-/// Time for that at the most.
+/// Limits the time.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The smallest input found that shows a fault of the same cause.
+/// Returns the smallest input that shows a finding with an equal cause.
 pub(super) async fn shrunk(campaign: &Campaign<'_>, found: Finding) -> CheckResult<Finding> {
     let until = Instant::now() + LIMIT.min(campaign.remaining() / 4);
     let (mut best, mut at, mut in_vain) = (found, 0, 0);
     for _ in 0..TRIES_MAX {
         let candidates = simpler(&best.input);
-        // Once all of them in a row were in vain, it is as small as it gets.
+        // The input is minimal once no candidate in a row succeeds.
         let Some(input) = candidates.get(at % candidates.len().max(1)).filter(|_| in_vain < candidates.len())
         else {
             break;
@@ -29,7 +29,7 @@ pub(super) async fn shrunk(campaign: &Campaign<'_>, found: Finding) -> CheckResu
             break;
         }
         match campaign.alone(input).await?.filter(|fault| fault.cause == best.fault.cause) {
-            // What comes next may be left out as well; what came before could not.
+            // The next part may be removable as well; the previous ones were not.
             Some(fault) => (best, in_vain) = (Finding::certain(fault, input.clone()), 0),
             None => (at, in_vain) = (at + 1, in_vain + 1),
         }
@@ -37,7 +37,7 @@ pub(super) async fn shrunk(campaign: &Campaign<'_>, found: Finding) -> CheckResu
     Ok(best)
 }
 
-/// The input with one thing less, in each way in which it can have one.
+/// Returns the input without one of its parts, for each part.
 fn simpler(input: &Input) -> Vec<Input> {
     let without_wire = (0..input.wire.len()).map(|at| {
         let mut wire = input.wire.clone();
@@ -83,7 +83,7 @@ fn smaller(message: &DynamicMessage) -> Vec<DynamicMessage> {
                 fewer.remove(key);
                 with(Value::Map(fewer))
             })),
-            // Only a run of one letter means the same when it is shorter: half of a path leads somewhere else.
+            // Only a run of one letter keeps its meaning when it is shortened; half of a path is another path.
             Value::String(text) if text.len() > 8 && text.bytes().all(|byte| byte == b'x') => {
                 let shorter = [text.len() / 2, text.len() * 7 / 8, text.len() - 1];
                 all.extend(shorter.map(|bytes| with(Value::String("x".repeat(bytes)))));

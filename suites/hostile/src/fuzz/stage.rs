@@ -1,4 +1,4 @@
-//! What inputs speak of: things that are there, paths that are free, and the places that have to stay as they are.
+//! The environment of inputs: existing objects, unused paths, and files that have to stay unchanged.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,57 +11,57 @@ use super::input::{Input, each_text};
 use crate::canary::Canary;
 use crate::scene::{Request, Scene};
 
-/// Found in no other text; sent as a secret, it must not come back.
+/// It is in no other text. It is sent as a secret, and must not be returned.
 pub(crate) const MARKER: &str = "csi-sanity-fuzz-secret-5b0e9d17c4a2";
-/// Where no canary can be seen, its path leads to nothing.
+/// The path that replaces the canary's if that cannot be observed.
 const NOWHERE: &str = "tmp/csi-sanity-nowhere/none";
 
-/// The marks for the maps that come from the driver or the configuration.
+/// The placeholders of the maps that come from the driver or the configuration.
 const VOLUME_CONTEXT: &str = "{volume-context}";
 const PUBLISH_CONTEXT: &str = "{publish-context}";
 const SECRETS: &str = "{secrets}";
-/// The mark for a name that nothing has.
+/// The placeholder of an unused name.
 const NAME: &str = "{name}";
 
-/// Marks for texts that say which thing is meant, and for paths that are the driver's to use.
+/// The placeholders of texts that name an object, and of paths that the driver may use.
 pub(crate) const THINGS: [&str; 3] = ["{spare}", "{snapshot}", "{node}"];
 pub(crate) const FREE_PATHS: [&str; 2] = ["{free-target}", "{free-staging}"];
 
-/// Things for some inputs.
+/// The objects for a number of inputs.
 #[derive(Debug)]
 pub(crate) struct Stage {
-    /// For the canary, which stays until all else is undone.
+    /// The context of the canary, which stays until all else is undone.
     around: Cx,
-    /// For everything else.
+    /// The context of everything else.
     cx: Cx,
     scene: Scene,
-    /// Which no input speaks of.
+    /// A volume that no input names.
     witness: NodeVolume,
     canary: Option<Canary>,
-    /// Marks and what they stand for, longest texts first.
+    /// The placeholders and their values, with the longest values first.
     marks: Vec<(&'static str, String)>,
-    /// Volumes and snapshots of whomever.
+    /// All volumes and snapshots of the driver.
     listed: Listed,
 }
 
-/// Differences of one list that are told at the most.
+/// Limits the differences of one list that are reported.
 const TOLD_MAX: usize = 5;
 
-/// What a look at the stage has shown.
+/// A damage of the stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// Files were touched that are nobody's business.
+    /// Files outside of the driver's paths changed.
     Files(String),
-    /// A command was run that a text held.
+    /// The driver ran a command from a text.
     Command(String),
-    /// Something that was there is not.
+    /// An object is missing.
     Gone(String),
-    /// Something is listed that was not, or the other way round, after everything was undone.
+    /// After everything was undone, a list has other objects than before.
     Left(String),
 }
 
 impl Stage {
-    /// Makes everything.
+    /// Makes the stage.
     pub(crate) async fn set(cx: &Cx) -> CheckResult<Stage> {
         let around = cx.scope();
         let canary = match Canary::set(&around).await {
@@ -72,7 +72,7 @@ impl Stage {
         let cx = &around.scope();
         let listed = Listed::now(cx).await?;
         let witness = cx.node_volume().await?;
-        // Not published, so that deleting it leaves nothing that its undoing would stumble over.
+        // This volume is not published, so that an input that deletes it does not disturb the cleanup.
         let spare = cx.node_volume().await?;
         let scene = Scene::set(cx).await?;
         let mut marks = scene.texts();
@@ -87,12 +87,12 @@ impl Stage {
         Ok(Stage { cx: cx.clone(), around, scene, witness, canary, marks, listed })
     }
 
-    /// What inputs are to be sent with, so that what they make is undone with the things.
+    /// Returns the context in which inputs are sent, so that their effects are undone with the objects.
     pub(crate) fn cx(&self) -> &Cx {
         &self.cx
     }
 
-    /// Undoes everything, and says what is wrong before and after.
+    /// Undoes everything, and returns the damage before and after.
     pub(crate) async fn aftermath(self) -> CheckResult<Option<Trouble>> {
         let mut trouble = self.look().await?;
         let undone = self.cx.undo().await;
@@ -104,13 +104,12 @@ impl Stage {
             trouble = self.difference().await?.map(Trouble::Left);
         }
         match self.tear_down().await {
-            // A driver that reaches elsewhere may well leave what cannot be undone; the first is what to tell.
+            // A driver with damage may also leave things that cannot be undone; the damage is reported.
             Err(_) if trouble.is_some() => Ok(trouble),
             struck => struck.map(|()| trouble),
         }
     }
 
-    /// Undoes everything.
     pub(crate) async fn tear_down(self) -> CheckResult {
         let undone = self.cx.undo().await;
         self.sweep();
@@ -118,7 +117,7 @@ impl Stage {
         self.around.undo().await
     }
 
-    /// Removes what drivers have made beside the free paths and may leave there, such as the directory to stage at.
+    /// Removes files that drivers may leave beside the unused paths, such as the staging directory.
     fn sweep(&self) {
         let free = self.marks.iter().filter(|(mark, _)| FREE_PATHS.contains(mark));
         for path in free.map(|(_, path)| Path::new(path)) {
@@ -126,20 +125,20 @@ impl Stage {
             for entry in std::fs::read_dir(above).into_iter().flatten().flatten() {
                 let is_beside = entry.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes());
                 if is_beside && entry.file_name() != name {
-                    // Only what is empty goes; what stays is told with the directory above.
+                    // Only empty directories and files are removed; the rest is reported with the parent directory.
                     let _ = std::fs::remove_dir(entry.path()).or_else(|_| std::fs::remove_file(entry.path()));
                 }
             }
         }
     }
 
-    /// A right input for each RPC that the driver offers.
+    /// Returns a correct input for each RPC that the driver serves.
     pub(crate) async fn inputs(&self) -> CheckResult<Vec<Input>> {
         let requests = self.scene.requests(&self.cx).await?;
         Ok(requests.into_iter().map(|request| self.marked(request)).collect())
     }
 
-    /// The request with marks in place of what is of here and now.
+    /// Returns the request with placeholders for the values of this run.
     fn marked(&self, request: Request) -> Input {
         let Request { rpc, mut message } = request;
         for field in message.descriptor().fields() {
@@ -165,7 +164,7 @@ impl Stage {
         Input { rpc, message, wire: Vec::new() }
     }
 
-    /// The text with what its marks stand for; `None` if it has none.
+    /// Returns the text with its placeholders replaced, or `None` if it has none.
     pub(crate) fn fill(&self, text: &str) -> Option<String> {
         if !text.contains('{') {
             return None;
@@ -182,12 +181,12 @@ impl Stage {
         Some(filled)
     }
 
-    /// The entries that the key of a map stands for.
+    /// Returns the entries that replace the key of a map.
     pub(crate) fn entries(&self, key: &str) -> Option<Vec<(String, String)>> {
         let pairs = match key {
             VOLUME_CONTEXT => self.scene.volume_context(),
             PUBLISH_CONTEXT => self.scene.publish_context(),
-            // Which RPC it is for, the configuration need not tell apart here: a merged set is tolerated (GEN-SECRET-008).
+            // The secrets of all RPCs are merged, because drivers accept further secrets (GEN-SECRET-008).
             SECRETS => {
                 let all = self.cx.config().secrets.values();
                 return Some(all.flat_map(|secret| secret.0.clone()).collect());
@@ -197,7 +196,7 @@ impl Stage {
         Some(pairs.into_iter().collect())
     }
 
-    /// What is wrong with the places and things that no input may touch.
+    /// Returns the damage of files and objects that no input may change.
     async fn look(&self) -> CheckResult<Option<Trouble>> {
         match self.look_at_files() {
             Some(trouble) => Ok(Some(trouble)),
@@ -205,7 +204,8 @@ impl Stage {
         }
     }
 
-    /// What is wrong with the places; what a driver has made there is swept away. Once everything is undone, they are gone.
+    /// Returns the damage of the files, and removes files that a driver made there. Once everything is undone, they
+    /// no longer exist.
     fn look_at_files(&self) -> Option<Trouble> {
         let canary = self.canary.as_ref()?;
         let changed = canary.changed()?;
@@ -234,7 +234,7 @@ impl Stage {
         })
     }
 
-    /// What is listed after everything was undone and was not before, or the other way round.
+    /// Returns the differences between the lists before and after.
     async fn difference(&self) -> CheckResult<Option<String>> {
         let cx = &self.around;
         let same = cx.eventually(Settles::VolumeUnlisted, || async {
@@ -249,7 +249,7 @@ impl Stage {
     }
 }
 
-/// Ids of all volumes and snapshots, as far as they can be listed.
+/// The ids of all volumes and snapshots, as far as the driver lists them.
 #[derive(Debug)]
 struct Listed {
     volumes: Option<BTreeSet<String>>,
@@ -257,7 +257,7 @@ struct Listed {
 }
 
 impl Listed {
-    /// Asks. A driver that rejects a list, as after hostile requests some do, has none to compare.
+    /// Lists them. A driver that rejects a list, as some do after hostile requests, has none to compare.
     async fn now(cx: &Cx) -> CheckResult<Listed> {
         let has = |capability| cx.target().capabilities().has(capability);
         let mut listed = Listed { volumes: None, snapshots: None };
@@ -277,7 +277,7 @@ impl Listed {
         Ok(listed)
     }
 
-    /// What is gone and what is new since, a few of each list.
+    /// Returns some of the missing and the new entries of each list.
     fn differences(&self, now: &Listed) -> Vec<String> {
         let lists = [(&self.volumes, &now.volumes), (&self.snapshots, &now.snapshots)];
         let both = lists.into_iter().filter_map(|(before, now)| Some((before.as_ref()?, now.as_ref()?)));
@@ -298,7 +298,7 @@ fn if_answered<T>(list: CheckResult<T>) -> CheckResult<Option<T>> {
     }
 }
 
-/// Whether an answer gives a secret back.
+/// Returns whether an answer contains the secret.
 pub(crate) fn tells_secret(answer: &Answer<Json>) -> bool {
     match answer {
         Answer::Ok(response) => response.to_string().contains(MARKER),

@@ -1,4 +1,4 @@
-//! A check for each way to abuse a connection, for each RPC, and for all of them mixed.
+//! Defines a check for each abuse of a connection, for each RPC, and for all RPCs mixed.
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::rules::{
     HOSTILE_TIME_001,
 };
 
-/// What such checks can blame a driver for.
+/// The rules that such checks may report.
 pub(super) const RULES: &[&Requirement] = &[
     &req::GEN_ERR_001,
     &req::GEN_SECRET_001,
@@ -31,10 +31,10 @@ pub(super) const RULES: &[&Requirement] = &[
     &HOSTILE_TIME_001,
 ];
 
-/// The checks.
+/// Returns the checks.
 pub fn suite(allowance: &Allowance) -> Suite {
     let frames = ABUSES.iter().map(|abuse| of_frames(*abuse, allowance));
-    // Where there is little time, all of them mixed say most.
+    // If time is short, the mixed check says most, so it is first.
     let requests =
         [None].into_iter().chain(RPCS.iter().map(Some)).map(|rpc| of_requests(rpc.copied(), allowance));
     Suite { name: "fuzz", checks: Checks::made(requests.chain(frames)), retired: &[] }
@@ -46,14 +46,14 @@ fn of_frames(abuse: Abuse, allowance: &Allowance) -> Check {
     check(format!("fuzz/frames/{}", abuse.name), title, &[], move |cx| {
         let allowance = allowance.clone();
         Box::pin(async move {
-            // How long it takes is not up to it, and what it does not use is there for those after it.
+            // The check cannot choose its duration, and the unused rest of its share goes to later checks.
             allowance.take().ok_or_else(time_is_over)?;
             frames::abuse(cx, abuse).await
         })
     })
 }
 
-/// Requests of one RPC, or of all of them mixed.
+/// Returns the check of one RPC, or of all RPCs mixed.
 fn of_requests(rpc: Option<Rpc>, allowance: &Allowance) -> Check {
     let (id, title) = match rpc {
         Some(rpc) => {
@@ -68,7 +68,7 @@ fn of_requests(rpc: Option<Rpc>, allowance: &Allowance) -> Check {
     })
 }
 
-/// A check that holds what it works with.
+/// Returns a check that owns its data.
 fn check(
     id: String,
     title: String,
@@ -83,7 +83,7 @@ fn check(
     }
 }
 
-/// `CreateVolume` as `create-volume`.
+/// Turns `CreateVolume` into `create-volume`.
 fn kebab(method: &str) -> String {
     let mut text = String::new();
     for c in method.chars() {
@@ -132,7 +132,7 @@ async fn fuzz(cx: &Cx, rpc: Option<Rpc>, allowance: &Allowance) -> CheckResult {
     tell(cx, findings)
 }
 
-/// The gravest finding is the verdict, and the others are told beside it.
+/// Reports the gravest finding as the violation, and the others as notes.
 fn tell(cx: &Cx, findings: Vec<Finding>) -> CheckResult {
     let mut violations = findings.iter().map(|finding| finding.fault.violation(told(cx, finding)));
     let Some(first) = violations.next() else { return Ok(()) };
@@ -140,7 +140,7 @@ fn tell(cx: &Cx, findings: Vec<Finding>) -> CheckResult {
     Err(first.into())
 }
 
-/// The input in words, and where it is stored.
+/// Describes the input, and names the file that contains it.
 pub(super) fn told(cx: &Cx, finding: &Finding) -> Vec<String> {
     let case = Case::of(cx, finding);
     let mut lines = case.lines();

@@ -1,4 +1,4 @@
-//! Every check finds the defects that it names, and every defect that shows under attack only is named.
+//! Checks that every check finds the defects that it names, and that every defect that only attacks show is named.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use libtest_mimic::Failed;
 use crate::process::IN_PROCESSES;
 use crate::registry;
 
-/// One of the seeds, as good as any.
+/// Any seed would do.
 const SEED: u64 = 1;
 
 pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
@@ -35,7 +35,8 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
         .collect()
 }
 
-/// A driver that does not delete what has an odd name is asked everything all the same, and what stays is told.
+/// Checks that a driver which cannot delete unusual names is still sent all requests, and that its leaks are
+/// reported.
 fn what_stays_ends_no_check() -> Result<(), Failed> {
     let mock =
         csi_mock_driver::Config { defects: vec![Defect::DeleteVolumeRefusesOddNames], ..Default::default() };
@@ -58,7 +59,7 @@ fn played(check: &Check, defect: &str) -> Result<Vec<CheckReport>, Failed> {
     let mock = csi_mock_driver::Config { defects: vec![defect], ..Default::default() };
     let mut config = everything_set();
     config.time_limits.settle_ms = Some(100);
-    // Also on a busy machine the requests are sent, and not the time used up.
+    // The time is long, so that all requests are sent even on a busy machine.
     config.effort.check_budget_ms = 100_000;
     Ok(mock::run(registry(), mock, config, SEED, |other| other.id == check.id)?.reports)
 }
@@ -68,7 +69,7 @@ pub(crate) fn is_found(check: &Check, said: &[CheckReport]) -> Result<(), Failed
     match on_a_defect(&outcomes) {
         Trial::Good => check_rules(check, said),
         Trial::Bad(why) => Err(Failed::from(why)),
-        // Nothing can be mounted then.
+        // Without root nothing can be mounted.
         Trial::Skipped(why) if why.contains("root") => Ok(()),
         Trial::Skipped(why) => Err(Failed::from(why)),
     }

@@ -1,5 +1,5 @@
-//! Shows that the suite can be trusted: a right driver passes, however unusual it is, and each check finds the defects
-//! that it names.
+//! Shows that the suite can be trusted: a correct driver passes, however unusual it is, and each check finds the
+//! defects that it names.
 
 mod defects;
 mod mounts;

@@ -1,4 +1,4 @@
-//! Hostile requests on a driver that really mounts.
+//! Sends hostile requests to a driver that makes real mounts.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::registry;
 
-/// The check that asks for file systems such as `ext4,noatime`.
+/// The check that requests file systems such as `ext4,noatime`.
 const ODD_FILE_SYSTEMS: &str = "hostile/mount-options/texts";
 /// Large enough for a file system.
 const VOLUME_BYTES: i64 = 16 << 20;
 
-/// A run compares mounts with the requests that asked for them. For a file system that does not exist, no mount is right or wrong: a
-/// driver that makes another one is not accused of that.
+/// A run compares mounts with the requests that made them. For a file system that does not exist no mount is right or
+/// wrong, so a driver that makes another one is not accused.
 pub(crate) fn trial() -> Trial {
     Trial::test("mounts-are-not-compared-with-hostile-requests", || {
         let played = hostpath::in_directory(play);

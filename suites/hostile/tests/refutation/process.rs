@@ -1,4 +1,5 @@
-//! Defects that show only in what a driver prints or calls: this program is the driver then, as a process of its own.
+//! Checks defects that only show in a driver's output or commands, for which this program is the driver in a process
+//! of its own.
 
 use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::results::outcome::CheckReport;
@@ -8,7 +9,7 @@ use libtest_mimic::{Failed, Trial};
 use crate::defects::is_found;
 use crate::registry;
 
-/// Those that this is about.
+/// The defects that need a process.
 pub(crate) const IN_PROCESSES: &[&str] =
     &["node-publish-passes-context-as-option", "node-publish-prints-context", "prints-secrets"];
 
@@ -34,7 +35,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             if accused.is_empty() { Ok(()) } else { Err(Failed::from(accused.join("\n"))) }
         })
     });
-    // The command that names call is lent to a driver that the run has started.
+    // The command of the trap is only in the PATH of a driver that the run started.
     let lent = Trial::test("process/create-volume-runs-names/hostile/commands/texts", || {
         let registry = registry();
         let check = registry.find("hostile/commands/texts")?;

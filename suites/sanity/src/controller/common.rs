@@ -1,5 +1,4 @@
-//! What checks of several RPCs have in common: probes with ids that lead nowhere, volumes to publish, snapshots that
-//! are told apart.
+//! Helpers of several checks: requests with unknown ids, volumes to publish, and comparisons of snapshots.
 
 use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
@@ -9,18 +8,19 @@ use csi_ops::volume::TrackedVolume;
 
 use crate::moment::same_moment;
 
-/// A volume that does not exist, by an id that is made up.
+/// Returns a volume with a made-up id, which does not exist.
 pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {
     v1::Volume { volume_id: cx.unknown_volume_id(), ..Default::default() }.into()
 }
 
-/// The refusal of an id that no driver has made.
+/// Returns the permitted error for an id that no driver has made.
 pub(crate) fn unknown_id() -> Refusal {
     refused_with(Code::NotFound)
         .or(Code::InvalidArgument, "the id is made up, so it need not have the driver's format")
 }
 
-/// OK is due for what was never there. A made-up id may not have the driver's format, which makes it a malformed field.
+/// Requires OK for a deletion of an object that never existed. INVALID_ARGUMENT is accepted as well, because a
+/// made-up id may not have the driver's format.
 pub(crate) fn succeeds_or_malformed<T>(reply: Reply<T>, what: &str) -> CheckResult {
     match reply.any_answer()? {
         Ok(_) | Err(Refused { code: Code::InvalidArgument, .. }) => Ok(()),
@@ -31,19 +31,21 @@ pub(crate) fn succeeds_or_malformed<T>(reply: Reply<T>, what: &str) -> CheckResu
     }
 }
 
-/// The refusal of a size that the driver does not have. The general table asks for INVALID_ARGUMENT for an unsupported value
-/// ([`GEN_ERR_005`](req::GEN_ERR_005)) as those of the RPCs ask for OUT_OF_RANGE, and neither says which comes first.
+/// Returns the permitted error for a size that the driver does not support. The general table requires
+/// INVALID_ARGUMENT for an unsupported value ([`GEN_ERR_005`](req::GEN_ERR_005)), and the tables of the RPCs require
+/// OUT_OF_RANGE; neither says which takes precedence.
 pub(super) fn unsupported_size() -> Refusal {
     refused_with(Code::OutOfRange)
         .or_warn(Code::InvalidArgument, "which tells less: the RPC has a code of its own for sizes")
 }
 
-/// The refusal of a size that may be more than there is space for.
+/// Returns the permitted error for a size that may exceed the free space.
 pub(super) fn too_large() -> Refusal {
     unsupported_size().or(Code::ResourceExhausted, "the storage may be what does not suffice")
 }
 
-/// Asks about something deleted until the answer is NOT_FOUND: deletion may go on in the background after OK.
+/// Repeats a request about a deleted object until the answer is NOT_FOUND, because deletion may continue in the
+/// background after OK.
 pub(crate) async fn must_become_unknown<'a, T: Send + 'a>(
     cx: &'a Cx,
     thing: Settles,
@@ -67,7 +69,7 @@ pub(crate) async fn must_become_unknown<'a, T: Send + 'a>(
     Ok(())
 }
 
-/// A snapshot once it is ready; skips if that takes longer than the time configured, for it may take hours.
+/// Returns a snapshot once it is ready; skips after the configured time, because some drivers need hours.
 pub(crate) async fn ready_snapshot(
     cx: &Cx,
     request: &v1::CreateSnapshotRequest,
@@ -76,13 +78,13 @@ pub(crate) async fn ready_snapshot(
     ready.ok_or_else(|| Stop::skip("the snapshot is not ready within time-limits: settle-ms"))
 }
 
-/// A volume that can be published to the node that the endpoint serves, and the id of that node.
+/// Returns a volume that can be published to the endpoint's node, and the id of that node.
 pub(super) async fn publishable(cx: &Cx) -> CheckResult<(NodeVolume, String)> {
     let volume = cx.node_volume().await?;
     Ok((volume, cx.node_id().await?))
 }
 
-/// One step of the way to use a volume as the driver has said that it can be.
+/// Judges one step of using a volume in a way that the driver confirmed.
 fn as_said<T>(said: &str, reply: Reply<T>) -> CheckResult<T> {
     match reply.code()? {
         Code::Ok | Code::InvalidArgument | Code::FailedPrecondition | Code::Unimplemented => {
@@ -92,7 +94,8 @@ fn as_said<T>(said: &str, reply: Reply<T>) -> CheckResult<T> {
     }
 }
 
-/// Publishes a volume on the node with a capability that it has; who has said so, `said` tells behind "a capability that".
+/// Publishes a volume on the node with a capability that the driver confirmed; `said` names the RPC in the failure,
+/// behind "a capability that".
 pub(super) async fn publish_as_said(
     cx: &Cx,
     volume: &NodeVolume,
@@ -108,7 +111,7 @@ pub(super) async fn publish_as_said(
     Ok(())
 }
 
-/// Mount access with a file system that does not exist.
+/// Returns mount access with a file system that does not exist.
 pub(crate) fn unknown_fs_type(cx: &Cx) -> v1::VolumeCapability {
     use v1::volume_capability::{AccessType as Kind, MountVolume};
     let mount = MountVolume { fs_type: "csi-sanity-no-such-fs".to_owned(), ..Default::default() };
@@ -116,7 +119,7 @@ pub(crate) fn unknown_fs_type(cx: &Cx) -> v1::VolumeCapability {
     v1::VolumeCapability { access_type: Some(Kind::Mount(mount)), ..capability }
 }
 
-/// A capability that CreateVolume refuses as invalid, if there is one among those worth a try.
+/// Returns a capability that CreateVolume rejects as invalid, if one of the candidates is.
 pub(super) async fn refused_capability(cx: &Cx) -> CheckResult<Option<v1::VolumeCapability>> {
     for capability in [
         unknown_fs_type(cx),
@@ -138,7 +141,7 @@ pub(super) async fn refused_capability(cx: &Cx) -> CheckResult<Option<v1::Volume
     Ok(None)
 }
 
-/// A request to expand a volume to the size configured for it, as an orchestrator sends it.
+/// Returns a request to expand a volume to the configured size, as an orchestrator sends it.
 pub(super) fn expand_request(cx: &Cx, volume_id: &str) -> v1::ControllerExpandVolumeRequest {
     v1::ControllerExpandVolumeRequest {
         volume_id: volume_id.to_owned(),
@@ -148,9 +151,9 @@ pub(super) fn expand_request(cx: &Cx, volume_id: &str) -> v1::ControllerExpandVo
     }
 }
 
-/// A request to validate the capability that volumes are made with.
+/// Returns a request to validate the capability with which volumes are made.
 pub(super) fn validate_request(cx: &Cx, volume: &NodeVolume) -> v1::ValidateVolumeCapabilitiesRequest {
-    // Pre-provisioned volumes were made with parameters that nobody knows here.
+    // The parameters of pre-provisioned volumes are unknown.
     let created = cx.target().capabilities().has(Capability::CreateDeleteVolume);
     v1::ValidateVolumeCapabilitiesRequest {
         volume_id: volume.id.clone(),
@@ -161,18 +164,18 @@ pub(super) fn validate_request(cx: &Cx, volume: &NodeVolume) -> v1::ValidateVolu
     }
 }
 
-/// A snapshot to build on, ready or not: some back ends take hours to make one ready.
+/// Returns a snapshot that may not be ready, because some back ends need hours for that.
 pub(super) async fn cut_snapshot(cx: &Cx, source_volume_id: &str) -> CheckResult<v1::Snapshot> {
     cx.create_snapshot(cx.create_snapshot_request(source_volume_id)).setup("a snapshot").await
 }
 
-/// The list that a driver keeps of things with names, if it can be had: to find out whether a name breaks it.
+/// The list of named objects, if the driver has one, to find out whether a name breaks it.
 pub(super) enum Named {
     Volumes,
     Snapshots,
 }
 
-/// How the list is refused; `None` where it is not, or where there is none.
+/// Returns the error of the list, or `None` if it succeeds or does not exist.
 pub(super) async fn list_refusal(cx: &Cx, named: &Named) -> CheckResult<Option<Refused>> {
     let has = |capability| cx.target().capabilities().has(capability);
     match named {
@@ -186,14 +189,14 @@ pub(super) async fn list_refusal(cx: &Cx, named: &Named) -> CheckResult<Option<R
     }
 }
 
-/// A list that shows a change later than the call that made it. Nothing in the specification forbids that.
+/// Returns a remark about a list that shows a change after the call that made it. The specification permits that.
 pub(super) fn list_lags(what: &str) -> Violation {
     Violation::new(what)
         .expected("each list as it is once the call was answered, as callers expect it")
         .actual("the list was right only when it was read again")
 }
 
-/// The list could be had before, and has to be had with a thing of this name in it.
+/// Requires that the list still succeeds now that it has an object of this name.
 pub(super) async fn still_listed(cx: &Cx, named: &Named, name: &str) -> CheckResult {
     let Some(refused) = list_refusal(cx, named).await? else { return Ok(()) };
     let (rpc, thing, rule) = match named {
@@ -207,7 +210,7 @@ pub(super) async fn still_listed(cx: &Cx, named: &Named, name: &str) -> CheckRes
         .into())
 }
 
-/// Checks what every Snapshot message has to have, whichever RPC reports it.
+/// Checks the fields that every Snapshot message must have.
 pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str) -> CheckResult {
     ensure!(
         !snapshot.snapshot_id.is_empty(),
@@ -240,8 +243,8 @@ pub(super) fn complete_snapshot(snapshot: &v1::Snapshot, source_volume_id: &str)
     Ok(())
 }
 
-/// Checks that two reports of one snapshot agree in what cannot change. Remarks on a size that is told no more: zero stands for one that is
-/// not told, and a caller who restores would have to guess.
+/// Checks that two reports of a snapshot agree in their constant fields. It remarks on a size that is no longer
+/// reported: zero means unknown, so a caller that restores would have to guess.
 pub(super) fn same_snapshot(cx: &Cx, first: &v1::Snapshot, again: &v1::Snapshot) -> CheckResult {
     // The size may become known only once the snapshot is ready.
     let settled = first.ready_to_use && again.ready_to_use && first.size_bytes > 0;

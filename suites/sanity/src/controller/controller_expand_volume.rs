@@ -8,14 +8,14 @@ use super::common::{
 use crate::expansion::{expandable, is_online_only};
 use crate::node::published;
 
-/// A size that no storage has, far enough below the largest number to be rounded up.
+/// No storage has this size, and rounding it up does not overflow.
 const HUGE_BYTES: i64 = 1 << 62;
 
 fn range(required_bytes: i64, limit_bytes: i64) -> Option<v1::CapacityRange> {
     Some(v1::CapacityRange { required_bytes, limit_bytes })
 }
 
-/// A request with another range.
+/// Returns a request with another range.
 fn expand_to(
     cx: &Cx,
     volume_id: &str,
@@ -25,7 +25,7 @@ fn expand_to(
 }
 
 check! {
-    /// There is nothing to expand.
+    /// A request without a volume can only be a mistake.
     NO_VOLUME_ID {
         id: "controller/controller-expand-volume/no-volume-id",
         title: "ControllerExpandVolume without volume_id is rejected",
@@ -42,7 +42,7 @@ check! {
 }
 
 check! {
-    /// Without a size there is nothing to do, and nothing to answer.
+    /// Without a size the driver has nothing to do.
     NO_CAPACITY_RANGE {
         id: "controller/controller-expand-volume/no-capacity-range",
         title: "ControllerExpandVolume without capacity_range is rejected",
@@ -102,7 +102,7 @@ check! {
 }
 
 check! {
-    /// A workload that asked for more space goes by the size in the answer.
+    /// A workload relies on the size in the answer.
     EXPANDS {
         id: "controller/controller-expand-volume/expands",
         title: "ControllerExpandVolume makes a volume larger and answers its size",
@@ -134,7 +134,7 @@ check! {
 }
 
 check! {
-    /// Whoever sets a limit pays for what lies above it.
+    /// A user who sets a limit would pay for a larger volume.
     LIMIT {
         id: "controller/controller-expand-volume/limit",
         title: "ControllerExpandVolume stays within limit_bytes",
@@ -233,7 +233,7 @@ check! {
 }
 
 check! {
-    /// How a volume grows may depend on its use; an impossible one is a mistake of the caller.
+    /// The way a volume grows may depend on its use, and an impossible use is a mistake of the caller.
     OTHER_CAPABILITY {
         id: "controller/controller-expand-volume/unsupported-capability",
         title: "ControllerExpandVolume with a capability that CreateVolume rejects is rejected",
@@ -257,7 +257,7 @@ check! {
 }
 
 check! {
-    /// Growing while a node has the volume is what ONLINE stands for.
+    /// ONLINE promises growth while a node uses the volume.
     ONLINE {
         id: "controller/controller-expand-volume/online",
         title: "a driver with ONLINE expands a volume that is in use on a node",
@@ -269,7 +269,7 @@ check! {
         let published = published(cx).await?;
         let reply = cx.call(expand_request(cx, &published.staged.attached.volume.id)).await;
         if reply.code()? != Code::Ok && !is_online_only(cx) {
-            // A driver that expands nothing says nothing about volumes in use by that.
+            // A driver that cannot expand an unused volume either shows nothing about volumes in use.
             let unused = cx.new_volume().await?;
             cx.call(expand_request(cx, &unused.volume_id)).setup("an expanded volume that is not in use").await?;
         }
@@ -288,7 +288,7 @@ check! {
             EXPAND_VOLUME,
             Need::Has(Capability::OfflineExpansion),
             lacks(Capability::OnlineExpansion),
-            // Without it the controller does not learn who uses a volume.
+            // Without it the controller does not know which node uses a volume.
             PUBLISH_UNPUBLISH_VOLUME,
             CREATE_DELETE_VOLUME,
             NODE,
@@ -305,7 +305,7 @@ check! {
 }
 
 check! {
-    /// A request that can never be met must not be repeated for ever.
+    /// A request that cannot succeed must not be repeated forever.
     TOO_LARGE {
         id: "controller/controller-expand-volume/too-large",
         title: "ControllerExpandVolume beyond what there can be is OUT_OF_RANGE",
@@ -330,7 +330,7 @@ check! {
 }
 
 check! {
-    /// No size lies between bounds that are crossed.
+    /// No size satisfies a required size above the limit.
     CROSSED_RANGE {
         id: "controller/controller-expand-volume/crossed-range",
         title: "ControllerExpandVolume with required_bytes above limit_bytes is rejected",
@@ -365,7 +365,7 @@ check! {
 }
 
 check! {
-    /// The same for an id that never was one.
+    /// A made-up id has to be handled like the id of a deleted volume.
     UNKNOWN_VOLUME {
         id: "controller/controller-expand-volume/unknown-volume",
         title: "ControllerExpandVolume of an unknown volume is NOT_FOUND",

@@ -1,4 +1,4 @@
-//! ControllerGetCapabilities: which optional RPCs and modes the Controller service has.
+//! ControllerGetCapabilities returns the optional RPCs and modes of the Controller service.
 
 use csi_harness::prelude::*;
 use v1::controller_service_capability::{Type, rpc};
@@ -14,7 +14,7 @@ fn offers(capabilities: &[v1::ControllerServiceCapability], wanted: rpc::Type) -
 }
 
 check! {
-    /// Orchestrators call nothing of the Controller service before they know what it can do.
+    /// Orchestrators call no other RPC of the Controller service before they know its capabilities.
     ANSWERS {
         id: "controller/controller-get-capabilities/answers",
         title: "ControllerGetCapabilities is answered",
@@ -29,7 +29,7 @@ check! {
 }
 
 check! {
-    /// An empty list is legal, an entry that says nothing is not. Numbers of a later release are no fault.
+    /// An empty list is legal, an entry without a type is not. Types of a later release are permitted.
     WELL_FORMED {
         id: "controller/controller-get-capabilities/well-formed",
         title: "each entry of ControllerGetCapabilities names a capability",
@@ -55,7 +55,7 @@ check! {
 }
 
 check! {
-    /// Nodes that a volume is published to can be listed only by a driver that publishes.
+    /// Only a driver that publishes volumes can list the nodes to which they are published.
     PUBLISHED_NODES {
         id: "controller/controller-get-capabilities/published-nodes",
         title: "a driver with LIST_VOLUMES_PUBLISHED_NODES has PUBLISH_UNPUBLISH_VOLUME",
@@ -97,7 +97,7 @@ check! {
 }
 
 check! {
-    /// What the list says a monitor confirms volume by volume, and it does not start without that.
+    /// A monitor confirms each entry of the list with this RPC, and does not start without it.
     GET_VOLUME_HEALTH_TOO {
         id: "controller/controller-get-capabilities/get-volume-health",
         title: "a driver with LIST_VOLUME_HEALTH has GET_VOLUME_HEALTH",

@@ -1,4 +1,4 @@
-//! ControllerGetVolume: one volume as it is now.
+//! ControllerGetVolume returns the current state of one volume.
 
 use csi_harness::prelude::*;
 
@@ -9,7 +9,7 @@ fn request(volume_id: &str) -> v1::ControllerGetVolumeRequest {
 }
 
 check! {
-    /// There is nothing to look up.
+    /// A request without an id can only be a mistake.
     NO_VOLUME_ID {
         id: "controller/controller-get-volume/no-volume-id",
         title: "ControllerGetVolume without volume_id is rejected",
@@ -55,7 +55,7 @@ check! {
 }
 
 check! {
-    /// The part of the answer that tells where the volume is and how it fares.
+    /// The status shows where the volume is attached and in which condition it is.
     STATUS {
         id: "controller/controller-get-volume/status",
         title: "ControllerGetVolume answers with a status",
@@ -77,7 +77,7 @@ check! {
 }
 
 check! {
-    /// An operator who sees no condition takes the volume for healthy.
+    /// An operator would take a volume without a condition for a healthy one.
     CONDITION {
         id: "controller/controller-get-volume/condition",
         title: "a driver with VOLUME_CONDITION tells the condition of a volume",
@@ -102,7 +102,7 @@ check! {
 }
 
 check! {
-    /// The context decides how a volume is published; two of them are two volumes.
+    /// The context determines how a volume is published, so another context means another volume.
     SAME_CONTEXT {
         id: "controller/controller-get-volume/same-context",
         title: "ControllerGetVolume gives the volume_context that CreateVolume gave",
@@ -120,7 +120,7 @@ check! {
         let differs = Violation::new("volume_context is not the one that CreateVolume gave")
             .expected(format!("{:?}", made.volume_context))
             .actual(format!("{context:?}"));
-        // Whether the optional map may be left out here is arguable.
+        // It is arguable whether the optional map may be left out here.
         if context.is_empty() {
             cx.warn(differs);
             return Ok(());
@@ -130,7 +130,7 @@ check! {
 }
 
 check! {
-    /// Attachers compare this list with what they believe. Surplus nodes in it are legal.
+    /// Attachers compare this list with their own records. Additional nodes in it are legal.
     PUBLISHED_NODES {
         id: "controller/controller-get-volume/published-nodes",
         title: "published_node_ids names the node that a volume is published to",
@@ -155,7 +155,7 @@ check! {
 }
 
 check! {
-    /// What was true when the volume was made is of no use later.
+    /// A caller needs the current size, not the first one.
     CURRENT_SIZE {
         id: "controller/controller-get-volume/current-size",
         title: "ControllerGetVolume tells the size after an expansion",
@@ -179,7 +179,7 @@ check! {
 }
 
 check! {
-    /// How a health monitor learns that a volume was deleted behind its back.
+    /// A health monitor learns only in this way that a volume was deleted by others.
     DELETED_VOLUME {
         id: "controller/controller-get-volume/deleted-volume",
         title: "ControllerGetVolume of a deleted volume is NOT_FOUND",
@@ -194,7 +194,7 @@ check! {
 }
 
 check! {
-    /// The same for an id that never was one.
+    /// A made-up id has to be handled like the id of a deleted volume.
     UNKNOWN_VOLUME {
         id: "controller/controller-get-volume/unknown-volume",
         title: "ControllerGetVolume of an unknown volume is NOT_FOUND",

@@ -1,13 +1,13 @@
-//! ControllerGetVolumeHealth: what is wrong with one volume.
+//! ControllerGetVolumeHealth returns the problems of one volume.
 
 use csi_harness::prelude::*;
 
 use super::common::unknown_id;
 use crate::node::published;
-use crate::volume_health::{get, is_about, is_well, told};
+use crate::volume_health::{get, is_about, is_well, problems};
 
 check! {
-    /// There is nothing to look up.
+    /// A request without an id can only be a mistake.
     NO_VOLUME_ID {
         id: "controller/controller-get-volume-health/no-volume-id",
         title: "ControllerGetVolumeHealth without volume_id is rejected",
@@ -66,7 +66,7 @@ check! {
 }
 
 check! {
-    /// A volume that was never written has no replicas yet, and has lost nothing for that.
+    /// A new volume may have no replicas yet, and has still lost no data.
     NEW_VOLUME {
         id: "controller/controller-get-volume-health/new-volume",
         title: "nothing is wrong with a volume that was made just now",
@@ -77,13 +77,13 @@ check! {
     async |cx| {
         let volume = cx.new_volume().await?;
         let response = get(cx, &volume.volume_id).setup("the health of a volume").await?;
-        let told = told(&response.volume_health.unwrap_or_default().health_statuses);
-        is_well(cx, &told, &req::CTRL_GETHEALTH_005, "a volume that was made just now")
+        let problems = problems(&response.volume_health.unwrap_or_default().health_statuses);
+        is_well(cx, &problems, &req::CTRL_GETHEALTH_005, "a volume that was made just now")
     }
 }
 
 check! {
-    /// Of a controller, INACCESSIBLE says that no node can use the volume.
+    /// If a controller reports INACCESSIBLE, no node can use the volume.
     USED_VOLUME {
         id: "controller/controller-get-volume-health/used-volume",
         title: "a volume that a node can use is not told to be inaccessible",
@@ -94,13 +94,13 @@ check! {
     async |cx| {
         let published = published(cx).await?;
         let response = get(cx, &published.staged.attached.volume.id).setup("the health of a volume").await?;
-        let told = told(&response.volume_health.unwrap_or_default().health_statuses);
-        is_well(cx, &told, &req::CTRL_GETHEALTH_014, "a volume that was published just now")
+        let problems = problems(&response.volume_health.unwrap_or_default().health_statuses);
+        is_well(cx, &problems, &req::CTRL_GETHEALTH_014, "a volume that was published just now")
     }
 }
 
 check! {
-    /// A volume that is gone is not well. That it is called inaccessible will do.
+    /// A deleted volume is not healthy. The driver may report it as inaccessible instead.
     DELETED_VOLUME {
         id: "controller/controller-get-volume-health/deleted-volume",
         title: "ControllerGetVolumeHealth of a deleted volume is NOT_FOUND",
@@ -114,8 +114,8 @@ check! {
             let reply = get(cx, &id).once().await;
             Ok(match reply.any_answer()? {
                 Ok(response) => {
-                    let told = response.volume_health.unwrap_or_default().health_statuses;
-                    (!told.is_empty()).then_some(None)
+                    let problems = response.volume_health.unwrap_or_default().health_statuses;
+                    (!problems.is_empty()).then_some(None)
                 }
                 Err(refused) if [Code::Aborted, Code::Unavailable].contains(&refused.code) => None,
                 Err(refused) => Some(Some(refused)),
@@ -133,7 +133,7 @@ check! {
 }
 
 check! {
-    /// The same for an id that never was one.
+    /// A made-up id has to be handled like the id of a deleted volume.
     UNKNOWN_VOLUME {
         id: "controller/controller-get-volume-health/unknown-volume",
         title: "ControllerGetVolumeHealth of an unknown volume is NOT_FOUND",

@@ -1,12 +1,12 @@
-//! ControllerListVolumeHealth: the volumes that something is wrong with. Others of the back end may be among them: only own ids are
-//! looked for.
+//! ControllerListVolumeHealth returns the volumes with problems. The list may contain other volumes of the back end,
+//! so only the check's own ids are examined.
 
 use csi_harness::prelude::*;
 
-use crate::volume_health::{page, told_alone, walk};
+use crate::volume_health::{page, problems_of, walk};
 
 check! {
-    /// Health monitors of all volumes rest on it.
+    /// Health monitors of all volumes depend on it.
     WORKS {
         id: "controller/controller-list-volume-health/works",
         title: "ControllerListVolumeHealth answers, and its pages end",
@@ -23,7 +23,7 @@ check! {
 }
 
 check! {
-    /// A monitor that takes every entry for trouble wakes somebody for each.
+    /// A monitor treats each entry as a problem and alerts an administrator.
     NEW_VOLUME {
         id: "controller/controller-list-volume-health/new-volume",
         title: "a volume that nothing is wrong with is not listed",
@@ -37,14 +37,14 @@ check! {
     async |cx| {
         let id = cx.new_volume().await?.volume_id;
         let Some(entries) = walk(cx, 0).await?.remove(&id) else { return Ok(()) };
-        if !told_alone(cx, &id).await?.is_empty() {
+        if !problems_of(cx, &id).await?.is_empty() {
             return Err(Stop::skip("the new volume is told to be ill, which another check judges"));
         }
         let listed = Violation::new("a volume that nothing is wrong with is listed")
             .expected(format!("a list without {id:?}"))
             .actual(format!("{entries:?}"));
-        if entries.iter().all(|told| told.is_empty()) {
-            // Callers have to take an entry without statuses for health.
+        if entries.iter().all(|problems| problems.is_empty()) {
+            // Callers have to treat an entry without statuses as healthy.
             cx.warn(listed);
             return Ok(());
         }
@@ -53,7 +53,7 @@ check! {
 }
 
 check! {
-    /// What is gone cannot be mended, and is an alarm for ever.
+    /// A deleted volume cannot be repaired, so its alert would never end.
     DELETED_VOLUME {
         id: "controller/controller-list-volume-health/deleted-volume",
         title: "a deleted volume is not listed",
@@ -77,7 +77,7 @@ check! {
 }
 
 check! {
-    /// The list is mostly empty, and a number that counts from its end may be taken for a length.
+    /// A negative length must not be used to index the list, which is mostly empty.
     NEGATIVE_MAX {
         id: "controller/controller-list-volume-health/negative-max-entries",
         title: "ControllerListVolumeHealth with negative max_entries is rejected",
@@ -93,7 +93,8 @@ check! {
 }
 
 check! {
-    /// The caller has to learn that it has to start over. Some drivers take any text for an id to start after.
+    /// The caller has to learn that it must start over. Some drivers accept any text as the id after which the page
+    /// starts.
     INVALID_TOKEN {
         id: "controller/controller-list-volume-health/invalid-token",
         title: "ControllerListVolumeHealth rejects a starting_token that it never gave with ABORTED, if it does",

@@ -1,4 +1,4 @@
-//! ControllerModifyVolume: changing the mutable parameters of a volume.
+//! ControllerModifyVolume changes the mutable parameters of a volume.
 
 use csi_harness::prelude::*;
 
@@ -7,7 +7,7 @@ use super::common::{must_become_unknown, unknown_id};
 /// A key that no driver has.
 const UNKNOWN_KEY: &str = "csi-sanity-no-such-parameter";
 
-/// A request with the mutable parameters that are configured.
+/// Returns a request with the configured mutable parameters.
 fn request(cx: &Cx, volume_id: &str) -> v1::ControllerModifyVolumeRequest {
     v1::ControllerModifyVolumeRequest {
         volume_id: volume_id.to_owned(),
@@ -16,14 +16,14 @@ fn request(cx: &Cx, volume_id: &str) -> v1::ControllerModifyVolumeRequest {
     }
 }
 
-/// A request with a key that no driver has, next to the mutable parameters that are configured.
+/// Returns a request with the configured mutable parameters and a key that no driver has.
 fn request_with_unknown_key(cx: &Cx, volume_id: &str) -> v1::ControllerModifyVolumeRequest {
     let mut request = request(cx, volume_id);
     request.mutable_parameters.insert(UNKNOWN_KEY.to_owned(), "x".to_owned());
     request
 }
 
-/// A volume made without mutable parameters.
+/// Returns a volume without mutable parameters.
 async fn plain_volume(cx: &Cx) -> CheckResult<v1::Volume> {
     let request =
         v1::CreateVolumeRequest { mutable_parameters: Default::default(), ..cx.create_volume_request() };
@@ -53,7 +53,7 @@ async fn must_refuse_unknown_key(cx: &Cx, volume: &v1::Volume) -> CheckResult {
 }
 
 check! {
-    /// There is nothing to modify.
+    /// A request without an id can only be a mistake.
     NO_VOLUME_ID {
         id: "controller/controller-modify-volume/no-volume-id",
         title: "ControllerModifyVolume without volume_id is rejected",
@@ -70,7 +70,7 @@ check! {
 }
 
 check! {
-    /// At least one parameter has to be there.
+    /// A request without parameters can only be a mistake.
     NO_PARAMETERS {
         id: "controller/controller-modify-volume/no-mutable-parameters",
         title: "ControllerModifyVolume without mutable_parameters is rejected",
@@ -150,8 +150,8 @@ check! {
 }
 
 check! {
-    /// A class with one parameter more follows the first one. Back ends may allow no second change so soon, and say so by a
-    /// code that fits; but what was valid is not invalid later, and the volume is still there.
+    /// A class with one more parameter follows the first one. A back end may reject a second change so soon with a
+    /// suitable code; but valid parameters stay valid, and the volume still exists.
     ONE_MORE_KEY {
         id: "controller/controller-modify-volume/one-more-key",
         title: "a second ControllerModifyVolume with one more of the configured keys is taken as an update",
@@ -183,7 +183,7 @@ check! {
 }
 
 check! {
-    /// A mistyped key would otherwise look as if it had been applied.
+    /// Without an error, a mistyped key would look as if it had been applied.
     UNKNOWN_KEY_OF_PLAIN {
         id: "controller/controller-modify-volume/unknown-key",
         title: "ControllerModifyVolume with an unknown key is rejected",
@@ -201,7 +201,7 @@ check! {
 }
 
 check! {
-    /// The same for a volume that has mutable parameters already.
+    /// A mistyped key must cause an error even if the volume already has mutable parameters.
     UNKNOWN_KEY_OF_MODIFIED {
         id: "controller/controller-modify-volume/unknown-key-later",
         title: "ControllerModifyVolume with an unknown key is rejected for a volume made with mutable parameters",
@@ -219,7 +219,7 @@ check! {
 }
 
 check! {
-    /// A rejected modification that is half done is worse than one that is done.
+    /// A caller assumes that a rejected modification had no effect.
     REFUSED_CHANGES_NOTHING {
         id: "controller/controller-modify-volume/refused-changes-nothing",
         title: "a modification that was rejected leaves the volume as it was",
@@ -286,7 +286,7 @@ check! {
 }
 
 check! {
-    /// The same for an id that never was one.
+    /// A made-up id has to be handled like the id of a deleted volume.
     UNKNOWN_VOLUME {
         id: "controller/controller-modify-volume/unknown-volume",
         title: "ControllerModifyVolume of an unknown volume is NOT_FOUND",

@@ -1,14 +1,14 @@
-//! ControllerPublishVolume: attaching a volume to a node.
+//! ControllerPublishVolume attaches a volume to a node.
 
 use csi_harness::prelude::*;
 
 use super::common::{must_become_unknown, publishable, unknown_id, unknown_volume};
 
-/// Largest string map of the protocol, counting keys and values only.
+/// The limit of the protocol on a string map, counting only keys and values.
 const MAP_BYTES_MAX: usize = 4 << 10;
-/// Volumes that are attached to reach the limit of a node without `--attach-limit`.
+/// The number of volumes that are attached to reach the limit of a node without `--attach-limit`.
 const UNASKED_VOLUMES_MAX: i64 = 16;
-/// How often an idempotent call is sent.
+/// The number of times that an idempotent call is sent.
 const REPEATS: usize = 3;
 
 fn publish<'a>(
@@ -20,7 +20,7 @@ fn publish<'a>(
 }
 
 check! {
-    /// There is nothing to attach.
+    /// A request without a volume can only be a mistake.
     NO_VOLUME_ID {
         id: "controller/controller-publish-volume/no-volume-id",
         title: "ControllerPublishVolume without volume_id is rejected",
@@ -40,7 +40,7 @@ check! {
 }
 
 check! {
-    /// There is nothing to attach to.
+    /// A request without a node can only be a mistake.
     NO_NODE_ID {
         id: "controller/controller-publish-volume/no-node-id",
         title: "ControllerPublishVolume without node_id is rejected",
@@ -60,7 +60,7 @@ check! {
 }
 
 check! {
-    /// How a volume is attached depends on how it will be used.
+    /// The way to attach a volume depends on its intended use.
     NO_VOLUME_CAPABILITY {
         id: "controller/controller-publish-volume/no-volume-capability",
         title: "ControllerPublishVolume without volume_capability is rejected",
@@ -88,7 +88,7 @@ check! {
 }
 
 check! {
-    /// The life of every volume, as far as the controller is concerned.
+    /// The controller does this with every volume.
     LIFECYCLE {
         id: "controller/controller-publish-volume/lifecycle",
         title: "a volume is made, published, unpublished and deleted",
@@ -115,7 +115,7 @@ check! {
 }
 
 check! {
-    /// Attachers repeat every call until it is answered, and cache what comes with the first answer.
+    /// Attachers repeat every call until it is answered, and store the context of the first answer.
     REPEATED {
         id: "controller/controller-publish-volume/repeated",
         title: "ControllerPublishVolume of a published volume is OK, with the same publish_context",
@@ -147,7 +147,7 @@ check! {
 }
 
 check! {
-    /// NodeGetInfo and the controller have to mean the same node by the same id.
+    /// NodeGetInfo and the controller must use equal ids for a node.
     OWN_NODE {
         id: "controller/controller-publish-volume/own-node",
         title: "the controller knows the node that NodeGetInfo names",
@@ -189,7 +189,7 @@ check! {
 }
 
 check! {
-    /// The same for an id that never was one.
+    /// A made-up id has to be handled like the id of a deleted volume.
     UNKNOWN_VOLUME {
         id: "controller/controller-publish-volume/unknown-volume",
         title: "ControllerPublishVolume of an unknown volume is NOT_FOUND",
@@ -231,7 +231,7 @@ check! {
 }
 
 check! {
-    /// A volume that is attached for writing must not become read-only under the workload, or the other way round.
+    /// A volume that is attached for writing must not become read-only under its workload, nor the other way round.
     INCOMPATIBLE {
         id: "controller/controller-publish-volume/other-readonly",
         title: "ControllerPublishVolume again with another readonly flag is ALREADY_EXISTS",
@@ -257,7 +257,7 @@ check! {
 }
 
 check! {
-    /// What neither the driver nor its storage can do has to be said before the volume reaches the node.
+    /// The driver has to report a use that it cannot offer before the volume reaches the node.
     UNSUPPORTED_CAPABILITY {
         id: "controller/controller-publish-volume/unsupported-capability",
         title: "ControllerPublishVolume with a capability that CreateVolume rejects is rejected",
@@ -275,7 +275,7 @@ check! {
             ..cx.controller_publish_request(&volume, &node_id)
         };
         if cx.controller_publish(request).await.any_answer()?.is_ok() {
-            // A controller without insight may leave the verdict to the node.
+            // A controller that does not know may leave the decision to the node.
             cx.warn(
                 Violation::new("a volume can be published with a capability that CreateVolume rejects")
                     .expected("an error that fits, such as INVALID_ARGUMENT")
@@ -287,7 +287,7 @@ check! {
 }
 
 check! {
-    /// The context is stored in plain text, in VolumeAttachment objects for example.
+    /// The context is stored in plain text, for example in VolumeAttachment objects.
     CONTEXT_WITHOUT_SECRETS {
         id: "controller/controller-publish-volume/no-secrets-in-context",
         title: "publish_context holds no secrets",
@@ -299,7 +299,7 @@ check! {
         let (volume, node_id) = publishable(cx).await?;
         let mut request = cx.controller_publish_request(&volume, &node_id);
         let secrets = cx.config().secrets_for("ControllerPublishVolume").cloned().unwrap_or_default();
-        // Only a long and random value cannot be there by chance.
+        // A long, random value is not there by coincidence.
         let marker = format!("{}-d41c7f2e9ab35806", cx.unique_name());
         request.secrets = secrets;
         request.secrets.insert("csi-sanity-marker".to_owned(), marker.clone());
@@ -317,7 +317,7 @@ check! {
 }
 
 check! {
-    /// Orchestrators store the context, and size their storage by the protocol.
+    /// Orchestrators store the context in fields of the size that the protocol permits.
     CONTEXT_SIZE {
         id: "controller/controller-publish-volume/context-size",
         title: "publish_context takes up at most 4 KiB",
@@ -340,7 +340,7 @@ check! {
 }
 
 check! {
-    /// A scheduler that believes in the limit must not be proved wrong by a node that hangs.
+    /// A scheduler relies on the limit, so the node must really be able to have this number of volumes.
     ATTACH_LIMIT {
         id: "controller/controller-publish-volume/attach-limit",
         title: "ControllerPublishVolume beyond max_volumes_per_node is RESOURCE_EXHAUSTED, and works up to it",
@@ -385,7 +385,8 @@ check! {
                 expected: format!("OK for {limit} volumes"),
                 actual: format!("RESOURCE_EXHAUSTED for volume {number}")
             );
-            // Volumes of others on the node use up the limit earlier, but one that takes none at all shows no limit.
+            // Volumes of other users may use up the limit earlier, but a node that takes no volume at all shows no
+            // limit.
             return match number {
                 1 => Err(Stop::broken("needs a node that has room for a volume, and this one is full")),
                 _ => Ok(()),
@@ -398,7 +399,7 @@ check! {
     }
 }
 
-/// Whether a node of a back end that nobody else uses has no volumes, as the list tells.
+/// Returns whether a node has no volumes according to the list, if no other user has the back end.
 async fn is_empty(cx: &Cx, node_id: &str) -> CheckResult<bool> {
     let has = |capability| cx.target().capabilities().has(capability);
     let tells = has(Capability::ListVolumes) && has(Capability::ListVolumesPublishedNodes);

@@ -1,11 +1,11 @@
-//! ControllerUnpublishVolume: detaching a volume from a node.
+//! ControllerUnpublishVolume detaches a volume from a node.
 
 use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
 
 use super::common::publishable;
 
-/// A volume that is published to the node.
+/// Returns a volume that is published to the node.
 async fn published(cx: &Cx) -> CheckResult<(NodeVolume, String)> {
     let (volume, node_id) = publishable(cx).await?;
     let request = cx.controller_publish_request(&volume, &node_id);
@@ -13,14 +13,14 @@ async fn published(cx: &Cx) -> CheckResult<(NodeVolume, String)> {
     Ok((volume, node_id))
 }
 
-/// Codes for an object that is unknown, where it is not simply taken as detached.
+/// Returns the permitted errors for an unknown object, which a driver may also treat as detached.
 fn unknown() -> Refusal {
     refused_with(Code::NotFound)
         .or(Code::InvalidArgument, "the id is made up, so it need not have the driver's format")
 }
 
 check! {
-    /// There is nothing to detach.
+    /// A request without a volume can only be a mistake.
     NO_VOLUME_ID {
         id: "controller/controller-unpublish-volume/no-volume-id",
         title: "ControllerUnpublishVolume without volume_id is rejected",
@@ -41,7 +41,7 @@ check! {
 }
 
 check! {
-    /// Attachers repeat the call until it is answered with OK; an error keeps the volume on a node for ever.
+    /// Attachers repeat the call until the answer is OK, so an error keeps the volume on its node forever.
     REPEATED {
         id: "controller/controller-unpublish-volume/repeated",
         title: "ControllerUnpublishVolume of a volume that was unpublished is OK",
@@ -59,7 +59,7 @@ check! {
 }
 
 check! {
-    /// The same after a crash between the orchestrator's note and its call.
+    /// After a crash the orchestrator may have recorded a call that it never sent.
     NEVER_PUBLISHED {
         id: "controller/controller-unpublish-volume/never-published",
         title: "ControllerUnpublishVolume of a volume that was never published is OK",
@@ -76,7 +76,7 @@ check! {
 }
 
 check! {
-    /// What was detached can go elsewhere, or away.
+    /// A detached volume can be attached elsewhere or deleted.
     DELETABLE {
         id: "controller/controller-unpublish-volume/deletable",
         title: "a volume that was unpublished can be deleted",
@@ -93,7 +93,7 @@ check! {
 }
 
 check! {
-    /// A node that is gone for good leaves no id to name.
+    /// The id of a node that was removed may be unknown.
     NO_NODE_ID {
         id: "controller/controller-unpublish-volume/no-node-id",
         title: "ControllerUnpublishVolume without node_id detaches the volume everywhere",
@@ -112,7 +112,7 @@ check! {
 }
 
 check! {
-    /// Whatever the answer, it must tell the attacher whether to go on asking.
+    /// The attacher decides by the answer whether to repeat the call.
     UNKNOWN_VOLUME {
         id: "controller/controller-unpublish-volume/unknown-volume",
         title: "ControllerUnpublishVolume of an unknown volume is OK or NOT_FOUND",
@@ -146,7 +146,7 @@ check! {
 }
 
 check! {
-    /// The attacher of Kubernetes goes on asking for ever where a deleted volume is an error.
+    /// The attacher of Kubernetes repeats the call forever if a deleted volume is an error.
     DELETED_VOLUME {
         id: "controller/controller-unpublish-volume/deleted-volume",
         title: "ControllerUnpublishVolume of a volume that was unpublished and deleted is OK",

@@ -1,4 +1,4 @@
-//! CreateSnapshot: the state of a volume at one moment.
+//! CreateSnapshot records the state of a volume at one moment.
 
 pub(crate) mod topology;
 
@@ -11,13 +11,13 @@ use super::common::{
 use super::create_volume::source;
 use crate::moment::{another_moment, is_of_these_days};
 
-/// Longest name that every driver has to take, in bytes.
+/// The length of the longest name that every driver must accept, in bytes.
 const NAME_BYTES: usize = 128;
-/// Equal calls sent at the same time.
+/// The number of equal concurrent calls.
 const AT_ONCE: usize = 4;
 
 check! {
-    /// Without a name a repeated call cannot be told from a new one.
+    /// Without a name a repeated call cannot be distinguished from a new one.
     NO_NAME {
         id: "controller/create-snapshot/no-name",
         title: "CreateSnapshot without name is rejected",
@@ -38,7 +38,7 @@ check! {
 }
 
 check! {
-    /// There is nothing to take a snapshot of.
+    /// A request without a volume can only be a mistake.
     NO_SOURCE {
         id: "controller/create-snapshot/no-source-volume-id",
         title: "CreateSnapshot without source_volume_id is rejected",
@@ -55,7 +55,7 @@ check! {
 }
 
 check! {
-    /// The controller stores what is in the answer and goes by it from then on.
+    /// The controller stores the answer and relies on it from then on.
     CREATES {
         id: "controller/create-snapshot/creates",
         title: "CreateSnapshot answers with a complete snapshot",
@@ -99,7 +99,7 @@ check! {
 }
 
 check! {
-    /// Two snapshots with one id are one snapshot, and one backup too few.
+    /// If two snapshots share an id, a backup is lost.
     DISTINCT {
         id: "controller/create-snapshot/distinct-ids",
         title: "two snapshots of one volume have ids of their own",
@@ -185,7 +185,7 @@ check! {
 }
 
 check! {
-    /// Names of the orchestrator use up the length that the protocol gives them.
+    /// The names of orchestrators are as long as the protocol permits.
     LONG_NAME {
         id: "controller/create-snapshot/long-name",
         title: "CreateSnapshot takes a name of 128 bytes",
@@ -207,7 +207,7 @@ check! {
 }
 
 check! {
-    /// A driver that cuts names off hands out the snapshot of another moment.
+    /// A driver that truncates names returns the snapshot of another moment.
     LONG_NAMES_DIFFER {
         id: "controller/create-snapshot/long-names-differ",
         title: "long names that differ in their last byte only are names of two snapshots",
@@ -236,7 +236,7 @@ check! {
 }
 
 check! {
-    /// Whatever a back end does with names, it must not mix up snapshots, nor fail as if it were ill.
+    /// A back end may change names, but the driver must not confuse snapshots, nor fail with a server error.
     UNUSUAL_NAMES {
         id: "controller/create-snapshot/unusual-names",
         title: "CreateSnapshot takes any Unicode name",
@@ -266,7 +266,7 @@ check! {
                 v1::CreateSnapshotRequest { name: name.clone(), ..cx.create_snapshot_request(&volume.id) };
             match cx.create_snapshot(request).await.any_answer()? {
                 Ok(snapshot) => {
-                    // An empty id is told elsewhere, and is no name of anything.
+                    // Another check reports an empty id, which identifies nothing.
                     ids.extend(Some(snapshot.snapshot_id).filter(|id| !id.is_empty()));
                     if listed {
                         still_listed(cx, &Named::Snapshots, &name).await?;
@@ -296,7 +296,7 @@ check! {
 }
 
 check! {
-    /// A snapshot of nothing would be believed in until it is needed.
+    /// A snapshot without data would be trusted until it is needed.
     DELETED_SOURCE {
         id: "controller/create-snapshot/deleted-source",
         title: "CreateSnapshot of a deleted volume is an error",
@@ -328,7 +328,7 @@ check! {
 }
 
 check! {
-    /// The code tells the snapshotter whether to try again.
+    /// The snapshotter decides by the code whether to try again.
     UNKNOWN_SOURCE {
         id: "controller/create-snapshot/unknown-source",
         title: "CreateSnapshot of a volume that does not exist is NOT_FOUND",
@@ -364,7 +364,7 @@ check! {
 }
 
 check! {
-    /// Restores start when a snapshot is ready, and rely on it.
+    /// Restores start as soon as a snapshot is ready.
     READY_RESTORES {
         id: "controller/create-snapshot/ready-restores",
         title: "a volume can be made from a snapshot that is ready_to_use",
@@ -377,7 +377,7 @@ check! {
         let snapshot = ready_snapshot(cx, &cx.create_snapshot_request(&volume.volume_id)).await?;
         let request = source::request(cx, source::snapshot(&snapshot.snapshot_id), snapshot.size_bytes);
         let restored = cx.create_volume(request).await;
-        // A driver that says that it never does this has no snapshots to speak of.
+        // If the driver answers that it does not support this, its snapshots are useless.
         let rule = match restored.code()? {
             Code::Unimplemented => &req::CTRL_CAPS_004,
             _ => &req::CTRL_CREATESNAP_010,
@@ -395,7 +395,7 @@ check! {
 }
 
 check! {
-    /// A snapshot that was ready stays so until it is deleted.
+    /// A snapshot that was ready must stay so until it is deleted.
     STAYS_READY {
         id: "controller/create-snapshot/stays-ready",
         title: "a snapshot that is ready_to_use stays ready",
@@ -419,7 +419,7 @@ check! {
 }
 
 check! {
-    /// A snapshotter that lost its connection asks again while the first call still runs.
+    /// A snapshotter that lost its connection repeats the call while the first one still runs.
     AT_THE_SAME_TIME {
         id: "controller/create-snapshot/at-the-same-time",
         title: "equal CreateSnapshot calls at the same time make one snapshot",

@@ -1,4 +1,4 @@
-//! CreateVolume: a volume is made, once for each name, as it was asked for.
+//! CreateVolume makes one volume for each name, as requested.
 
 pub(crate) mod capacity;
 pub(crate) mod conflicts;
@@ -14,7 +14,7 @@ pub(crate) mod topology_names;
 
 use csi_harness::prelude::*;
 
-/// A volume whose name the driver is known to recognise, so that more can be asked about it.
+/// Returns a volume whose name the driver recognises, so that further calls about it can be judged.
 async fn recognised(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<v1::Volume> {
     let first = cx.create_volume(request.clone()).setup("a volume").await?;
     let again = cx.create_volume(request.clone()).setup("a repeated request that is answered").await?;
@@ -26,7 +26,7 @@ async fn recognised(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<v
     Ok(first)
 }
 
-/// Checks what a size can be.
+/// Checks that a size is not negative.
 fn not_negative(volume: &v1::Volume) -> CheckResult {
     ensure!(
         volume.capacity_bytes >= 0,

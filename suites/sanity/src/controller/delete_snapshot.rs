@@ -1,4 +1,4 @@
-//! DeleteSnapshot: the end of a snapshot.
+//! DeleteSnapshot deletes a snapshot.
 
 use csi_harness::prelude::*;
 use futures_util::future::join_all;
@@ -7,11 +7,11 @@ use super::common::{cut_snapshot, succeeds_or_malformed, validate_request};
 use super::create_volume::source;
 use crate::group::new_group;
 
-/// Equal calls sent at the same time.
+/// The number of equal concurrent calls.
 const AT_ONCE: usize = 4;
 
 check! {
-    /// There is nothing to delete, and nothing must be.
+    /// A request without an id can only be a mistake, and must not delete anything.
     NO_SNAPSHOT_ID {
         id: "controller/delete-snapshot/no-snapshot-id",
         title: "DeleteSnapshot without snapshot_id is rejected",
@@ -29,7 +29,7 @@ check! {
 }
 
 check! {
-    /// A snapshot outside a group can go alone.
+    /// A snapshot that is not part of a group can be deleted alone.
     DELETES {
         id: "controller/delete-snapshot/deletes",
         title: "DeleteSnapshot deletes a snapshot that belongs to no group",
@@ -46,7 +46,7 @@ check! {
         let volume = cx.node_volume().await?;
         let snapshot = cut_snapshot(cx, &volume.id).await?;
         let reply = cx.delete_snapshot(&snapshot.snapshot_id).await;
-        // That is what the table has for members of a group.
+        // The table has this code for members of a group.
         let rule = match reply.code()? {
             Code::InvalidArgument if snapshot.group_snapshot_id.is_empty() => &req::MSG_SNAPSHOT_011,
             _ => &req::CTRL_DELETESNAP_001,
@@ -57,7 +57,7 @@ check! {
 }
 
 check! {
-    /// A crash between the deletion and its note makes the controller ask again.
+    /// After a crash between the deletion and its record the controller repeats the call.
     REPEATED {
         id: "controller/delete-snapshot/repeated",
         title: "DeleteSnapshot of a deleted snapshot is OK",
@@ -75,7 +75,8 @@ check! {
 }
 
 check! {
-    /// What is not there need not be deleted. An id that does not fit the driver's format may be called invalid.
+    /// A missing snapshot need not be deleted. INVALID_ARGUMENT is accepted for an id that does not have the driver's
+    /// format.
     UNKNOWN {
         id: "controller/delete-snapshot/unknown-snapshot",
         title: "DeleteSnapshot of an unknown snapshot is OK",
@@ -94,7 +95,7 @@ check! {
 }
 
 check! {
-    /// A snapshot that comes back with its name holds the data of the past.
+    /// If a deleted snapshot returned under its name, it would contain old data.
     NAME_IS_FREE {
         id: "controller/delete-snapshot/name-is-free",
         title: "the name of a deleted snapshot can be used for another volume's snapshot",
@@ -127,7 +128,7 @@ check! {
 }
 
 check! {
-    /// A deletion that takes the volume with it destroys what the snapshot was to protect.
+    /// The deletion must not remove the volume that the snapshot protects.
     KEEPS_VOLUME {
         id: "controller/delete-snapshot/keeps-volume",
         title: "DeleteSnapshot leaves the source volume alone",
@@ -151,7 +152,7 @@ check! {
 }
 
 check! {
-    /// A caller goes by group_snapshot_id to find out what it can delete.
+    /// A caller decides by group_snapshot_id what it can delete.
     GROUP_MEMBER {
         id: "controller/delete-snapshot/group-member",
         title: "DeleteSnapshot of a member of a group snapshot is OK, or INVALID_ARGUMENT if the member names its group",
@@ -180,7 +181,7 @@ check! {
 }
 
 check! {
-    /// Back ends whose volumes depend on a snapshot have to say so in a way that callers understand.
+    /// If volumes depend on a snapshot, the driver has to say so in a way that callers understand.
     IN_USE {
         id: "controller/delete-snapshot/in-use",
         title: "DeleteSnapshot of a snapshot that a volume was made from is OK or FAILED_PRECONDITION",
@@ -210,7 +211,7 @@ check! {
 }
 
 check! {
-    /// Deletions are repeated by impatient callers too.
+    /// Impatient callers repeat deletions concurrently.
     AT_THE_SAME_TIME {
         id: "controller/delete-snapshot/at-the-same-time",
         title: "equal DeleteSnapshot calls at the same time delete the snapshot",

@@ -1,4 +1,4 @@
-//! DeleteVolume: the volume goes, whoever asks however often.
+//! DeleteVolume deletes the volume, however often it is called.
 
 use csi_harness::prelude::*;
 
@@ -11,7 +11,7 @@ async fn validate(cx: &Cx, volume: &v1::Volume) -> Reply<v1::ValidateVolumeCapab
 }
 
 check! {
-    /// By its id alone: nothing else of the volume may be known any more.
+    /// The call has only the id, because the caller may have no other data of the volume.
     WORKS {
         id: "controller/delete-volume/works",
         title: "DeleteVolume deletes a volume",
@@ -32,7 +32,7 @@ check! {
 }
 
 check! {
-    /// An empty id must not match whatever the back end finds first.
+    /// An empty id must not match the first volume of the back end.
     NO_ID {
         id: "controller/delete-volume/no-volume-id",
         title: "DeleteVolume without volume_id is rejected",
@@ -52,7 +52,7 @@ check! {
 }
 
 check! {
-    /// An orchestrator that got no answer asks again, until it is told that the volume is gone.
+    /// An orchestrator without an answer repeats the call until it gets OK.
     REPEATED {
         id: "controller/delete-volume/repeated",
         title: "DeleteVolume of a deleted volume succeeds",
@@ -70,7 +70,7 @@ check! {
 }
 
 check! {
-    /// Whether the volume ever existed a driver need not remember.
+    /// A driver need not remember whether the volume ever existed.
     UNKNOWN {
         id: "controller/delete-volume/unknown-volume",
         title: "DeleteVolume of a volume that never existed succeeds",
@@ -88,7 +88,7 @@ check! {
 }
 
 check! {
-    /// Drivers that make paths of ids may be led astray, or fall over.
+    /// Drivers that make paths from ids may leave their directory, or crash.
     PATH {
         id: "controller/delete-volume/path-as-volume-id",
         title: "DeleteVolume of an id that looks like a path is answered",
@@ -98,7 +98,7 @@ check! {
         runs: CrashProne,
     }
     async |cx| {
-        // Paths of which nothing exists: a driver that follows them does no harm.
+        // These paths do not exist, so a driver that follows them does no harm.
         for start in ["../", "/", "./", "a/../../"] {
             let id = format!("{start}{}", cx.unique_name());
             let _ = cx.delete_volume(&id).await.any_answer()?;
@@ -108,7 +108,7 @@ check! {
 }
 
 check! {
-    /// Storage that goes on being paid for, or data that go on being there.
+    /// The storage would still cost money, and the data would still exist.
     GONE {
         id: "controller/delete-volume/gone",
         title: "a deleted volume is not listed and not found any more",
@@ -149,7 +149,7 @@ check! {
 }
 
 check! {
-    /// A name belongs to a volume as long as the volume lives.
+    /// A name belongs to a volume only while the volume exists.
     NAME_IS_FREE {
         id: "controller/delete-volume/name-is-free",
         title: "the name of a deleted volume can be used again",
@@ -177,7 +177,7 @@ check! {
 }
 
 check! {
-    /// A backup that dies with what it is a backup of is none.
+    /// A backup must survive the original.
     SNAPSHOTS_SURVIVE {
         id: "controller/delete-volume/with-snapshots",
         title: "a volume with snapshots is deleted without them, or the deletion is rejected and both stay",
@@ -226,7 +226,7 @@ check! {
     }
 }
 
-/// A deletion that is refused leaves the volume as it was.
+/// Checks that a rejected deletion leaves the volume unchanged.
 async fn untouched(cx: &Cx, volume: &v1::Volume) -> CheckResult {
     match validate(cx, volume).await.any_answer()? {
         Ok(_) => Ok(()),
@@ -242,7 +242,7 @@ async fn listed(cx: &Cx, snapshot: &v1::Snapshot) -> CheckResult {
         return Ok(());
     }
     let only = v1::ListSnapshotsRequest { snapshot_id: snapshot.snapshot_id.clone(), ..Default::default() };
-    // It may not have been in the list before, for lists may lag.
+    // The snapshot may have been missing from the list before, because lists may lag.
     let found = cx.eventually(Settles::SnapshotListed, || async {
         let listed = cx.list_snapshots(only.clone()).await?;
         Ok(listed.iter().any(|listed| listed.snapshot_id == snapshot.snapshot_id).then_some(()))
@@ -257,7 +257,7 @@ async fn listed(cx: &Cx, snapshot: &v1::Snapshot) -> CheckResult {
 }
 
 check! {
-    /// Pulling a volume away under a running workload.
+    /// The deletion would remove a volume under a running workload.
     IN_USE {
         id: "controller/delete-volume/in-use",
         title: "DeleteVolume of a volume that is attached is rejected with FAILED_PRECONDITION",
@@ -273,7 +273,7 @@ check! {
         if reply.may_be_refused("of a volume that is attached", refusal())?.is_none() {
             return untouched(cx, &volume).await;
         }
-        // A driver may detach a volume that it is able to delete, as long as no node uses it.
+        // A driver may detach and delete a volume that no node uses.
         cx.warn(
             Violation::new("a volume was deleted while it was attached to a node")
                 .expected("FAILED_PRECONDITION")

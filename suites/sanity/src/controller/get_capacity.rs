@@ -1,13 +1,13 @@
-//! GetCapacity: how much space there is for new volumes, and which sizes they can have.
+//! GetCapacity returns the space for new volumes, and the limits of their sizes.
 
 use csi_harness::prelude::*;
 
 use super::common::{refused_capability, too_large, unsupported_size};
 
-/// A size that no storage has, far enough below the largest number to be rounded up.
+/// No storage has this size, and rounding it up does not overflow.
 const HUGE_BYTES: i64 = 1 << 62;
 
-/// A request with everything that volumes are made with.
+/// Returns a request with all arguments with which volumes are made.
 fn request(cx: &Cx) -> v1::GetCapacityRequest {
     let topology = cx.config().topology_requirement.as_ref();
     let first = topology.and_then(|wanted| wanted.requisite.first().or(wanted.preferred.first()));
@@ -26,11 +26,11 @@ fn bytes_text(bytes: Option<i64>) -> String {
     bytes.map_or_else(|| "unset".to_owned(), |number| sized(number).to_string())
 }
 
-/// The number that is given for something of which no volume can be made, where there is one.
+/// Warns if the driver reports space for a kind of volume that it cannot make.
 async fn warn_of_space(cx: &Cx, what: &str, request: v1::GetCapacityRequest) -> CheckResult {
     let Ok(response) = cx.call(request).await.any_answer()? else { return Ok(()) };
     if response.available_capacity > 0 {
-        // Back ends report by pool, and pools move: a number alone proves nothing.
+        // Back ends report the space of pools, and pools change: a number alone proves nothing.
         cx.warn(
             Violation::new(format!("there is capacity for volumes {what}, but CreateVolume rejects them"))
                 .expected("available_capacity 0, or INVALID_ARGUMENT")
@@ -74,7 +74,7 @@ check! {
 }
 
 check! {
-    /// What a scheduler asks before it places a volume.
+    /// A scheduler calls it before it places a volume.
     AVAILABLE {
         id: "controller/get-capacity/available",
         title: "available_capacity for the parameters of a volume is not negative",
@@ -96,7 +96,7 @@ check! {
 }
 
 check! {
-    /// Schedulers of topology-aware drivers ask for each topology.
+    /// Schedulers call it for each topology.
     TOPOLOGY {
         id: "controller/get-capacity/topology-of-the-node",
         title: "GetCapacity for the topology of the node is answered",
@@ -122,7 +122,7 @@ check! {
 }
 
 check! {
-    /// A maximum below zero leaves no volume that could be made.
+    /// With a negative maximum no volume could be made.
     MAXIMUM {
         id: "controller/get-capacity/maximum-volume-size",
         title: "maximum_volume_size is unset or not negative",
@@ -143,7 +143,7 @@ check! {
 }
 
 check! {
-    /// The two limits have to leave room for a volume.
+    /// A minimum above the maximum leaves no size for a volume.
     MINIMUM {
         id: "controller/get-capacity/minimum-volume-size",
         title: "minimum_volume_size is unset, or neither negative nor above the maximum",
@@ -172,7 +172,7 @@ check! {
 }
 
 check! {
-    /// Storage that cannot serve a volume must not be counted for it.
+    /// Storage that cannot hold a volume must not count for it.
     UNSUPPORTED_CAPABILITY {
         id: "controller/get-capacity/unsupported-capability",
         title: "there is no capacity for volumes that CreateVolume rejects for their capability",
@@ -190,7 +190,7 @@ check! {
 }
 
 check! {
-    /// The same for parameters: they often choose the pool.
+    /// Parameters often choose the pool, so a pool that cannot hold the volume must not count.
     UNKNOWN_PARAMETERS {
         id: "controller/get-capacity/unknown-parameters",
         title: "there is no capacity for volumes that CreateVolume rejects for their parameters",
@@ -211,7 +211,7 @@ check! {
 }
 
 check! {
-    /// Schedulers rule nodes out by this number.
+    /// Schedulers exclude nodes by this number.
     MAXIMUM_HOLDS {
         id: "controller/get-capacity/maximum-holds",
         title: "CreateVolume rejects a volume above maximum_volume_size",
@@ -222,7 +222,7 @@ check! {
     }
     async |cx| {
         let maximum = capacity(cx).await?.maximum_volume_size.unwrap_or_default();
-        // The top of the number range is as good as no limit.
+        // The largest numbers mean that there is no limit.
         if maximum <= 0 || maximum >= HUGE_BYTES {
             return Err(Stop::skip("the driver reports no maximum_volume_size"));
         }
@@ -233,7 +233,7 @@ check! {
         let made = reply.may_be_refused("above maximum_volume_size", too_large());
         let made = made.map_err(|stop| stop.of(&req::CTRL_CREATEVOL_047))?;
         if let Some(volume) = made {
-            // The largest possible volume changes with the space that others give back.
+            // The limit changes when other users free space.
             cx.warn(
                 Violation::new("a volume above maximum_volume_size can be made")
                     .expected(format!("OUT_OF_RANGE for {} bytes", maximum + 1))
@@ -245,7 +245,7 @@ check! {
 }
 
 check! {
-    /// A limit that is kept but not told makes schedulers try in vain.
+    /// If the driver has a limit and does not report it, schedulers choose nodes in vain.
     MAXIMUM_REPORTED {
         id: "controller/get-capacity/maximum-reported",
         title: "a driver that rejects large volumes as out of range reports maximum_volume_size",
@@ -272,7 +272,7 @@ check! {
 }
 
 check! {
-    /// The number is worth something only if it is the true limit.
+    /// The reported number must be the actual limit.
     MINIMUM_HOLDS {
         id: "controller/get-capacity/minimum-holds",
         title: "CreateVolume rejects a volume below minimum_volume_size",

@@ -1,4 +1,4 @@
-//! GetSnapshot: one snapshot as it is now.
+//! GetSnapshot returns the current state of one snapshot.
 
 use csi_harness::prelude::*;
 
@@ -9,7 +9,7 @@ fn request(snapshot_id: &str) -> v1::GetSnapshotRequest {
 }
 
 check! {
-    /// There is nothing to look up.
+    /// A request without an id can only be a mistake.
     NO_SNAPSHOT_ID {
         id: "controller/get-snapshot/no-snapshot-id",
         title: "GetSnapshot without snapshot_id is rejected",
@@ -26,7 +26,7 @@ check! {
 }
 
 check! {
-    /// The controller follows a snapshot by this call from the moment that it exists.
+    /// The controller reads a snapshot with this call as soon as it exists.
     FINDS {
         id: "controller/get-snapshot/finds",
         title: "GetSnapshot answers with a snapshot that was just made, ready or not",
@@ -70,7 +70,7 @@ check! {
 }
 
 check! {
-    /// Data of two calls about one snapshot must not contradict each other.
+    /// Two calls about one snapshot must not contradict each other.
     SAME_DATA {
         id: "controller/get-snapshot/same-data",
         title: "GetSnapshot gives the data that CreateSnapshot gave",
@@ -87,7 +87,7 @@ check! {
 }
 
 check! {
-    /// How the controller learns that a snapshot was deleted behind its back.
+    /// The controller learns only in this way that a snapshot was deleted by others.
     DELETED {
         id: "controller/get-snapshot/deleted-snapshot",
         title: "GetSnapshot of a deleted snapshot is NOT_FOUND",
@@ -104,7 +104,7 @@ check! {
 }
 
 check! {
-    /// The same for an id that never was one.
+    /// A made-up id has to be handled like the id of a deleted snapshot.
     UNKNOWN {
         id: "controller/get-snapshot/unknown-snapshot",
         title: "GetSnapshot of an unknown snapshot is NOT_FOUND",

@@ -1,4 +1,4 @@
-//! ListSnapshots: which snapshots there are, and the filters.
+//! ListSnapshots returns all snapshots, or those that pass its filters.
 
 pub(crate) mod pages;
 
@@ -19,13 +19,13 @@ fn ids(snapshots: &[v1::Snapshot]) -> Vec<&str> {
     snapshots.iter().map(|snapshot| snapshot.snapshot_id.as_str()).collect()
 }
 
-/// Whether a snapshot is in the list without filters, on whichever page.
+/// Returns whether a snapshot is on any page of the unfiltered list.
 async fn is_listed(cx: &Cx, snapshot_id: &str) -> CheckResult<bool> {
     let all = cx.list_snapshots(v1::ListSnapshotsRequest::default()).await?;
     Ok(ids(&all).contains(&snapshot_id))
 }
 
-/// The list with a filter, once all of these are in it: a list may show a new snapshot late.
+/// Returns the filtered list once all of these are in it, because a list may show a new snapshot late.
 async fn listed_once_settled(
     cx: &Cx,
     request: v1::ListSnapshotsRequest,
@@ -41,7 +41,7 @@ async fn listed_once_settled(
     }
 }
 
-/// Asks with a filter that nothing matches. A filter narrows the list down, so an error says something else than was asked.
+/// Sends a filter that nothing matches. The answer has to be an empty list, because the request is valid.
 async fn must_find_nothing(cx: &Cx, what: &str, request: v1::ListSnapshotsRequest) -> CheckResult {
     match cx.call(request).await.any_answer()? {
         Ok(response) => {
@@ -101,7 +101,7 @@ check! {
         replaces: [
             "ListSnapshots [Controller Server] check the presence of new snapshots in the snapshot list",
         ],
-        // Another check's snapshot would be the newest, and hide that the list always lacks that one.
+        // If another check made a snapshot, this check would not notice that the list always lacks the newest one.
         runs: Serial,
     }
     async |cx| {
@@ -143,7 +143,7 @@ check! {
 }
 
 check! {
-    /// What is not listed is taken for deleted.
+    /// A caller treats a snapshot that is not listed as deleted.
     GROUP_MEMBERS {
         id: "controller/list-snapshots/group-members",
         title: "ListSnapshots has the members of a group snapshot",
@@ -167,7 +167,7 @@ check! {
 }
 
 check! {
-    /// An entry without data is no entry.
+    /// An entry without data is useless.
     COMPLETE_ENTRIES {
         id: "controller/list-snapshots/complete-entries",
         title: "each entry of ListSnapshots is a complete snapshot",
@@ -184,7 +184,7 @@ check! {
     async |cx| {
         let volume = cx.node_volume().await?;
         let made = cut_snapshot(cx, &volume.id).await?;
-        // What is just made may be listed a little later.
+        // A new snapshot may be listed late.
         let listed = cx.eventually(Settles::SnapshotListed, || async {
             let page = cx.call(by_id(&made.snapshot_id)).setup("a list").await?;
             Ok((!page.entries.is_empty()).then_some(page.entries))
@@ -205,7 +205,7 @@ check! {
 }
 
 check! {
-    /// How the controller polls one snapshot.
+    /// The controller polls a snapshot with this filter.
     ID_FILTER {
         id: "controller/list-snapshots/snapshot-id-filter",
         title: "ListSnapshots with snapshot_id answers with that snapshot alone",
@@ -255,7 +255,7 @@ check! {
 }
 
 check! {
-    /// Whoever waits by listing must not wait for ever.
+    /// A caller may wait by listing, and must not wait forever.
     READY {
         id: "controller/list-snapshots/becomes-ready",
         title: "ListSnapshots reports ready_to_use once CreateSnapshot does",
@@ -282,7 +282,7 @@ check! {
 }
 
 check! {
-    /// Backup tools look for all snapshots of a volume.
+    /// Backup tools list all snapshots of a volume.
     SOURCE_FILTER {
         id: "controller/list-snapshots/source-volume-id-filter",
         title: "ListSnapshots with source_volume_id answers with all snapshots of that volume alone",
@@ -321,7 +321,7 @@ check! {
 }
 
 check! {
-    /// Filters narrow the list down, both of them.
+    /// Only snapshots that pass both filters are listed.
     BOTH_FILTERS {
         id: "controller/list-snapshots/both-filters",
         title: "ListSnapshots with a snapshot_id and another volume's id finds nothing",
@@ -339,7 +339,7 @@ check! {
 }
 
 check! {
-    /// A snapshot that is not there is no error of the caller.
+    /// A caller may list a snapshot that no longer exists.
     UNKNOWN_ID {
         id: "controller/list-snapshots/unknown-snapshot-id",
         title: "ListSnapshots with an unknown snapshot_id answers with an empty list",
@@ -357,7 +357,7 @@ check! {
 }
 
 check! {
-    /// The same for the volume.
+    /// A caller may list the snapshots of a volume that no longer exists.
     UNKNOWN_SOURCE {
         id: "controller/list-snapshots/unknown-source-volume-id",
         title: "ListSnapshots with an unknown source_volume_id answers with an empty list",

@@ -1,4 +1,5 @@
-//! ListVolumes: every volume, page by page. Other users of the back end come and go: only own ids are looked for.
+//! ListVolumes returns all volumes, page by page. Other users may change the back end, so only the check's own ids
+//! are examined.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,11 +9,11 @@ use v1::list_volumes_response::Entry;
 use super::common::list_lags;
 use super::create_volume::source;
 
-/// Volumes made to be listed.
+/// The number of volumes that are made for the list.
 const VOLUMES: usize = 3;
-/// Pages of one walk at the most.
+/// Limits the pages of one walk.
 const PAGES_MAX: usize = 10_000;
-/// Pages that a walk through a long list is to take.
+/// The intended number of pages of a long list.
 const PAGES_AIMED_AT: usize = 64;
 
 async fn new_volumes(cx: &Cx) -> CheckResult<BTreeMap<String, v1::Volume>> {
@@ -24,7 +25,8 @@ async fn new_volumes(cx: &Cx) -> CheckResult<BTreeMap<String, v1::Volume>> {
     Ok(volumes)
 }
 
-/// Makes a volume where the driver can: one that counts from a token crashes only on a list with entries.
+/// Makes a volume if the driver can, because a driver that uses a token as an index only crashes if the list has
+/// entries.
 async fn list_something(cx: &Cx) -> CheckResult {
     if cx.target().capabilities().has(Capability::CreateDeleteVolume) {
         cx.new_volume().await?;
@@ -45,7 +47,7 @@ fn page<'a>(cx: &'a Cx, max_entries: i32, starting_token: &str) -> PendingCall<'
     cx.call(v1::ListVolumesRequest { max_entries, starting_token: starting_token.to_owned() })
 }
 
-/// All pages from a token on, each within the limit.
+/// Reads all pages after a token, and checks the limit of each.
 async fn walk(cx: &Cx, max_entries: i32, from: &str) -> CheckResult<Vec<Entry>> {
     let mut entries = Vec::new();
     let mut tokens = BTreeSet::new();
@@ -74,12 +76,13 @@ async fn walk(cx: &Cx, max_entries: i32, from: &str) -> CheckResult<Vec<Entry>> 
     Err(Stop::broken(format!("ListVolumes has not ended after {PAGES_MAX} pages")))
 }
 
-/// How many entries the first page has without a limit: the length of the list, unless the driver cuts it itself.
+/// Returns the number of entries on the first page without a limit, which is the length of the list unless the driver
+/// limits its pages.
 async fn length(cx: &Cx) -> CheckResult<usize> {
     Ok(page(cx, 0, "").setup("a list").await?.entries.len())
 }
 
-/// At least `max_entries`, and more where a back end has so many volumes that small pages would take for ever.
+/// Returns `max_entries`, or more if the back end has so many volumes that small pages would take too long.
 fn page_size(max_entries: i32, length: usize) -> i32 {
     max_entries.max(i32::try_from(length.div_ceil(PAGES_AIMED_AT)).unwrap_or(i32::MAX))
 }
@@ -95,14 +98,14 @@ fn within(max_entries: i32, entries: usize) -> CheckResult {
     Ok(())
 }
 
-/// The ids that have more than one entry.
+/// Returns the ids with more than one entry.
 fn repeated<'a>(wanted: impl Iterator<Item = &'a String>, entries: &[Entry]) -> Vec<&'a String> {
     let count = |id: &String| entries.iter().filter(|entry| volume_id(entry) == id).count();
     wanted.filter(|id| count(id) > 1).collect()
 }
 
-/// Walks until the list has each of the ids once, and returns the number of walks. Others that come and go can shift pages, so one
-/// incomplete walk proves nothing.
+/// Reads the list until it has each of the ids once, and returns the number of readings. Changes by others can shift
+/// pages, so a single incomplete reading proves nothing.
 async fn walk_until_complete(
     cx: &Cx,
     max_entries: i32,
@@ -141,7 +144,7 @@ async fn walk_until_complete(
 }
 
 check! {
-    /// An orchestrator compares the list with what it believes there is.
+    /// An orchestrator compares the list with its own records.
     WORKS {
         id: "controller/list-volumes/works",
         title: "ListVolumes answers",
@@ -160,7 +163,7 @@ check! {
 }
 
 check! {
-    /// A volume that is not in the list counts as lost, one that stays in it as leaked.
+    /// A volume that is missing from the list counts as lost, one that stays in it as leaked.
     COMPLETE {
         id: "controller/list-volumes/complete",
         title: "ListVolumes has new volumes, and deleted ones no more",
@@ -175,7 +178,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ListVolumes check the presence of new volumes and absence of deleted ones in the volume list",
         ],
-        // Another check's volume would be the newest, and hide that the list always lacks that one.
+        // If another check made a volume, this check would not notice that the list always lacks the newest one.
         runs: Serial,
     }
     async |cx| {
@@ -207,7 +210,7 @@ check! {
 }
 
 check! {
-    /// Copies are volumes like any other.
+    /// A copy is a volume like any other.
     COPIES {
         id: "controller/list-volumes/copies",
         title: "ListVolumes has volumes that were made from others",
@@ -234,7 +237,7 @@ check! {
 }
 
 check! {
-    /// A caller with little memory asks for little.
+    /// A caller with little memory requests small pages.
     MAX_ENTRIES {
         id: "controller/list-volumes/max-entries",
         title: "a page of ListVolumes has at most max_entries entries",
@@ -253,7 +256,7 @@ check! {
 }
 
 check! {
-    /// What falls between two pages is lost for the orchestrator.
+    /// A volume that no page shows is lost for the orchestrator.
     PAGES {
         id: "controller/list-volumes/pages",
         title: "the pages of ListVolumes together have every volume once, and end",
@@ -280,7 +283,7 @@ check! {
 }
 
 check! {
-    /// The volume a token points to may be gone when the token is used.
+    /// The volume that a token names may be deleted before the token is used.
     DELETED_BETWEEN_PAGES {
         id: "controller/list-volumes/deleted-between-pages",
         title: "a token of ListVolumes is good, or ABORTED, after the last volume of its page was deleted",
@@ -321,7 +324,7 @@ check! {
 }
 
 check! {
-    /// A token that leads nowhere must not look like the end of the list, nor like its beginning.
+    /// An unknown token must not look like the end of the list, nor restart it.
     INVALID_TOKEN {
         id: "controller/list-volumes/invalid-token",
         title: "ListVolumes with a starting_token that it never gave is rejected with ABORTED",
@@ -334,7 +337,8 @@ check! {
     }
     async |cx| {
         cx.new_volume().await?;
-        // Before and behind every id: where tokens are ids to start after, only the first brings entries.
+        // One of these is before all ids and one behind them: if tokens are ids after which the page starts, only the
+        // first one yields entries.
         let refusal = || refused_with(Code::Aborted);
         let before = page(cx, 0, "!csi-sanity-no-such-token").await;
         let before = before.may_be_refused("with a made-up starting_token", refusal())?;
@@ -359,7 +363,7 @@ check! {
 }
 
 check! {
-    /// Where tokens are positions in a list, these are just the ones that lie outside of it.
+    /// If tokens are positions in a list, these are outside of it.
     NUMERIC_TOKEN {
         id: "controller/list-volumes/numeric-token",
         title: "ListVolumes with a number as starting_token is answered, if not with OK then with ABORTED",
@@ -379,7 +383,7 @@ check! {
 }
 
 check! {
-    /// As an unsigned number it is a huge one, and as a capacity it is a crash.
+    /// A negative number becomes huge if it is unsigned, and crashes a driver that allocates a list of that capacity.
     NEGATIVE_MAX_ENTRIES {
         id: "controller/list-volumes/negative-max-entries",
         title: "ListVolumes with negative max_entries is rejected",
@@ -400,7 +404,7 @@ check! {
 }
 
 check! {
-    /// An entry without an id is a volume that nothing can be done with.
+    /// A volume without an id cannot be used in any call.
     ENTRIES {
         id: "controller/list-volumes/entries",
         title: "each entry of ListVolumes has a volume with an id and a size that is not negative",
@@ -424,7 +428,7 @@ check! {
 }
 
 check! {
-    /// What later calls are given comes from here for volumes that the orchestrator did not make.
+    /// For volumes that the orchestrator did not make, later calls use the data of this list.
     SAME_VOLUME {
         id: "controller/list-volumes/same-volume",
         title: "ListVolumes says of a volume what CreateVolume said",
@@ -466,7 +470,7 @@ check! {
 }
 
 check! {
-    /// Both capabilities promise it for each volume, attached or not.
+    /// Both capabilities promise a status for each volume, attached or not.
     STATUS {
         id: "controller/list-volumes/status",
         title: "each entry of ListVolumes has a status if LIST_VOLUMES_PUBLISHED_NODES is advertised",
@@ -489,7 +493,7 @@ check! {
 }
 
 check! {
-    /// Monitoring rests on it.
+    /// Monitoring depends on the condition.
     CONDITION {
         id: "controller/list-volumes/volume-condition",
         title: "each entry of ListVolumes has a volume_condition if VOLUME_CONDITION is advertised",
@@ -512,7 +516,7 @@ check! {
 }
 
 check! {
-    /// The orchestrator attaches again what it finds detached.
+    /// The orchestrator attaches a volume again if the list shows it detached.
     PUBLISHED_NODES {
         id: "controller/list-volumes/published-nodes",
         title: "ListVolumes names the node that a volume is attached to",

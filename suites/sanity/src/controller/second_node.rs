@@ -1,15 +1,15 @@
-//! Volumes and a second node: the controller attaches to any node, not only to the one that it runs on.
+//! Uses a second node, because the controller must attach volumes to any node, not only to its own.
 
 use csi_harness::prelude::*;
 
 use super::common::validate_request;
 use crate::topology::within;
 
-/// Modes of volumes for several nodes; drivers have one of them at least, or none.
+/// The modes for several nodes; a driver has at least one of them, or none.
 const SHARED_MODES: [Mode; 3] =
     [Mode::MultiNodeMultiWriter, Mode::MultiNodeSingleWriter, Mode::MultiNodeReaderOnly];
 
-/// A new volume, and the ids of two nodes that can reach it: the first one, and the other one.
+/// A new volume, and the ids of two nodes that can reach it, in the order of the configuration.
 struct Reached {
     volume: NodeVolume,
     mode: Mode,
@@ -18,7 +18,7 @@ struct Reached {
 }
 
 impl Reached {
-    /// The call to publish the volume in its mode.
+    /// Publishes the volume in its mode.
     fn publish<'a>(&self, cx: &'a Cx, node_id: &str) -> PendingCall<'a, v1::ControllerPublishVolumeResponse> {
         cx.controller_publish(v1::ControllerPublishVolumeRequest {
             volume_capability: Some(cx.capability_with_mode(self.mode)),
@@ -27,7 +27,7 @@ impl Reached {
     }
 }
 
-/// Skips where a node is full: that says nothing of what it could hold.
+/// Skips if a node is full, because that is no answer to the check's question.
 fn unless_full<T>(reply: Reply<T>) -> CheckResult<Reply<T>> {
     match reply.code()? {
         Code::ResourceExhausted => Err(Stop::skip("the node has no room for another volume")),
@@ -35,7 +35,7 @@ fn unless_full<T>(reply: Reply<T>) -> CheckResult<Reply<T>> {
     }
 }
 
-/// The same for the other node where the controller has to know it already.
+/// Skips as well if the controller does not know the node yet.
 fn unless_full_or_unknown<T>(reply: Reply<T>) -> CheckResult<Reply<T>> {
     match reply.code()? {
         Code::NotFound => {
@@ -45,14 +45,15 @@ fn unless_full_or_unknown<T>(reply: Reply<T>) -> CheckResult<Reply<T>> {
     }
 }
 
-/// Whether the driver says that a node can reach a volume with this accessible_topology.
+/// Returns whether a node can reach a volume with this accessible_topology.
 fn reaches(node: &v1::NodeGetInfoResponse, places: &[v1::Topology]) -> bool {
     let within_one =
         |topology: &v1::Topology| places.iter().any(|place| within(&place.segments, &topology.segments));
     places.is_empty() || node.accessible_topology.as_ref().is_some_and(within_one)
 }
 
-/// A volume of the first of these modes that the driver has, and the node furthest down the configuration that can reach it.
+/// Makes a volume in the first of these modes that the driver has, and chooses the last configured node that can
+/// reach it.
 async fn reached(cx: &Cx, modes: &[Mode]) -> CheckResult<Reached> {
     let mut others = Vec::new();
     for node in (1..cx.target().nodes().len()).rev() {
@@ -73,7 +74,7 @@ async fn reached(cx: &Cx, modes: &[Mode]) -> CheckResult<Reached> {
 }
 
 check! {
-    /// In a cluster the controller runs on some node, and attaches volumes to all of them.
+    /// In a cluster the controller runs on one node and attaches volumes to all of them.
     OTHER_NODE {
         id: "controller/controller-publish-volume/other-node",
         title: "a volume can be published to another node, and unpublished from it",
@@ -104,7 +105,7 @@ check! {
 }
 
 check! {
-    /// What makes a volume one for several nodes.
+    /// This is the purpose of a mode for several nodes.
     TWO_AT_ONCE {
         id: "controller/controller-publish-volume/two-nodes",
         title: "a volume with a MULTI_NODE mode can be published to two nodes at once",
@@ -123,7 +124,7 @@ check! {
     }
 }
 
-/// Whether the driver says that the volume can be used so.
+/// Returns whether the driver confirms the mode for the volume.
 async fn is_confirmed(cx: &Cx, volume: &NodeVolume, mode: Mode) -> CheckResult<bool> {
     let request = v1::ValidateVolumeCapabilitiesRequest {
         volume_capabilities: vec![cx.capability_with_mode(mode)],
@@ -133,7 +134,7 @@ async fn is_confirmed(cx: &Cx, volume: &NodeVolume, mode: Mode) -> CheckResult<b
     Ok(answer.is_ok_and(|response| response.confirmed.is_some()))
 }
 
-/// Why a volume may be on two nodes although it was made for one: it supports more than was asked for, or nobody can tell.
+/// Explains why a volume for one node may be on two: it supports more than requested, or this cannot be determined.
 async fn excuse(cx: &Cx, volume: &NodeVolume) -> CheckResult<Option<&'static str>> {
     if !is_confirmed(cx, volume, Mode::SingleNodeWriter).await? {
         return Ok(Some("the driver does not tell what the volume can do"));
@@ -147,7 +148,8 @@ async fn excuse(cx: &Cx, volume: &NodeVolume) -> CheckResult<Option<&'static str
 }
 
 check! {
-    /// Two nodes that write to one file system destroy it; and whoever is turned away has to know which node to look at.
+    /// Two nodes that write to one file system destroy it, and a rejected caller has to know which node has the
+    /// volume.
     HELD_ELSEWHERE {
         id: "controller/controller-publish-volume/held-by-other-node",
         title: "a volume for one node that another one holds is FAILED_PRECONDITION, which names that node",

@@ -1,4 +1,4 @@
-//! ValidateVolumeCapabilities: whether a volume can be used in some way.
+//! ValidateVolumeCapabilities returns whether a volume can be used in a way.
 
 use csi_harness::prelude::*;
 use v1::validate_volume_capabilities_response::Confirmed;
@@ -18,7 +18,7 @@ const MODES: [Mode; 7] = [
     Mode::SingleNodeMultiWriter,
 ];
 
-/// What is confirmed for capabilities of a volume; refusing them as invalid is as good as not confirming them.
+/// Returns the confirmation for capabilities of a volume; rejecting them as invalid counts as no confirmation.
 async fn confirmed(
     cx: &Cx,
     volume: &NodeVolume,
@@ -33,14 +33,14 @@ async fn confirmed(
     Ok(answer.and_then(|response| response.confirmed))
 }
 
-/// What is confirmed for the capability that the volume was made with.
+/// Returns the confirmation for the capability with which the volume was made.
 async fn confirmed_as_made(cx: &Cx, volume: &NodeVolume) -> CheckResult<Confirmed> {
     let reply = cx.call(validate_request(cx, volume)).setup("a validation").await?;
     reply.confirmed.ok_or_else(|| Stop::skip("the driver does not confirm the capability"))
 }
 
 check! {
-    /// A request without the volume cannot be meant for any.
+    /// A request without a volume can only be a mistake.
     NO_VOLUME_ID {
         id: "controller/validate-volume-capabilities/no-volume-id",
         title: "ValidateVolumeCapabilities without volume_id is rejected",
@@ -60,7 +60,7 @@ check! {
 }
 
 check! {
-    /// Nothing to validate is a mistake of the caller, not a confirmation.
+    /// An empty list is a mistake of the caller, and must not be confirmed.
     NO_VOLUME_CAPABILITIES {
         id: "controller/validate-volume-capabilities/no-volume-capabilities",
         title: "ValidateVolumeCapabilities without volume_capabilities is rejected",
@@ -84,7 +84,7 @@ check! {
 }
 
 check! {
-    /// Orchestrators validate volumes that they did not create before they hand them to workloads.
+    /// Orchestrators validate volumes that they did not make before workloads use them.
     CONFIRMS {
         id: "controller/validate-volume-capabilities/confirms",
         title: "ValidateVolumeCapabilities confirms what the volume was made for",
@@ -102,7 +102,7 @@ check! {
         let response = cx.call(validate_request(cx, &volume)).await.must("validate a volume")?;
         if response.confirmed.is_none() {
             cx.warn(
-                // The text says when to confirm at most, and not when to confirm at least.
+                // The specification limits confirmations, but does not require any.
                 Violation::new("a volume is not confirmed for the capability that it was made with")
                     .of(&req::CTRL_VALIDATE_002)
                     .expected("confirmed")
@@ -114,7 +114,7 @@ check! {
 }
 
 check! {
-    /// A confirmation says what it confirms.
+    /// A confirmation has to name the confirmed capabilities.
     CONFIRMED_CAPABILITIES {
         id: "controller/validate-volume-capabilities/confirmed-capabilities",
         title: "confirmed lists the capabilities that were asked about",
@@ -131,7 +131,7 @@ check! {
             expected: "the capabilities that were asked about",
             actual: "an empty list"
         );
-        // Fields newer than the driver may be missing, so that a difference is no more than a remark.
+        // A driver may not know newer fields, so a difference is only a remark.
         let asked = cx.capability();
         if !confirmed.volume_capabilities.contains(&asked) {
             cx.warn(
@@ -145,7 +145,7 @@ check! {
 }
 
 check! {
-    /// What is confirmed about a volume's context is the context that was sent, or nothing.
+    /// The confirmed context has to be that of the request, or empty.
     CONFIRMED_CONTEXT {
         id: "controller/validate-volume-capabilities/confirmed-context",
         title: "volume_context and parameters in confirmed are those of the request",
@@ -173,7 +173,7 @@ check! {
 }
 
 check! {
-    /// Only a driver that looks at every capability of the list can say that all of them work.
+    /// To confirm all capabilities, a driver has to check every one of them.
     ALL_OR_NOTHING {
         id: "controller/validate-volume-capabilities/all-or-nothing",
         title: "a list with one unsupported capability is not confirmed",
@@ -209,7 +209,7 @@ check! {
 }
 
 check! {
-    /// An orchestrator hands the volume to a workload on the strength of it.
+    /// An orchestrator gives the volume to a workload because of the confirmation.
     CONFIRMED_IS_TRUE {
         id: "controller/validate-volume-capabilities/confirmed-can-be-published",
         title: "an access type that the volume was not made for is confirmed only if it can be published so",
@@ -225,7 +225,7 @@ check! {
             volume_capabilities: vec![other.clone()],
             ..validate_request(cx, &volume)
         };
-        // An error confirms nothing, whatever its code is: another check judges that.
+        // An error confirms nothing, with any code; another check judges that.
         let verdict = cx.call(request).await.any_answer()?;
         if verdict.ok().and_then(|response| response.confirmed).is_none() {
             return Ok(());
@@ -235,7 +235,7 @@ check! {
 }
 
 check! {
-    /// A mode of UNKNOWN, or none, is nothing that a volume could support.
+    /// A volume cannot support the mode UNKNOWN, or no mode.
     INCOMPLETE_CAPABILITY {
         id: "controller/validate-volume-capabilities/incomplete-capability",
         title: "a capability without access mode or access type is not confirmed",
@@ -261,7 +261,7 @@ check! {
         ] {
             let verdict = confirmed(cx, &volume, vec![capability]).await.map_err(|stop| stop.of(rule))?;
             if verdict.is_some() {
-                // The text is plain only for the RPCs that use the capability.
+                // The specification is only clear for the RPCs that use the capability.
                 cx.warn(
                     Violation::new(format!("a capability {what} is confirmed"))
                         .of(rule)
@@ -275,7 +275,7 @@ check! {
 }
 
 check! {
-    /// Whether a request is answered may not depend on luck.
+    /// The answer to a request must not depend on chance.
     REPEATED {
         id: "controller/validate-volume-capabilities/same-verdict",
         title: "the same validation has the same verdict again",
@@ -298,7 +298,7 @@ check! {
 }
 
 check! {
-    /// A volume that was deleted elsewhere must not look healthy.
+    /// A volume that others deleted must not look healthy.
     DELETED_VOLUME {
         id: "controller/validate-volume-capabilities/deleted-volume",
         title: "ValidateVolumeCapabilities of a deleted volume is NOT_FOUND",
@@ -314,7 +314,7 @@ check! {
 }
 
 check! {
-    /// The same for an id that never was one.
+    /// A made-up id has to be handled like the id of a deleted volume.
     UNKNOWN_VOLUME {
         id: "controller/validate-volume-capabilities/unknown-volume",
         title: "ValidateVolumeCapabilities of an unknown volume is NOT_FOUND",

@@ -1,4 +1,4 @@
-//! REQUIRED fields of replies.
+//! Checks the REQUIRED fields of replies.
 
 use csi_harness::prelude::*;
 use csi_proto::Call as _;
@@ -6,7 +6,7 @@ use csi_proto::Call as _;
 use super::{ask_around, heard, report};
 
 check! {
-    /// An orchestrator cannot go on without them, and rarely says why.
+    /// An orchestrator fails without them, and rarely says why.
     FILLED {
         id: "every-reply/fields/required",
         title: "every reply has its REQUIRED fields",
@@ -20,7 +20,7 @@ check! {
     async |cx| {
         let asked = ask_around(cx).await;
         let mut breaches = cx.target().breaches(&req::GEN_FIELD_002);
-        // Those have checks of their own.
+        // These fields have checks of their own.
         let apart = ["GetPluginInfoResponse.", "VolumeHealth.", "NodeGetStorageHealthResponse."];
         breaches.retain(|breach| !apart.iter().any(|message| breach.place.starts_with(message)));
         report(asked, &req::GEN_FIELD_002, &breaches, "the field is REQUIRED and missing", "a value")
@@ -28,7 +28,7 @@ check! {
 }
 
 check! {
-    /// A list that has to be there has to have something in it.
+    /// A REQUIRED list must not be empty.
     LISTS {
         id: "every-reply/fields/required-lists",
         title: "REQUIRED lists of replies have an element",

@@ -1,4 +1,4 @@
-//! Entries of health, and places of snapshots.
+//! Checks health entries, and topologies of snapshots.
 
 use csi_harness::client::response_rules::ResponseBreach;
 use csi_harness::prelude::*;
@@ -10,10 +10,10 @@ use super::{ask, heard, report};
 const TOLD: Need =
     any_of(&[Capability::GetVolumeHealth, Capability::ListVolumeHealth, Capability::NodeGetVolumeHealth]);
 
-/// A rule, what is wrong where it is broken, and what is expected.
+/// A rule, the message of its violation, and the expected behaviour.
 type Rule = (&'static Requirement, &'static str, &'static str);
 
-/// Asks the controller what it tells, as far as there is a volume to ask about; nodes have been asked by checks of theirs.
+/// Calls the health RPCs of the controller, if there is a volume; other checks have called the nodes.
 async fn ask_controller(cx: &Cx) -> CheckResult {
     let has = |capability| cx.target().capabilities().has(capability);
     let asked = cx.target().has_done(v1::ControllerGetVolumeHealthRequest::RPC);
@@ -38,15 +38,15 @@ async fn ask_for_a_snapshot(cx: &Cx) -> CheckResult {
     heard(cx.create_snapshot(cx.create_snapshot_request(&volume.id)).await)
 }
 
-/// All places where the first of these rules was broken that was.
+/// Reports all places where the first of the broken rules was broken.
 fn judge(cx: &Cx, rules: &[Rule]) -> CheckResult {
     rules.iter().try_for_each(|(rule, message, expected)| {
         report(Ok(()), rule, &cx.target().breaches(rule), message, expected)
     })
 }
 
-/// Texts are short. The limit holds for messages by the letter, but many drivers say more to people, and Kubernetes keeps 1024 bytes
-/// of it: those are only remarked on.
+/// Texts must be short. The limit also applies to messages, but many drivers explain more, and Kubernetes keeps 1024
+/// bytes, so long messages are only a remark.
 fn short(cx: &Cx, rule: &'static Requirement) -> CheckResult {
     let is_message = |breach: &ResponseBreach| breach.place.ends_with(".message");
     let (messages, reasons): (Vec<_>, Vec<_>) = cx.target().breaches(rule).into_iter().partition(is_message);
@@ -59,7 +59,8 @@ fn short(cx: &Cx, rule: &'static Requirement) -> CheckResult {
 }
 
 check! {
-    /// Programs go by status and reason, and keep one record of each pair: what has none, or is told twice, they reject as a whole.
+    /// Programs use status and reason, and keep one record for each pair: they reject an answer that lacks or repeats
+    /// a pair.
     ENTRIES {
         id: "every-reply/health/entries",
         title: "everything that is told to be wrong with a volume has a status and a reason, and is told once",
@@ -89,7 +90,7 @@ check! {
 }
 
 check! {
-    /// Reasons are for programs, and Kubernetes has limits for what it keeps.
+    /// Programs read reasons, and Kubernetes limits their form.
     WORDS {
         id: "every-reply/health/words",
         title: "reasons of what is wrong with volumes are brief words in CamelCase, and messages short",
@@ -118,7 +119,7 @@ check! {
 }
 
 check! {
-    /// The same of the storage.
+    /// The rules for volumes also apply to the storage system.
     STORAGE {
         id: "every-reply/health/storage",
         title: "everything that is told to be wrong with the storage has a status and a brief reason, and is told once",
@@ -156,7 +157,7 @@ check! {
 }
 
 check! {
-    /// A caller that was not told of the capability restores anywhere, and fails where the snapshot is not.
+    /// A caller that does not know the capability restores anywhere, and fails where the snapshot is not usable.
     PLACES {
         id: "every-reply/health/places-of-snapshots",
         title: "snapshots have a topology only with SNAPSHOT_ACCESSIBILITY_CONSTRAINTS",

@@ -1,4 +1,4 @@
-//! RPCs that the driver does not advertise.
+//! Calls RPCs that the driver does not advertise.
 
 use csi_harness::prelude::*;
 use csi_harness::protocol::rpc::{FACTS, Facts, PROMISES};
@@ -6,7 +6,7 @@ use csi_harness::protocol::rpc::{FACTS, Facts, PROMISES};
 use crate::gated::{is_promised, refusal};
 
 check! {
-    /// An orchestrator that asks all the same has to learn that asking again is in vain.
+    /// An orchestrator that calls it nevertheless has to learn that repeating the call is useless.
     UNIMPLEMENTED {
         id: "every-reply/not-advertised/unimplemented",
         title: "an RPC that is not advertised answers UNIMPLEMENTED, if it does not do it",
@@ -23,7 +23,7 @@ check! {
         let served =
             FACTS.iter().filter(is_known).filter(|facts| cx.target().serves(facts.rpc.service));
         for facts in served.filter(advertised_nowhere) {
-            // OK is no breach, and a malformed request or an unknown object may be seen first.
+            // OK is no violation, and the driver may notice a malformed request or an unknown object first.
             if let Some(refused) = refusal(cx, facts).await?
                 && matches!(refused.code, Code::Internal | Code::Unknown)
             {

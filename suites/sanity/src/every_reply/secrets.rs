@@ -1,14 +1,14 @@
-//! Secrets do not come back.
+//! Checks that no reply contains a secret.
 
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
 
 use super::{ask_around, report};
 
-/// Long and unlike anything else, so that it is not found by chance.
+/// It is long and unique, so that it is not found by chance.
 const MARKER: &str = "csi-sanity-secret-8c1f0e5b7d2a4936";
 
-/// The secrets configured for an RPC, and the marker under a key of its own.
+/// Returns the configured secrets of an RPC, with the marker under its own key.
 fn marked(cx: &Cx, rpc: &str) -> Pairs {
     let mut secrets = cx.config().secrets_for(rpc).cloned().unwrap_or_default();
     secrets.insert("csi-sanity-marker".to_owned(), MARKER.to_owned());
@@ -30,7 +30,7 @@ fn without_marker<T: std::fmt::Debug>(answer: Result<T, Refused>, rpc: &str) -> 
 }
 
 check! {
-    /// What is in a response or an error is stored, logged and shown to users.
+    /// Responses and errors are stored, logged and shown to users.
     NOT_GIVEN_BACK {
         id: "every-reply/secrets/not-given-back",
         title: "no reply contains a secret that was sent",
@@ -43,7 +43,7 @@ check! {
         let secrets = marked(cx, "CreateVolume");
         let request = v1::CreateVolumeRequest { secrets, ..cx.create_volume_request() };
         let nameless = v1::CreateVolumeRequest { name: String::new(), ..request.clone() };
-        // A driver may refuse the extra key, but not by quoting its value.
+        // A driver may reject the additional key, but must not quote its value.
         without_marker(cx.create_volume(request).await.any_answer()?, "CreateVolume")?;
         without_marker(cx.create_volume(nameless).await.any_answer()?, "CreateVolume")?;
         let delete =
@@ -53,7 +53,7 @@ check! {
 }
 
 check! {
-    /// Mount options may hold passwords; whoever reads an error may not be who set them.
+    /// Mount options may contain passwords, and other people than their author read errors.
     MOUNT_FLAGS {
         id: "every-reply/secrets/mount-flags",
         title: "no error quotes mount_flags",
@@ -73,7 +73,7 @@ check! {
         if let Err(refused) = cx.create_volume(request).await.any_answer()?
             && refused.message.contains(MARKER)
         {
-            // Who may read errors is not defined, and quoting a flag back to its sender is usual.
+            // The readers of errors are not defined, and quoting a flag to its sender is common.
             cx.warn(
                 Violation::new("an error that is not about mount_flags quotes them")
                     .expected("mount_flags kept from whoever reads errors")
@@ -85,7 +85,7 @@ check! {
 }
 
 check! {
-    /// The secrets of the user, whichever call brings them up: a list, a later error, a node.
+    /// The user's secrets must not be in any reply, such as a list, a later error, or one of a node.
     CONFIGURED {
         id: "every-reply/secrets/configured",
         title: "no reply contains a secret of the configuration",
@@ -101,7 +101,7 @@ check! {
         }
         let asked = ask_around(cx).await;
         if cx.target().capabilities().has(Capability::CreateDeleteVolume) {
-            // What is rejected is answered in words of the driver's own; whether it is, others judge.
+            // The driver words the error itself; other checks judge whether it rejects the request.
             let nameless = v1::CreateVolumeRequest { name: String::new(), ..cx.create_volume_request() };
             let _ = cx.create_volume(nameless).await.any_answer();
         }

@@ -1,11 +1,11 @@
-//! How large strings and maps of replies may be.
+//! Checks the size of strings and maps in replies.
 
 use csi_harness::prelude::*;
 
 use super::{ask_around, report};
 
 check! {
-    /// Orchestrators store what they are told in fields of that size.
+    /// Orchestrators store replies in fields of that size.
     STRINGS {
         id: "every-reply/sizes/strings",
         title: "no string of any reply has more than 128 bytes",
@@ -21,7 +21,7 @@ check! {
 }
 
 check! {
-    /// They are stored as well, and sent back with every call.
+    /// Maps are stored as well, and sent back with every call.
     MAPS {
         id: "every-reply/sizes/maps",
         title: "no string map of any reply has more than 4 KiB",

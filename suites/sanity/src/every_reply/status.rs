@@ -1,11 +1,11 @@
-//! The gRPC status of errors.
+//! Checks the gRPC status of errors.
 
 use csi_harness::prelude::*;
 
-use super::{ask_around, ask_for_errors, place, report, seen_with, told};
+use super::{ask_around, ask_for_errors, describe, place, report, seen_with};
 
 check! {
-    /// It is all that a user finds in the events of a pod that does not start.
+    /// A user finds only the message in the events of a pod that does not start.
     MESSAGE {
         id: "every-reply/status/message",
         title: "every error has a message",
@@ -21,7 +21,7 @@ check! {
 }
 
 check! {
-    /// Orchestrators do not look there; what matters has to be in code and message.
+    /// Orchestrators do not read details; the code and the message have to suffice.
     DETAILS {
         id: "every-reply/status/details",
         title: "no error has status details",
@@ -37,7 +37,7 @@ check! {
 }
 
 check! {
-    /// What to do next an orchestrator decides by the code alone.
+    /// An orchestrator decides by the code alone what to do next.
     CODE {
         id: "every-reply/status/code",
         title: "every code is one of gRPC's, and says more than UNKNOWN",
@@ -54,8 +54,8 @@ check! {
             .partition(|breach| breach.actual.starts_with("UNKNOWN"));
         report(Ok(()), &req::GEN_ERR_002, &odd, "the code is none of gRPC's", "a code between 0 and 16")?;
         if let Some(first) = unknown.first() {
-            // Usually an error that nobody gave a code.
-            let all: Vec<_> = unknown.iter().map(told).collect();
+            // UNKNOWN is usually an error without a chosen code.
+            let all: Vec<_> = unknown.iter().map(describe).collect();
             let violation = Violation::new(format!("{}: the code says nothing", place(first)));
             cx.warn(
                 seen_with(violation, &unknown)

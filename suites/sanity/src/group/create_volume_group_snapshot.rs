@@ -1,4 +1,4 @@
-//! CreateVolumeGroupSnapshot: snapshots of several volumes, taken at one point in time.
+//! CreateVolumeGroupSnapshot takes snapshots of several volumes at one point in time.
 
 pub(crate) mod refusals;
 pub(crate) mod repeats;
@@ -11,7 +11,7 @@ use super::{member_ids, new_group, ready_group, request_for, restore, two_volume
 use crate::moment::is_of_these_days;
 
 check! {
-    /// Without the message the orchestrator knows nothing of what was made.
+    /// Without the message the orchestrator does not know the new snapshots.
     WORKS {
         id: "group/create-volume-group-snapshot/works",
         title: "CreateVolumeGroupSnapshot makes a group snapshot of two volumes and tells of it",
@@ -43,7 +43,7 @@ check! {
 }
 
 check! {
-    /// What cannot be named cannot be deleted.
+    /// A group snapshot without an id cannot be deleted.
     GROUP_ID {
         id: "group/create-volume-group-snapshot/group-snapshot-id",
         title: "a new group snapshot has a group_snapshot_id, different from that of any other",
@@ -73,7 +73,7 @@ check! {
 }
 
 check! {
-    /// A member that is missing is a volume that cannot be restored with the others.
+    /// Without a member its volume cannot be restored with the others.
     MEMBERS {
         id: "group/create-volume-group-snapshot/members",
         title: "a new group snapshot has one member of each source volume",
@@ -107,7 +107,7 @@ check! {
 }
 
 check! {
-    /// A member that says it is independent invites callers to delete it alone.
+    /// A member without the group's id looks independent, and a caller may delete it alone.
     MEMBERS_OF_GROUP {
         id: "group/create-volume-group-snapshot/members-name-the-group",
         title: "members of a group snapshot carry its group_snapshot_id",
@@ -126,7 +126,7 @@ check! {
                 .expected(format!("group_snapshot_id {:?}", group.group_snapshot_id))
                 .actual(format!("{:?}", member.group_snapshot_id));
             if member.group_snapshot_id.is_empty() {
-                // Elsewhere the text calls the field optional.
+                // Elsewhere the specification calls the field optional.
                 cx.warn(wrong);
             } else if member.group_snapshot_id != group.group_snapshot_id {
                 return Err(wrong.into());
@@ -137,7 +137,7 @@ check! {
 }
 
 check! {
-    /// Backups are sorted by it.
+    /// Backups are sorted by the creation time.
     CREATION_TIME {
         id: "group/create-volume-group-snapshot/creation-time",
         title: "a new group snapshot has a creation_time",
@@ -159,7 +159,7 @@ check! {
 }
 
 check! {
-    /// Whoever restores from a group that is not ready gets an error, or worse, half of it.
+    /// A restore from a group that is not ready fails, or worse, is incomplete.
     READY {
         id: "group/create-volume-group-snapshot/ready-with-its-members",
         title: "a group snapshot is ready exactly when all its members are",
@@ -190,7 +190,7 @@ check! {
 }
 
 check! {
-    /// The whole point of a group is that all of it can come back.
+    /// The purpose of a group is that all of it can be restored.
     RESTORES {
         id: "group/create-volume-group-snapshot/members-restore",
         title: "a volume can be made from each member of a group snapshot that is ready_to_use",
@@ -202,7 +202,7 @@ check! {
     async |cx| {
         for member in ready_group(cx).await?.snapshots {
             let reply = restore(cx, &member).await;
-            // A driver that names a state means that the member is not ready.
+            // A code about the state means that the member is not ready.
             let rule = match reply.code()? {
                 Code::FailedPrecondition => &req::GROUP_CREATE_008,
                 Code::OutOfRange | Code::ResourceExhausted => {

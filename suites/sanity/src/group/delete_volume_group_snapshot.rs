@@ -1,4 +1,4 @@
-//! DeleteVolumeGroupSnapshot: a group snapshot ends with all its members.
+//! DeleteVolumeGroupSnapshot deletes a group snapshot with all its members.
 
 use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
@@ -7,7 +7,7 @@ use super::{deleted_group, get_request, member_ids, new_group, ready_group, rest
 use crate::controller::common::succeeds_or_malformed;
 
 check! {
-    /// Storage that is not given back is paid for.
+    /// Storage that is not freed still costs money.
     WORKS {
         id: "group/delete-volume-group-snapshot/works",
         title: "a group snapshot that was deleted is gone",
@@ -34,7 +34,7 @@ check! {
 }
 
 check! {
-    /// Members that stay cannot be deleted with their group any more.
+    /// Members that remain can no longer be deleted with their group.
     MEMBERS_GONE {
         id: "group/delete-volume-group-snapshot/members-gone",
         title: "the members of a group snapshot that was deleted are gone from the list",
@@ -62,7 +62,7 @@ check! {
 }
 
 check! {
-    /// A member that can still be fetched can still be restored from, and is still paid for.
+    /// A member that still exists can be restored, and still costs money.
     MEMBERS_UNKNOWN {
         id: "group/delete-volume-group-snapshot/members-unknown",
         title: "GetSnapshot of a member is NOT_FOUND once its group snapshot was deleted",
@@ -97,7 +97,7 @@ check! {
 }
 
 check! {
-    /// Back ends whose volumes depend on a snapshot have to say so in a way that callers understand.
+    /// If volumes depend on a snapshot, the driver has to say so in a way that callers understand.
     IN_USE {
         id: "group/delete-volume-group-snapshot/in-use",
         title: "DeleteVolumeGroupSnapshot of a group that a volume was made from is OK or FAILED_PRECONDITION",
@@ -119,7 +119,7 @@ check! {
 }
 
 check! {
-    /// A caller that got no answer asks again.
+    /// A caller without an answer repeats the call.
     REPEATED {
         id: "group/delete-volume-group-snapshot/repeated",
         title: "DeleteVolumeGroupSnapshot of a group snapshot that is deleted already is OK",
@@ -135,7 +135,7 @@ check! {
 }
 
 check! {
-    /// Deleting what is not there is done before it began. The id is made up, so a driver may call it malformed.
+    /// A missing group snapshot need not be deleted. The id is made up, so a driver may call it malformed.
     UNKNOWN {
         id: "group/delete-volume-group-snapshot/unknown-group",
         title: "DeleteVolumeGroupSnapshot of a group snapshot that never existed is OK",
@@ -158,7 +158,7 @@ check! {
 }
 
 check! {
-    /// A caller's mistake has to be told from a group that is gone.
+    /// The error must distinguish a mistake of the caller from a group that was deleted.
     NO_ID {
         id: "group/delete-volume-group-snapshot/no-group-snapshot-id",
         title: "DeleteVolumeGroupSnapshot without group_snapshot_id is rejected as INVALID_ARGUMENT",
@@ -181,7 +181,7 @@ check! {
     }
 }
 
-/// Deletes the group with these members named; OK is only remarked on, since many drivers go by the group alone.
+/// Deletes the group with these members named; OK is only a remark, because many drivers only read the group's id.
 async fn delete_naming(
     cx: &Cx,
     group: &v1::VolumeGroupSnapshot,
@@ -199,7 +199,7 @@ async fn delete_naming(
 }
 
 check! {
-    /// Upstream tools delete without the list, so drivers that do as they are told are only told so.
+    /// Kubernetes' tools delete without the list, so OK is only a remark.
     NO_MEMBERS {
         id: "group/delete-volume-group-snapshot/no-snapshot-ids",
         title: "DeleteVolumeGroupSnapshot without snapshot_ids is rejected as INVALID_ARGUMENT",
@@ -211,7 +211,7 @@ check! {
 }
 
 check! {
-    /// A caller that does not know the members has mistaken the group for another.
+    /// A caller that names other members has confused the group with another.
     OTHER_MEMBERS {
         id: "group/delete-volume-group-snapshot/other-snapshot-ids",
         title: "DeleteVolumeGroupSnapshot with snapshot_ids that are not those of the group is rejected as INVALID_ARGUMENT",

@@ -1,4 +1,4 @@
-//! GetVolumeGroupSnapshot: the present state of a group snapshot.
+//! GetVolumeGroupSnapshot returns the current state of a group snapshot.
 
 use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
@@ -43,7 +43,7 @@ check! {
 }
 
 check! {
-    /// The orchestrator then stops to wait for it.
+    /// The orchestrator then stops waiting.
     DELETED {
         id: "group/get-volume-group-snapshot/deleted-group",
         title: "GetVolumeGroupSnapshot of a group snapshot that was deleted is rejected as NOT_FOUND",
@@ -94,7 +94,7 @@ check! {
 }
 
 check! {
-    /// A caller's mistake has to be told from a group that is gone.
+    /// The error must distinguish a mistake of the caller from a group that was deleted.
     NO_ID {
         id: "group/get-volume-group-snapshot/no-group-snapshot-id",
         title: "GetVolumeGroupSnapshot without group_snapshot_id is rejected as INVALID_ARGUMENT",
@@ -116,7 +116,7 @@ check! {
     }
 }
 
-/// Asks with these members named; OK is only remarked on, since many drivers go by the group alone.
+/// Reads the group with these members named; OK is only a remark, because many drivers only read the group's id.
 async fn get_naming(
     cx: &Cx,
     group: &v1::VolumeGroupSnapshot,
@@ -130,7 +130,7 @@ async fn get_naming(
 }
 
 check! {
-    /// Many drivers look up the group alone and do not miss the list: they are only told so.
+    /// Many drivers only read the group's id, so OK is only a remark.
     NO_MEMBERS {
         id: "group/get-volume-group-snapshot/no-snapshot-ids",
         title: "GetVolumeGroupSnapshot without snapshot_ids is rejected as INVALID_ARGUMENT",
@@ -142,7 +142,7 @@ check! {
 }
 
 check! {
-    /// A caller that does not know the members has mistaken the group for another.
+    /// A caller that names other members has confused the group with another.
     OTHER_MEMBERS {
         id: "group/get-volume-group-snapshot/other-snapshot-ids",
         title: "GetVolumeGroupSnapshot with snapshot_ids that are not those of the group is rejected as INVALID_ARGUMENT",

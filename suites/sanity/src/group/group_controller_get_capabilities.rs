@@ -1,10 +1,10 @@
-//! GroupControllerGetCapabilities: what the group controller can do.
+//! GroupControllerGetCapabilities returns the capabilities of the GroupController service.
 
 use csi_harness::prelude::*;
 use v1::group_controller_service_capability::Type;
 
 check! {
-    /// The snapshotter asks once, at its start.
+    /// The snapshotter calls it once, at its start.
     SERVED {
         id: "group/group-controller-get-capabilities/served",
         title: "a plugin that advertises GROUP_CONTROLLER_SERVICE serves GroupControllerGetCapabilities",
@@ -19,7 +19,7 @@ check! {
 }
 
 check! {
-    /// An empty list is legal, an entry that says nothing is not.
+    /// An empty list is legal, an entry without a type is not.
     WELL_FORMED {
         id: "group/group-controller-get-capabilities/well-formed",
         title: "each entry of GroupControllerGetCapabilities names a capability",

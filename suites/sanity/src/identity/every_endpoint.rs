@@ -1,11 +1,11 @@
-//! Where the Identity service is.
+//! Checks that every endpoint serves the Identity service.
 
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 use csi_proto::Service;
 
 check! {
-    /// Whoever finds a socket has to be able to ask what is behind it.
+    /// A program that finds a socket has to be able to identify its plugin.
     SERVED {
         id: "identity/every-endpoint/served",
         title: "every endpoint serves the three RPCs of Identity",

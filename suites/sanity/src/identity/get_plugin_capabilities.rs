@@ -1,4 +1,4 @@
-//! GetPluginCapabilities: which services the plugin offers.
+//! GetPluginCapabilities returns the services of the plugin.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use v1::plugin_capability::Type;
 
 use crate::gated::promised_are_there;
 
-/// How often the capabilities are asked for.
+/// The number of calls.
 const ASKED: usize = 6;
 
 async fn capabilities(cx: &Cx) -> CheckResult<Vec<v1::PluginCapability>> {
@@ -21,7 +21,7 @@ fn listed(capabilities: &BTreeSet<String>) -> String {
 }
 
 check! {
-    /// The first thing an orchestrator asks after the name. An empty list is legal, an entry that says nothing is not.
+    /// An orchestrator calls it right after GetPluginInfo. An empty list is legal, an entry without a type is not.
     WELL_FORMED {
         id: "identity/get-plugin-capabilities/well-formed",
         title: "each entry of GetPluginCapabilities names a capability",
@@ -52,7 +52,7 @@ check! {
 }
 
 check! {
-    /// Leaving it out is for node-only plugins.
+    /// Only a plugin without a controller may leave it out.
     CONTROLLER_SERVICE_ADVERTISED {
         id: "identity/get-plugin-capabilities/controller-service",
         title: "a plugin that serves the Controller service advertises CONTROLLER_SERVICE",
@@ -73,7 +73,7 @@ check! {
 }
 
 check! {
-    /// An orchestrator asks whichever instance it reaches, and only once.
+    /// An orchestrator calls any instance, and only once.
     SAME_EACH_TIME {
         id: "identity/get-plugin-capabilities/same-each-time",
         title: "GetPluginCapabilities says the same each time",
@@ -99,7 +99,7 @@ check! {
 }
 
 check! {
-    /// A promise that nothing keeps is found out in the middle of provisioning.
+    /// A missing service would only be noticed during provisioning.
     CONTROLLER_SERVED {
         id: "identity/get-plugin-capabilities/controller-service-is-there",
         title: "a plugin that advertises CONTROLLER_SERVICE has its mandatory RPCs and those it promises",
@@ -121,7 +121,7 @@ check! {
 }
 
 check! {
-    /// A promise that nothing keeps is found out in the middle of a backup.
+    /// A missing service would only be noticed during a backup.
     GROUP_CONTROLLER_SERVED {
         id: "identity/get-plugin-capabilities/group-controller-service-is-there",
         title: "a plugin that advertises GROUP_CONTROLLER_SERVICE has its mandatory RPCs and those it promises",
@@ -152,7 +152,7 @@ fn there<T>(reply: Reply<T>, promised_by: &str) -> CheckResult {
 }
 
 check! {
-    /// ONLINE and OFFLINE say how volumes are expanded, and EXPAND_VOLUME by whom.
+    /// ONLINE and OFFLINE say when volumes can be expanded, and EXPAND_VOLUME says by which service.
     EXPANSION {
         id: "identity/get-plugin-capabilities/expansion",
         title: "a plugin that advertises ONLINE or OFFLINE expansion advertises EXPAND_VOLUME",

@@ -1,12 +1,12 @@
-//! GetPluginInfo: who the plugin is.
+//! GetPluginInfo returns the name and version of the plugin.
 
 use csi_harness::prelude::*;
 
-/// Bytes of a plugin name at the most.
+/// The limit on the bytes of a plugin's name.
 const NAME_BYTES_MAX: usize = 63;
 
 check! {
-    /// Orchestrators key everything they store about a driver by this name.
+    /// Orchestrators store all data about a driver under this name.
     NAME {
         id: "identity/get-plugin-info/name",
         title: "GetPluginInfo gives a name",
@@ -22,7 +22,7 @@ check! {
 }
 
 check! {
-    /// The name becomes part of paths, of Kubernetes object names and of label values.
+    /// The name is used in paths, and in Kubernetes names and label values.
     NAME_FORM {
         id: "identity/get-plugin-info/name-form",
         title: "the plugin's name has domain-name form",
@@ -59,7 +59,7 @@ check! {
 }
 
 check! {
-    /// A name without a domain may be taken by another vendor as well.
+    /// Another vendor may use the same name if it has no domain.
     NAME_HAS_DOMAIN {
         id: "identity/get-plugin-info/name-has-domain",
         title: "the plugin's name begins with a domain of its vendor",
@@ -79,7 +79,7 @@ check! {
 }
 
 check! {
-    /// Support asks for it first.
+    /// Support staff need the version first.
     VENDOR_VERSION {
         id: "identity/get-plugin-info/vendor-version",
         title: "GetPluginInfo gives a vendor_version",

@@ -1,12 +1,12 @@
-//! Probe: whether the plugin is healthy and ready.
+//! Probe returns whether the plugin is healthy and ready.
 
 use csi_harness::prelude::*;
 
-/// Probes sent one after the other; few, since a plugin may document a highest rate.
+/// The number of sequential calls; it is small, because a plugin may document a rate limit.
 const PROBES: usize = 5;
 
 check! {
-    /// The liveness probe of every deployment rests on it.
+    /// The liveness probe of every deployment depends on it.
     ANSWERS {
         id: "identity/probe/ready",
         title: "Probe of a running plugin answers that it is ready",
@@ -18,7 +18,7 @@ check! {
         let ready = cx.eventually(Settles::PluginReady, || async {
             let reply = cx.call(v1::ProbeRequest {}).once().await;
             match reply.code()? {
-                // Both mean not yet: dependencies may still be missing.
+                // Both codes mean that the plugin is not ready: dependencies may still be missing.
                 Code::FailedPrecondition | Code::Unavailable => Ok(None),
                 _ => Ok(Some(reply.must("be answered")?).filter(|probe| probe.ready != Some(false))),
             }
@@ -34,7 +34,7 @@ check! {
 }
 
 check! {
-    /// Orchestrators probe at any time and again and again.
+    /// Orchestrators call it at any time and repeatedly.
     REPEATED {
         id: "identity/probe/repeated",
         title: "Probe answers every time",

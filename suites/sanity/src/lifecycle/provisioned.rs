@@ -1,11 +1,11 @@
-//! A volume that an administrator made.
+//! Uses volumes that an administrator made.
 
 use csi_harness::prelude::*;
 
 use super::Walk;
 
 check! {
-    /// Volumes that were there before the orchestrator are used like its own.
+    /// An orchestrator uses volumes that it did not make like its own.
     FORTH_AND_BACK {
         id: "lifecycle/provisioned-volume/forth-and-back",
         title: "a volume provisioned outside CSI can be validated, attached, staged, published, and all of it undone",

@@ -1,10 +1,10 @@
-//! GetMetadataAllocated: which blocks of a snapshot hold data.
+//! GetMetadataAllocated returns the blocks of a snapshot that hold data.
 
 use csi_harness::prelude::*;
 
 use super::UNTRACKED;
 use super::judge;
-use super::told::{Question, Rules};
+use super::stream::{Question, Rules};
 use super::volume::BlockVolume;
 
 static RULES: Rules = Rules {
@@ -34,7 +34,7 @@ fn about(snapshot_id: String) -> v1::GetMetadataAllocatedRequest {
     v1::GetMetadataAllocatedRequest { snapshot_id, ..Default::default() }
 }
 
-/// The question about a snapshot with something in it, as far as that can be had.
+/// Returns a request about a snapshot that has data, if that is possible.
 async fn question(cx: &Cx) -> CheckResult<v1::GetMetadataAllocatedRequest> {
     let volume = BlockVolume::new(cx).await?;
     volume.write_first().await?;
@@ -42,7 +42,7 @@ async fn question(cx: &Cx) -> CheckResult<v1::GetMetadataAllocatedRequest> {
 }
 
 check! {
-    /// A backup reads these blocks, and no others.
+    /// A backup reads only these blocks.
     WORKS {
         id: "metadata/get-metadata-allocated/works",
         title: "GetMetadataAllocated tells the blocks of a snapshot, to the end of the stream",
@@ -62,7 +62,7 @@ check! {
 }
 
 check! {
-    /// There is nothing to tell of.
+    /// A request without an id can only be a mistake.
     NO_ID {
         id: "metadata/get-metadata-allocated/no-snapshot-id",
         title: "GetMetadataAllocated without snapshot_id is rejected",
@@ -74,7 +74,7 @@ check! {
 }
 
 check! {
-    /// A backup of nothing that ends well is worse than one that fails.
+    /// An empty backup that succeeds is worse than one that fails.
     DELETED {
         id: "metadata/get-metadata-allocated/deleted-snapshot",
         title: "GetMetadataAllocated of a deleted snapshot is NOT_FOUND",
@@ -91,7 +91,7 @@ check! {
 }
 
 check! {
-    /// The same for an id that never was one.
+    /// A made-up id has to be handled like the id of a deleted snapshot.
     UNKNOWN {
         id: "metadata/get-metadata-allocated/unknown-snapshot",
         title: "GetMetadataAllocated of an unknown snapshot is NOT_FOUND",
@@ -104,7 +104,7 @@ check! {
 }
 
 check! {
-    /// Whoever reads at the offset of a tuple has to find the block there.
+    /// A caller that reads at the offset of a tuple has to find the block there.
     IN_VOLUME {
         id: "metadata/get-metadata-allocated/tuples-in-volume",
         title: "each tuple of GetMetadataAllocated is a range of bytes of the volume",
@@ -116,7 +116,7 @@ check! {
 }
 
 check! {
-    /// Callers write blocks away as they come, and continue behind the last one.
+    /// Callers store blocks in order, and continue behind the last one.
     ORDER {
         id: "metadata/get-metadata-allocated/order",
         title: "the tuples of GetMetadataAllocated rise without overlap, in a message and from one to the next",
@@ -128,7 +128,7 @@ check! {
 }
 
 check! {
-    /// A caller chooses by the first message how it reads the others.
+    /// A caller decides by the first message how to read the others.
     STYLE {
         id: "metadata/get-metadata-allocated/style",
         title: "each message of GetMetadataAllocated has the same block_metadata_type",
@@ -140,7 +140,7 @@ check! {
 }
 
 check! {
-    /// A caller that trusts in it reads only the offsets.
+    /// A caller that relies on it reads only the offsets.
     FIXED_LENGTH {
         id: "metadata/get-metadata-allocated/fixed-length",
         title: "the tuples of GetMetadataAllocated have one size where the style is FIXED_LENGTH",
@@ -164,7 +164,7 @@ check! {
 }
 
 check! {
-    /// A caller that asks for few tuples may have room for no more.
+    /// A caller may have little memory.
     MAX_RESULTS {
         id: "metadata/get-metadata-allocated/max-results",
         title: "a message of GetMetadataAllocated has at most max_results tuples, and the stream is as complete as without",
@@ -176,7 +176,7 @@ check! {
 }
 
 check! {
-    /// Without it a long stream that broke has to be read from the beginning.
+    /// Without it a broken stream has to be read from the beginning.
     STARTING_OFFSET {
         id: "metadata/get-metadata-allocated/starting-offset",
         title: "GetMetadataAllocated tells all that lies behind starting_offset, and nothing before",
@@ -188,7 +188,7 @@ check! {
 }
 
 check! {
-    /// What is lost between two parts of a stream is missing in the backup.
+    /// A block between two parts of a stream would be missing in the backup.
     CONTINUED {
         id: "metadata/get-metadata-allocated/continued",
         title: "a stream of GetMetadataAllocated that was cut off can be continued without a gap",
@@ -201,7 +201,7 @@ check! {
 }
 
 check! {
-    /// Callers go away in the middle, and what a driver does for them has to end.
+    /// Callers leave in the middle of a stream, and the driver has to end its work for them.
     CUT_OFF {
         id: "metadata/get-metadata-allocated/cut-off",
         title: "GetMetadataAllocated serves on after streams that were cut off",
@@ -213,7 +213,7 @@ check! {
 }
 
 check! {
-    /// A stream from nowhere is empty, and would be taken for the end of one.
+    /// An empty stream would be taken for the end of the volume.
     OUT_OF_RANGE {
         id: "metadata/get-metadata-allocated/offset-out-of-range",
         title: "GetMetadataAllocated from a negative offset, or from one beyond the end, is OUT_OF_RANGE",
@@ -225,7 +225,7 @@ check! {
 }
 
 check! {
-    /// Drivers are known to crash on lists of fewer than no entries.
+    /// Some drivers crash on a negative number of tuples.
     NEGATIVE_MAX_RESULTS {
         id: "metadata/get-metadata-allocated/negative-max-results",
         title: "GetMetadataAllocated with negative max_results is rejected",
@@ -238,7 +238,7 @@ check! {
 }
 
 check! {
-    /// A block that is not told is lost to the backup. Telling of more than was written is allowed.
+    /// A block that is not listed is lost to the backup. Listing more blocks than were written is permitted.
     WRITTEN {
         id: "metadata/get-metadata-allocated/written-blocks",
         title: "GetMetadataAllocated tells of each block that was written before the snapshot",
@@ -250,7 +250,7 @@ check! {
     async |cx| {
         let volume = BlockVolume::new(cx).await?;
         let written = volume.write_first().await?;
-        judge::tells_of(cx, &about(volume.snapshot().await?), &written).await
+        judge::lists_written(cx, &about(volume.snapshot().await?), &written).await
     }
 }
 

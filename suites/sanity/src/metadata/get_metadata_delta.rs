@@ -1,12 +1,12 @@
-//! GetMetadataDelta: which blocks of a snapshot differ from an earlier one.
+//! GetMetadataDelta returns the blocks of a snapshot that differ from an earlier one.
 //!
-//! Where changed blocks are not tracked it is refused as FAILED_PRECONDITION, whatever was asked. It may tell of more blocks than have
-//! changed: the specification does not say how exact the tracking is.
+//! If changed blocks are not tracked, it always answers FAILED_PRECONDITION. It may list more blocks than changed,
+//! because the specification does not define the precision of the tracking.
 
 use csi_harness::prelude::*;
 
 use super::judge;
-use super::told::{Question, Rules};
+use super::stream::{Question, Rules};
 use super::volume::BlockVolume;
 
 static RULES: Rules = Rules {
@@ -40,7 +40,7 @@ fn between(base_snapshot_id: &str, target_snapshot_id: &str) -> v1::GetMetadataD
     }
 }
 
-/// The question about two snapshots of a volume that was written to before each, as far as that can be done.
+/// Returns a request about two snapshots of a volume that was written before each, if that is possible.
 async fn question(cx: &Cx) -> CheckResult<v1::GetMetadataDeltaRequest> {
     let volume = BlockVolume::new(cx).await?;
     volume.write_first().await?;
@@ -50,7 +50,7 @@ async fn question(cx: &Cx) -> CheckResult<v1::GetMetadataDeltaRequest> {
 }
 
 check! {
-    /// An incremental backup reads these blocks, and no others.
+    /// An incremental backup reads only these blocks.
     WORKS {
         id: "metadata/get-metadata-delta/works",
         title: "GetMetadataDelta tells the blocks that differ in two snapshots of a volume, or is FAILED_PRECONDITION",
@@ -61,7 +61,7 @@ check! {
     }
     async |cx| {
         let reply = cx.stream_up_to(question(cx).await?, 1_000).await;
-        // Of two snapshots of one volume, one after the other, nothing else can be wrong.
+        // The request has two snapshots of one volume in order, so no other error is possible.
         let rule = match reply.code()? {
             Code::FailedPrecondition => return Ok(()),
             Code::Unimplemented => &req::META_DELTA_001,
@@ -74,7 +74,7 @@ check! {
 }
 
 check! {
-    /// What was written since nothing is another question.
+    /// A delta without a base is the subject of the other RPC.
     NO_BASE {
         id: "metadata/get-metadata-delta/no-base-snapshot-id",
         title: "GetMetadataDelta without base_snapshot_id is rejected",
@@ -89,7 +89,7 @@ check! {
 }
 
 check! {
-    /// There is nothing to tell of.
+    /// A request without an id can only be a mistake.
     NO_TARGET {
         id: "metadata/get-metadata-delta/no-target-snapshot-id",
         title: "GetMetadataDelta without target_snapshot_id is rejected",
@@ -104,7 +104,7 @@ check! {
 }
 
 check! {
-    /// An incremental backup against nothing that ends well is worse than one that fails.
+    /// An incremental backup without its base that succeeds is worse than one that fails.
     DELETED {
         id: "metadata/get-metadata-delta/deleted-snapshot",
         title: "GetMetadataDelta is NOT_FOUND where either snapshot was deleted",
@@ -123,7 +123,7 @@ check! {
 }
 
 check! {
-    /// The same for an id that never was one.
+    /// A made-up id has to be handled like the id of a deleted snapshot.
     UNKNOWN {
         id: "metadata/get-metadata-delta/unknown-snapshot",
         title: "GetMetadataDelta is NOT_FOUND where either snapshot is unknown",
@@ -141,8 +141,8 @@ check! {
 }
 
 check! {
-    /// What differs between two volumes is nearly everything, and no backup of either. That it is rejected is only inferred, and
-    /// no code is named.
+    /// The delta of two volumes is nearly everything, and no backup of either. The specification implies that it is
+    /// rejected, and names no code.
     OTHER_VOLUME {
         id: "metadata/get-metadata-delta/other-volume",
         title: "GetMetadataDelta between snapshots of different volumes is rejected",
@@ -156,7 +156,7 @@ check! {
         other.write_second().await?;
         let question = between(&one.snapshot().await?, &other.snapshot().await?);
         let answer = cx.stream_up_to(question, 10).await.any_answer()?;
-        let blocks = answer.map_or(0, |told| told.messages.iter().map(|one| one.block_metadata.len()).sum());
+        let blocks = answer.map_or(0, |received| received.messages.iter().map(|one| one.block_metadata.len()).sum());
         ensure!(
             blocks == 0,
             "GetMetadataDelta compares snapshots of different volumes";
@@ -168,7 +168,7 @@ check! {
 }
 
 check! {
-    /// Whoever reads at the offset of a tuple has to find the block there.
+    /// A caller that reads at the offset of a tuple has to find the block there.
     IN_VOLUME {
         id: "metadata/get-metadata-delta/tuples-in-volume",
         title: "each tuple of GetMetadataDelta is a range of bytes of the volume",
@@ -180,7 +180,7 @@ check! {
 }
 
 check! {
-    /// Callers write blocks away as they come, and continue behind the last one.
+    /// Callers store blocks in order, and continue behind the last one.
     ORDER {
         id: "metadata/get-metadata-delta/order",
         title: "the tuples of GetMetadataDelta rise without overlap, in a message and from one to the next",
@@ -192,7 +192,7 @@ check! {
 }
 
 check! {
-    /// A caller chooses by the first message how it reads the others.
+    /// A caller decides by the first message how to read the others.
     STYLE {
         id: "metadata/get-metadata-delta/style",
         title: "each message of GetMetadataDelta has the same block_metadata_type",
@@ -204,7 +204,7 @@ check! {
 }
 
 check! {
-    /// A caller that trusts in it reads only the offsets.
+    /// A caller that relies on it reads only the offsets.
     FIXED_LENGTH {
         id: "metadata/get-metadata-delta/fixed-length",
         title: "the tuples of GetMetadataDelta have one size where the style is FIXED_LENGTH",
@@ -228,7 +228,7 @@ check! {
 }
 
 check! {
-    /// A caller that asks for few tuples may have room for no more.
+    /// A caller may have little memory.
     MAX_RESULTS {
         id: "metadata/get-metadata-delta/max-results",
         title: "a message of GetMetadataDelta has at most max_results tuples, and the stream is as complete as without",
@@ -240,7 +240,7 @@ check! {
 }
 
 check! {
-    /// Without it a long stream that broke has to be read from the beginning.
+    /// Without it a broken stream has to be read from the beginning.
     STARTING_OFFSET {
         id: "metadata/get-metadata-delta/starting-offset",
         title: "GetMetadataDelta tells all that lies behind starting_offset, and nothing before",
@@ -252,7 +252,7 @@ check! {
 }
 
 check! {
-    /// What is lost between two parts of a stream is missing in the backup.
+    /// A block between two parts of a stream would be missing in the backup.
     CONTINUED {
         id: "metadata/get-metadata-delta/continued",
         title: "a stream of GetMetadataDelta that was cut off can be continued without a gap",
@@ -265,7 +265,7 @@ check! {
 }
 
 check! {
-    /// Callers go away in the middle, and what a driver does for them has to end.
+    /// Callers leave in the middle of a stream, and the driver has to end its work for them.
     CUT_OFF {
         id: "metadata/get-metadata-delta/cut-off",
         title: "GetMetadataDelta serves on after streams that were cut off",
@@ -277,7 +277,7 @@ check! {
 }
 
 check! {
-    /// A stream from nowhere is empty, and would be taken for the end of one.
+    /// An empty stream would be taken for the end of the volume.
     OUT_OF_RANGE {
         id: "metadata/get-metadata-delta/offset-out-of-range",
         title: "GetMetadataDelta from a negative offset, or from one beyond the end, is OUT_OF_RANGE",
@@ -289,7 +289,7 @@ check! {
 }
 
 check! {
-    /// Drivers are known to crash on lists of fewer than no entries.
+    /// Some drivers crash on a negative number of tuples.
     NEGATIVE_MAX_RESULTS {
         id: "metadata/get-metadata-delta/negative-max-results",
         title: "GetMetadataDelta with negative max_results is rejected",
@@ -302,7 +302,8 @@ check! {
 }
 
 check! {
-    /// A changed block that is not told stays in the backup as it was. Telling of more than has changed is allowed.
+    /// A changed block that is not listed stays outdated in the backup. Listing more blocks than changed is
+    /// permitted.
     WRITTEN {
         id: "metadata/get-metadata-delta/written-blocks",
         title: "GetMetadataDelta tells of each block that was written between the snapshots",
@@ -316,7 +317,7 @@ check! {
         volume.write_first().await?;
         let base = volume.snapshot().await?;
         let written = volume.write_second().await?;
-        judge::tells_of(cx, &between(&base, &volume.snapshot().await?), &written).await
+        judge::lists_written(cx, &between(&base, &volume.snapshot().await?), &written).await
     }
 }
 

@@ -1,31 +1,32 @@
-//! What is judged alike for both RPCs.
+//! Judges the answers of both RPCs.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 
-use super::told::{Question, Told, ask, ask_for, ask_for_some, bytes_of, shown};
+use super::stream::{Question, Received, ask, ask_for, ask_for_some, bytes_of, shown};
 use super::{missing_id, of_what_is_gone, or_untracked};
 use crate::controller::common::{must_become_unknown, unknown_id};
 
 const FIXED_LENGTH: i32 = v1::BlockMetadataType::FixedLength as i32;
 const UNKNOWN: i32 = v1::BlockMetadataType::Unknown as i32;
-/// An offset that no volume reaches, where a driver does not tell how far its volume does.
+/// An offset behind the end of any volume, for drivers that do not report their capacity.
 const BEYOND_ANY_VOLUME: i64 = 1 << 62;
-/// Streams cut off one after another: a driver that goes on with each runs out of something.
+/// The number of cancelled streams: a driver that continues each of them runs out of resources.
 const CUT_OFF: usize = 20;
-/// A question that nobody can answer is waited for no longer than this, or so many times as long as a plain one took.
+/// The limit on the wait for a request that must fail, which is at least this, or a multiple of the duration of a
+/// correct one.
 const HANGS_AFTER: Duration = Duration::from_secs(3);
 const HANGS_AFTER_PLAIN: u32 = 20;
-/// Messages read at the most before a stream is cut off to be continued.
+/// Limits the messages that are read before a stream is cancelled, to be continued later.
 const MESSAGES_BEFORE_CUT_MAX: usize = 100;
 
-/// Each tuple speaks of bytes of the volume.
+/// Checks that each tuple is within the volume.
 pub(super) async fn tuples_lie_in_the_volume<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
-    let told = ask_for_some(cx, question, 0, 1).await?;
-    let capacity_bytes = told.capacity_bytes().unwrap_or(i64::MAX);
-    for tuple in told.tuples() {
+    let received = ask_for_some(cx, question, 0, 1).await?;
+    let capacity_bytes = received.capacity_bytes().unwrap_or(i64::MAX);
+    for tuple in received.tuples() {
         ensure!(
             (0..capacity_bytes).contains(&tuple.byte_offset),
             "a tuple begins outside of the volume";
@@ -41,8 +42,8 @@ pub(super) async fn tuples_lie_in_the_volume<Q: Question>(cx: &Cx, question: &Q)
             actual: shown(tuple)
         );
     }
-    // Whether the last block may stick out of a volume that is no multiple of its size is left open.
-    if let Some(tuple) = told.tuples().find(|tuple| bytes_of(tuple).end > capacity_bytes) {
+    // It is open whether the last block may exceed a volume that is no multiple of the block size.
+    if let Some(tuple) = received.tuples().find(|tuple| bytes_of(tuple).end > capacity_bytes) {
         cx.warn(
             Violation::new("a tuple ends behind the end of the volume")
                 .of(&req::META_FORMAT_003)
@@ -53,15 +54,15 @@ pub(super) async fn tuples_lie_in_the_volume<Q: Question>(cx: &Cx, question: &Q)
     Ok(())
 }
 
-/// Each tuple ends before the next one begins, within messages and from one to the next.
+/// Checks that each tuple ends before the next one begins, within and across messages.
 pub(super) async fn tuples_rise<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     for max_results in [0, 1] {
-        let told = ask_for_some(cx, question, max_results, 2).await?;
-        let tuples = told
+        let received = ask_for_some(cx, question, max_results, 2).await?;
+        let tuples = received
             .messages
             .iter()
             .enumerate()
-            .flat_map(|(message, told)| told.tuples.iter().map(move |tuple| (message, tuple)));
+            .flat_map(|(message, received)| received.tuples.iter().map(move |tuple| (message, tuple)));
         for ((message, tuple), (next_message, next)) in tuples.clone().zip(tuples.skip(1)) {
             let (rule, of_where) = match message == next_message {
                 true => (Q::RULES.order, format!("message {}", message + 1)),
@@ -82,11 +83,11 @@ pub(super) async fn tuples_rise<Q: Question>(cx: &Cx, question: &Q) -> CheckResu
     Ok(())
 }
 
-/// All messages name one style, which is one of the two that there are.
+/// Checks that all messages have one style, which is one of the two defined ones.
 pub(super) async fn style_stays<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     for max_results in [0, 1] {
-        let told = ask_for_some(cx, question, max_results, 1).await?;
-        let styles = told.messages.iter().map(|message| message.style);
+        let received = ask_for_some(cx, question, max_results, 1).await?;
+        let styles = received.messages.iter().map(|message| message.style);
         let Some(first) = styles.clone().next() else { continue };
         ensure!(
             first != UNKNOWN,
@@ -111,16 +112,18 @@ fn style_name(style: i32) -> String {
     known.map_or_else(|_| style.to_string(), |known| known.as_str_name().to_owned())
 }
 
-/// In the style of fixed length, all tuples have one size.
+/// Checks that all tuples have one size in the style of fixed length.
 pub(super) async fn fixed_length_is_fixed<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
-    let told = ask_for_some(cx, question, 0, 2).await?;
-    if told.messages.iter().any(|message| message.style != FIXED_LENGTH) {
+    let received = ask_for_some(cx, question, 0, 2).await?;
+    if received.messages.iter().any(|message| message.style != FIXED_LENGTH) {
         return Err(Stop::skip("the driver tells blocks in another style than FIXED_LENGTH"));
     }
-    let Some(first) = told.tuples().next() else { return Ok(()) };
-    let Some(other) = told.tuples().find(|tuple| tuple.size_bytes != first.size_bytes) else { return Ok(()) };
-    // Nothing is said of a volume that is no multiple of the block size.
-    if other.size_bytes < first.size_bytes && Some(bytes_of(other).end) == told.capacity_bytes() {
+    let Some(first) = received.tuples().next() else { return Ok(()) };
+    let Some(other) = received.tuples().find(|tuple| tuple.size_bytes != first.size_bytes) else {
+        return Ok(());
+    };
+    // The specification does not mention volumes that are no multiple of the block size.
+    if other.size_bytes < first.size_bytes && Some(bytes_of(other).end) == received.capacity_bytes() {
         cx.warn(
             Violation::new("the last block of the volume is shorter than the others")
                 .of(&req::META_FORMAT_004)
@@ -139,10 +142,10 @@ pub(super) async fn fixed_length_is_fixed<Q: Question>(cx: &Cx, question: &Q) ->
         .into())
 }
 
-/// All messages tell one capacity.
+/// Checks that all messages have one capacity.
 pub(super) async fn capacity_stays<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
-    let told = ask_for_some(cx, question, 1, 1).await?;
-    let mut capacities = told.messages.iter().map(|message| message.capacity_bytes);
+    let received = ask_for_some(cx, question, 1, 1).await?;
+    let mut capacities = received.messages.iter().map(|message| message.capacity_bytes);
     let first = capacities.next().unwrap_or_default();
     ensure!(
         first > 0,
@@ -161,12 +164,13 @@ pub(super) async fn capacity_stays<Q: Question>(cx: &Cx, question: &Q) -> CheckR
     Ok(())
 }
 
-/// No message has more tuples than were asked for, and all of them together are the same.
+/// Checks that no message has more tuples than requested, and that all messages together are equal to the whole
+/// stream.
 pub(super) async fn max_results_is_kept<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     let all = ask_for_some(cx, question, 0, 2).await?;
     for max_results in [1, 2] {
-        let told = ask(cx, question, 0, max_results).await?;
-        let counts = told.messages.iter().map(|message| message.tuples.len());
+        let received = ask(cx, question, 0, max_results).await?;
+        let counts = received.messages.iter().map(|message| message.tuples.len());
         let most = counts.max().unwrap_or_default();
         ensure!(
             i32::try_from(most).is_ok_and(|most| most <= max_results),
@@ -175,58 +179,58 @@ pub(super) async fn max_results_is_kept<Q: Question>(cx: &Cx, question: &Q) -> C
             expected: format!("at most {max_results} in each message"),
             actual: format!("{most} in one")
         );
-        if let Some(missing) = gap(&all, &told, 0, &format!("with max_results {max_results}")) {
+        if let Some(missing) = gap(&all, &received, 0, &format!("with max_results {max_results}")) {
             return Err(missing.of(&req::META_STREAM_001).into());
         }
     }
     Ok(())
 }
 
-/// What the one stream tells from an offset on and the other one does not. Ranges may be cut in other ways.
-fn gap(all: &Told, told: &Told, offset: i64, how: &str) -> Option<Violation> {
-    let until = all.known_until().min(told.known_until());
-    let missing = all.ranges().between(offset, until).first_outside(&told.ranges())?;
+/// Returns the data that one stream lists behind an offset and the other does not. Ranges may be divided differently.
+fn gap(all: &Received, received: &Received, offset: i64, how: &str) -> Option<Violation> {
+    let until = all.known_until().min(received.known_until());
+    let missing = all.ranges().between(offset, until).first_outside(&received.ranges())?;
     let Range { start, end } = missing;
     Some(
         Violation::new(format!(
             "the stream {how} ends with OK, and bytes that another one tells are not in it"
         ))
         .expected(format!("bytes {start} to {end}, as in the stream from offset 0 on without max_results"))
-        .actual(match told.tuples().find(|tuple| tuple.byte_offset >= start) {
+        .actual(match received.tuples().find(|tuple| tuple.byte_offset >= start) {
             Some(next) => format!("the next tuple is {}", shown(next)),
             None => "no tuple there".to_owned(),
         }),
     )
 }
 
-/// A stream from an offset on leaves out what lies before it, and nothing else.
+/// Checks that a stream from an offset leaves out the data before it, and nothing else.
 pub(super) async fn offset_is_kept<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     let all = ask_for_some(cx, question, 0, 2).await?;
     for offset in offsets(&all) {
-        let told = ask(cx, question, offset, 0).await?;
-        if let Some(before) = told.tuples().find(|tuple| bytes_of(tuple).end <= offset) {
+        let received = ask(cx, question, offset, 0).await?;
+        if let Some(before) = received.tuples().find(|tuple| bytes_of(tuple).end <= offset) {
             return Err(Violation::new("a tuple ends before the stream is to begin")
                 .of(Q::RULES.ends_behind_offset)
                 .expected(format!("tuples that end behind starting_offset {offset}"))
                 .actual(shown(before))
                 .into());
         }
-        if let Some(missing) = gap(&all, &told, offset, &format!("from offset {offset} on")) {
+        if let Some(missing) = gap(&all, &received, offset, &format!("from offset {offset} on")) {
             return Err(missing.of(Q::RULES.offset).into());
         }
     }
     Ok(())
 }
 
-/// Offsets inside of a tuple, at the end of one, at the beginning of one, and where there is nothing.
-fn offsets(told: &Told) -> Vec<i64> {
-    let pairs = told.tuples().zip(told.tuples().skip(1));
+/// Returns offsets within a tuple, at its end and start, and where there are no data.
+fn offsets(received: &Received) -> Vec<i64> {
+    let pairs = received.tuples().zip(received.tuples().skip(1));
     let gap = pairs.map(|(one, next)| bytes_of(one).end..next.byte_offset).find(|gap| !gap.is_empty());
     let middle = |range: Range<i64>| range.start + (range.end - range.start) / 2;
-    let first = told.tuples().next().map(bytes_of);
-    let second = told.tuples().nth(1).map(|tuple| tuple.byte_offset);
+    let first = received.tuples().next().map(bytes_of);
+    let second = received.tuples().nth(1).map(|tuple| tuple.byte_offset);
     let wanted = [first.clone().map(middle), first.map(|first| first.end), second, gap.map(middle)];
-    let capacity_bytes = told.capacity_bytes().unwrap_or(i64::MAX);
+    let capacity_bytes = received.capacity_bytes().unwrap_or(i64::MAX);
     let mut offsets: Vec<i64> =
         wanted.into_iter().flatten().filter(|offset| (0..capacity_bytes).contains(offset)).collect();
     offsets.sort_unstable();
@@ -234,7 +238,7 @@ fn offsets(told: &Told) -> Vec<i64> {
     offsets
 }
 
-/// A stream that broke is continued at the next byte, and nothing is lost.
+/// Checks that a broken stream continues at the next byte without a loss.
 pub(super) async fn can_be_continued<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     let all = ask_for_some(cx, question, 0, 2).await?;
     let before = ask_for(cx, &question.with(0, 1), messages_before_cut(&all)).await?;
@@ -245,29 +249,30 @@ pub(super) async fn can_be_continued<Q: Question>(cx: &Cx, question: &Q) -> Chec
     if before.is_whole || all.capacity_bytes().is_some_and(|capacity_bytes| next >= capacity_bytes) {
         return Err(Stop::skip("the stream is too short to be cut off"));
     }
-    let mut told = ask(cx, question, next, 0).await?;
-    let begins = told.tuples().next().map_or(i64::MAX, |first| first.byte_offset);
-    told.messages.splice(0..0, before.messages);
+    let mut received = ask(cx, question, next, 0).await?;
+    let begins = received.tuples().next().map_or(i64::MAX, |first| first.byte_offset);
+    received.messages.splice(0..0, before.messages);
     let how = format!("cut off and continued at offset {next}");
-    let Some(missing) = gap(&all, &told, 0, &how) else { return Ok(()) };
+    let Some(missing) = gap(&all, &received, 0, &how) else { return Ok(()) };
     let expected_at_once = all.ranges().between(next, begins) != Default::default();
     Err(missing.of(if expected_at_once { &req::META_STREAM_005 } else { &req::META_STREAM_001 }).into())
 }
 
-/// How many messages of one tuple each are read before the cut, so that the next tuple begins where it is, if there is such a place.
-fn messages_before_cut(all: &Told) -> usize {
+/// Returns the number of messages, each with one tuple, before the cancellation, so that the next tuple follows
+/// directly if there is such a place.
+fn messages_before_cut(all: &Received) -> usize {
     let meets = |(one, next): (&v1::BlockMetadata, &v1::BlockMetadata)| bytes_of(one).end == next.byte_offset;
     let pairs = all.tuples().zip(all.tuples().skip(1)).take(MESSAGES_BEFORE_CUT_MAX);
     pairs.into_iter().position(meets).unwrap_or(0) + 1
 }
 
-/// A driver goes on to serve although callers have gone away in the middle of streams.
+/// Checks that a driver still serves after callers cancelled streams.
 pub(super) async fn serves_after_cuts<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     ask_for_some(cx, question, 1, 2).await?;
     for _ in 0..CUT_OFF {
         let served = cx.eventually(Settles::StreamEnded, || async {
             let reply = cx.stream_up_to(question.with(0, 1), 1).once().await;
-            // That a stream is no longer read may be found out late.
+            // The driver may notice late that a stream is no longer read.
             let busy = matches!(reply.code()?, Code::Aborted | Code::Unavailable | Code::ResourceExhausted);
             Ok((!busy).then_some(reply))
         });
@@ -280,11 +285,12 @@ pub(super) async fn serves_after_cuts<Q: Question>(cx: &Cx, question: &Q) -> Che
     Ok(())
 }
 
-/// Offsets that are none.
+/// Checks that offsets outside of the volume are rejected.
 pub(super) async fn offsets_outside_are_refused<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
-    let told = ask(cx, question, 0, 0).await?;
-    let beyond =
-        told.capacity_bytes().map_or(BEYOND_ANY_VOLUME, |capacity_bytes| capacity_bytes.saturating_add(1));
+    let received = ask(cx, question, 0, 0).await?;
+    let beyond = received
+        .capacity_bytes()
+        .map_or(BEYOND_ANY_VOLUME, |capacity_bytes| capacity_bytes.saturating_add(1));
     for (offset, what) in
         [(-1, "with a negative starting_offset"), (beyond, "with starting_offset beyond the end")]
     {
@@ -297,7 +303,7 @@ pub(super) async fn offsets_outside_are_refused<Q: Question>(cx: &Cx, question: 
     Ok(())
 }
 
-/// No more than fewer than no tuples can be asked for. The text does not name the case, so that anything is only remarked on.
+/// Checks a negative number of tuples. The specification does not mention it, so every violation is a remark.
 pub(super) async fn negative_max_results<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     let begun = Instant::now();
     ask(cx, question, 0, 0).await?;
@@ -323,46 +329,46 @@ pub(super) async fn negative_max_results<Q: Question>(cx: &Cx, question: &Q) -> 
     Ok(())
 }
 
-/// A question without an id that is REQUIRED.
+/// Checks a request without a REQUIRED id.
 pub(super) async fn is_refused_without<Q: Question>(cx: &Cx, question: Q, field: &str) -> CheckResult {
     let reply = cx.stream_up_to(question, 1).await;
     reply.must_be_refused(&format!("without {field}"), missing_id::<Q>())?;
     Ok(())
 }
 
-/// Skips where the storage system does not keep track of blocks.
+/// Skips if the storage system does not track blocks.
 pub(super) async fn is_tracked<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     ask(cx, question, 0, 0).await.map(drop)
 }
 
-/// A question about a snapshot that was deleted.
+/// Checks a request about a deleted snapshot.
 pub(super) async fn becomes_unknown<Q: Question>(cx: &Cx, question: Q, what: &str) -> CheckResult {
     let ask = || cx.stream_up_to(question.clone(), 1);
     must_become_unknown(cx, Settles::SnapshotGone, what, ask).await.map_err(of_what_is_gone::<Q>)
 }
 
-/// A question about a snapshot whose id was made up.
+/// Checks a request about a made-up snapshot.
 pub(super) async fn is_unknown<Q: Question>(cx: &Cx, question: Q, what: &str) -> CheckResult {
     let reply = cx.stream_up_to(question, 1).await;
     reply.must_be_refused(what, or_untracked(unknown_id())).map_err(of_what_is_gone::<Q>)?;
     Ok(())
 }
 
-/// Each place that was written to is among what is told from there on.
-pub(super) async fn tells_of<Q: Question>(cx: &Cx, question: &Q, written: &[Range<i64>]) -> CheckResult {
+/// Checks that each written range is listed.
+pub(super) async fn lists_written<Q: Question>(cx: &Cx, question: &Q, written: &[Range<i64>]) -> CheckResult {
     if written.is_empty() {
         return Err(Stop::skip("the volume cannot be written to from here"));
     }
     for place in written {
-        let told = ask(cx, question, place.start, 0).await?;
+        let received = ask(cx, question, place.start, 0).await?;
         let wanted: super::ranges::Ranges = std::iter::once(place.clone()).collect();
-        let missing = wanted.between(0, told.known_until()).first_outside(&told.ranges());
+        let missing = wanted.between(0, received.known_until()).first_outside(&received.ranges());
         if let Some(Range { start, end }) = missing {
             return Err(Violation::new("bytes that were written before the snapshot are in no tuple")
                 .expected(format!(
                     "tuples that cover at least bytes {start} to {end}; more of them are allowed"
                 ))
-                .actual(match told.tuples().next() {
+                .actual(match received.tuples().next() {
                     Some(first) => {
                         format!("from offset {} on, the first tuple is {}", place.start, shown(first))
                     }

@@ -1,18 +1,18 @@
-//! Ranges of bytes, however they were cut.
+//! Compares ranges of bytes, however they are divided.
 
 use std::ops::Range;
 
-/// Ranges of bytes in rising order, joined where they meet.
+/// Ranges of bytes in ascending order; adjacent ranges are joined.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ranges(Vec<Range<i64>>);
 
 impl Ranges {
-    /// What lies between two offsets.
+    /// Returns the parts between two offsets.
     pub(super) fn between(&self, from: i64, to: i64) -> Ranges {
         self.0.iter().map(|range| range.start.max(from)..range.end.min(to)).collect()
     }
 
-    /// The first range that is here and not in the others.
+    /// Returns the first range that the others do not contain.
     pub(super) fn first_outside(&self, others: &Ranges) -> Option<Range<i64>> {
         self.0.iter().find_map(|range| {
             let around = others.0.iter().find(|other| other.contains(&range.start));

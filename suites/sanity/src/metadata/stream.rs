@@ -1,4 +1,4 @@
-//! What a stream of block metadata told.
+//! Reads streams of block metadata.
 
 use std::ops::Range;
 
@@ -10,12 +10,12 @@ use csi_proto::StreamingCall;
 use super::UNTRACKED;
 use super::ranges::Ranges;
 
-/// Messages read of a stream whose driver chooses how long they are.
+/// Limits the messages of a stream if the driver chooses their length.
 const LONG_MESSAGES_MAX: usize = 100;
-/// Messages read of a stream with a few tuples in each: a volume that is all allocated has more than anybody wants to read.
+/// Limits the messages of a stream with a few tuples each, because a fully allocated volume has too many.
 const SHORT_MESSAGES_MAX: usize = 1_000;
 
-/// What the specification says of the answers of one RPC, where it says the same of both.
+/// The rules for the answers of one RPC that have a counterpart for the other RPC.
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) ends_behind_offset: &'static Requirement,
@@ -32,16 +32,16 @@ pub(super) struct Rules {
     pub(super) out_of_range: &'static Requirement,
 }
 
-/// A request of one of the two RPCs.
+/// A request of either RPC.
 pub(super) trait Question: StreamingCall<Response: Into<Message> + Send + Sync> + Send + Sync {
-    /// Its rules.
+    /// The rules for its answers.
     const RULES: &'static Rules;
 
-    /// The same question from an offset on, with at most so many tuples in a message.
+    /// Returns the request with an offset and a limit on the tuples of a message.
     fn with(&self, starting_offset: i64, max_results: i32) -> Self;
 }
 
-/// A message of one of the two streams.
+/// A message of either stream.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) style: i32,
@@ -65,88 +65,93 @@ macro_rules! messages {
 
 messages!(GetMetadataAllocatedResponse, GetMetadataDeltaResponse);
 
-/// What was read of a stream.
+/// The messages that were read from a stream.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct Received {
     pub(super) messages: Vec<Message>,
-    /// Whether the stream has ended; otherwise it was cut off from here.
+    /// True if the stream ended; otherwise this side cancelled it.
     pub(super) is_whole: bool,
 }
 
-impl<M: Into<Message>> From<Streamed<M>> for Told {
-    fn from(streamed: Streamed<M>) -> Told {
+impl<M: Into<Message>> From<Streamed<M>> for Received {
+    fn from(streamed: Streamed<M>) -> Received {
         let messages = streamed.messages.into_iter().map(Into::into).collect();
-        Told { messages, is_whole: streamed.is_whole }
+        Received { messages, is_whole: streamed.is_whole }
     }
 }
 
-impl Told {
-    /// The tuples of all messages.
+impl Received {
+    /// Returns the tuples of all messages.
     pub(super) fn tuples(&self) -> impl Iterator<Item = &v1::BlockMetadata> + Clone {
         self.messages.iter().flat_map(|message| &message.tuples)
     }
 
-    /// What the tuples cover.
+    /// Returns the ranges of the tuples.
     pub(super) fn ranges(&self) -> Ranges {
         self.tuples().map(bytes_of).collect()
     }
 
-    /// The offset up to which nothing more can follow.
+    /// Returns the offset before which no further data can follow.
     pub(super) fn known_until(&self) -> i64 {
         let last = self.tuples().map(|tuple| bytes_of(tuple).end).max();
         if self.is_whole { i64::MAX } else { last.unwrap_or(0) }
     }
 
-    /// The capacity of the volume, if a message tells it.
+    /// Returns the capacity of the volume, if a message contains it.
     pub(super) fn capacity_bytes(&self) -> Option<i64> {
         self.messages.first().map(|message| message.capacity_bytes).filter(|bytes| *bytes > 0)
     }
 }
 
-/// The bytes that a tuple speaks of.
+/// Returns the bytes of a tuple.
 pub(super) fn bytes_of(tuple: &v1::BlockMetadata) -> Range<i64> {
     tuple.byte_offset..tuple.byte_offset.saturating_add(tuple.size_bytes)
 }
 
-/// A tuple as failures show it.
+/// Describes a tuple for failures.
 pub(super) fn shown(tuple: &v1::BlockMetadata) -> String {
     format!("byte_offset {}, size_bytes {}", tuple.byte_offset, tuple.size_bytes)
 }
 
-/// Asks from an offset on, with at most so many tuples in a message, and reads as much as is worth judging.
+/// Sends the request with an offset and a limit on the tuples of a message, and reads as much as is worth judging.
 pub(super) async fn ask<Q: Question>(
     cx: &Cx,
     question: &Q,
     starting_offset: i64,
     max_results: i32,
-) -> CheckResult<Told> {
+) -> CheckResult<Received> {
     let messages_max = if max_results == 0 { LONG_MESSAGES_MAX } else { SHORT_MESSAGES_MAX };
     ask_for(cx, &question.with(starting_offset, max_results), messages_max).await
 }
 
-/// Asks, and cuts the stream off after so many messages. Skips where the storage system does not keep track of blocks.
-pub(super) async fn ask_for<Q: Question>(cx: &Cx, question: &Q, messages_max: usize) -> CheckResult<Told> {
+/// Sends the request, and cancels the stream after a number of messages. Skips if the storage system does not track
+/// blocks.
+pub(super) async fn ask_for<Q: Question>(
+    cx: &Cx,
+    question: &Q,
+    messages_max: usize,
+) -> CheckResult<Received> {
     let reply = cx.stream_up_to(question.clone(), messages_max).await;
     if reply.code()? == Code::FailedPrecondition {
-        return reply.or_skip(UNTRACKED).map(Told::from);
+        return reply.or_skip(UNTRACKED).map(Received::from);
     }
-    reply.setup("the blocks of a snapshot").map(Told::from)
+    reply.setup("the blocks of a snapshot").map(Received::from)
 }
 
-/// Asks from the beginning for something that has at least so many tuples.
+/// Reads from the beginning, and requires a number of tuples.
 pub(super) async fn ask_for_some<Q: Question>(
     cx: &Cx,
     question: &Q,
     max_results: i32,
     tuples_min: usize,
-) -> CheckResult<Told> {
-    let told = ask(cx, question, 0, max_results).await?;
-    let tuples = told.tuples().count();
+) -> CheckResult<Received> {
+    let received = ask(cx, question, 0, max_results).await?;
+    let tuples = received.tuples().count();
     if tuples < tuples_min {
-        // A volume that nothing was written to may have no blocks.
+        // A volume that was never written may have no blocks.
         return Err(Stop::skip(format!(
             "it takes {tuples_min} tuples to judge, and the stream has {tuples}"
         )));
     }
-    Ok(told)
+    Ok(received)
 }

@@ -1,4 +1,4 @@
-//! Block volumes and their snapshots, written to where the tests see a device.
+//! Makes block volumes and their snapshots, and writes to them if the tests see a device.
 
 use std::ops::Range;
 
@@ -7,25 +7,27 @@ use csi_proto::Service;
 
 use crate::controller::common::ready_snapshot;
 
-/// Bytes written at once, and what they are a multiple of from the beginning of the volume: as large as any block.
+/// The bytes of one write, and the alignment of its offset; it is as large as any block.
 const PLACE_BYTES: i64 = 64 << 10;
-/// The size of such volumes, where the driver takes it: many drivers read them byte by byte to tell what is in them.
+/// The size of such volumes, if the driver accepts it, because many drivers read them byte by byte to list their
+/// blocks.
 const SMALL_BYTES: i64 = 16 << 20;
-/// Parts of a volume with a place at the beginning of each.
+/// The number of parts of a volume, each of which may be written at its beginning.
 const PARTS: i64 = 8;
-/// The parts written to before the first snapshot, and before the second one: some are new, some are written again.
+/// The parts that are written before the first snapshot; others are written before the second one, some of them
+/// again.
 const FIRST: &[i64] = &[0, 3, 6];
 const SECOND: &[i64] = &[0, 1, 3, 7];
 
 /// A block volume.
 pub(super) struct BlockVolume {
-    /// The check, with block access.
+    /// The context of the check, with block access.
     cx: Cx,
     volume: v1::Volume,
 }
 
 impl BlockVolume {
-    /// A new one; skips where the driver does not offer any.
+    /// Makes a block volume; skips if the driver offers none.
     pub(super) async fn new(cx: &Cx) -> CheckResult<BlockVolume> {
         let cx = cx.with_access(AccessType::Block);
         let request = cx.create_node_volume_request().await?;
@@ -37,18 +39,19 @@ impl BlockVolume {
         Ok(BlockVolume { cx, volume })
     }
 
-    /// A snapshot of it, ready to use.
+    /// Makes a snapshot of the volume that is ready.
     pub(super) async fn snapshot(&self) -> CheckResult<String> {
         let request = self.cx.create_snapshot_request(&self.volume.volume_id);
         Ok(ready_snapshot(&self.cx, &request).await?.snapshot_id)
     }
 
-    /// Writes as a workload does, before its first snapshot, and tells where; nowhere if that cannot be done from here.
+    /// Writes as a workload does, before the first snapshot, and returns the ranges, or none if this is impossible
+    /// from here.
     pub(super) async fn write_first(&self) -> CheckResult<Vec<Range<i64>>> {
         self.write(FIRST).await
     }
 
-    /// The same before its second snapshot.
+    /// Writes before the second snapshot.
     pub(super) async fn write_second(&self) -> CheckResult<Vec<Range<i64>>> {
         self.write(SECOND).await
     }
@@ -67,10 +70,10 @@ impl BlockVolume {
         let places: Vec<Range<i64>> = parts.iter().map(place).collect();
         let written = match self.published(&user).await {
             Ok(published) if part_bytes > 0 => user.write_device(&published.target_path, &places).await?,
-            // What keeps a volume from being published is for other checks to tell.
+            // Other checks report why a volume cannot be published.
             Ok(_) | Err(_) => false,
         };
-        // Not all drivers take snapshots of volumes in use. What cannot be undone now is told at the end.
+        // Not all drivers take snapshots of volumes in use. A failure to undo this is reported at the end.
         let _ = user.undo().await;
         Ok(if written { places } else { Vec::new() })
     }
@@ -81,7 +84,7 @@ impl BlockVolume {
     }
 }
 
-/// The request for a small volume of another name.
+/// Returns the request for a small volume with another name.
 fn small(cx: &Cx, request: &v1::CreateVolumeRequest) -> v1::CreateVolumeRequest {
     v1::CreateVolumeRequest {
         name: cx.unique_name(),
@@ -90,7 +93,7 @@ fn small(cx: &Cx, request: &v1::CreateVolumeRequest) -> v1::CreateVolumeRequest 
     }
 }
 
-/// Whether the driver makes small volumes, found out once.
+/// True if the driver makes small volumes, which is determined once.
 struct TakesSmallOnes(bool);
 
 async fn takes_small_ones(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<bool> {

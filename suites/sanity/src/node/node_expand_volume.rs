@@ -1,4 +1,4 @@
-//! NodeExpandVolume: the file system follows a volume that has grown.
+//! NodeExpandVolume grows the file system of a volume that has grown.
 
 pub(crate) mod fields;
 pub(crate) mod paths;
@@ -9,20 +9,20 @@ use csi_harness::prelude::*;
 use super::{attached, published};
 use crate::expansion::is_online_only;
 
-/// A volume that only its node still has to make use of.
+/// A volume that the controller expanded, and the node has yet to expand.
 struct Grown {
     published: Published,
     size_bytes: i64,
 }
 
 impl Grown {
-    /// The request an orchestrator sends now.
+    /// Returns the request that an orchestrator sends now.
     fn request(&self, cx: &Cx) -> v1::NodeExpandVolumeRequest {
         request(cx, &self.published.staged, &self.published.target_path, self.size_bytes)
     }
 }
 
-/// The request for a volume at a path, with everything an orchestrator sends.
+/// Returns the request for a volume at a path, with everything that an orchestrator sends.
 fn request(cx: &Cx, staged: &Staged, volume_path: &str, required_bytes: i64) -> v1::NodeExpandVolumeRequest {
     v1::NodeExpandVolumeRequest {
         volume_id: staged.attached.volume.id.clone(),
@@ -34,7 +34,7 @@ fn request(cx: &Cx, staged: &Staged, volume_path: &str, required_bytes: i64) -> 
     }
 }
 
-/// Expands the volume on the controller, where there is something to do; returns the size to ask the node for.
+/// Expands the volume on the controller if necessary; returns the size for the node.
 async fn expand_on_controller(cx: &Cx, volume_id: &str) -> CheckResult<i64> {
     let wanted = cx.expand_size_bytes();
     if !cx.target().capabilities().has(Capability::ExpandVolume) {
@@ -50,7 +50,7 @@ async fn expand_on_controller(cx: &Cx, volume_id: &str) -> CheckResult<i64> {
     Ok(expanded.capacity_bytes.max(wanted))
 }
 
-/// Sends the request; skips where the file system cannot grow while it is in use, which is legal.
+/// Sends the request; skips if the file system cannot grow while it is in use, which is legal.
 async fn expand(
     cx: &Cx,
     request: v1::NodeExpandVolumeRequest,
@@ -62,7 +62,7 @@ async fn expand(
     Ok(reply)
 }
 
-/// A volume expanded on the controller, before or after it is published as the driver wants it.
+/// Expands a volume on the controller before or after it is published, as the driver demands.
 async fn grown(cx: &Cx) -> CheckResult<Grown> {
     if is_online_only(cx) {
         let published = published(cx).await?;
@@ -76,7 +76,7 @@ async fn grown(cx: &Cx) -> CheckResult<Grown> {
 }
 
 check! {
-    /// Otherwise the workload does not see what the volume has grown by.
+    /// Otherwise the workload cannot use the additional space.
     WORKS {
         id: "node/node-expand-volume/works",
         title: "NodeExpandVolume of a published volume that has grown is OK",
@@ -91,7 +91,7 @@ check! {
         let grown = grown(cx).await?;
         let expanded = expand(cx, grown.request(cx)).await?.must("expand a published volume that has grown")?;
         if expanded.capacity_bytes != 0 && expanded.capacity_bytes < grown.size_bytes {
-            // What has grown is not seen here, and the number may be wrong alone.
+            // The growth is not observable here, and only the number may be wrong.
             cx.warn(
                 Violation::new("NodeExpandVolume was done, and reports less than was asked for")
                     .of(&req::NODE_EXPAND_024)
@@ -104,7 +104,7 @@ check! {
 }
 
 check! {
-    /// A caller that got no answer asks again.
+    /// A caller without an answer repeats the call.
     REPEATED {
         id: "node/node-expand-volume/repeated",
         title: "NodeExpandVolume of a volume that is expanded already is OK",
@@ -122,7 +122,7 @@ check! {
 }
 
 check! {
-    /// Nothing is to be done, and that is no fault.
+    /// The driver has nothing to do, which is no error.
     LARGE_ENOUGH {
         id: "node/node-expand-volume/large-enough",
         title: "NodeExpandVolume of a volume that is large enough is OK",

@@ -1,10 +1,10 @@
-//! NodeGetCapabilities: what the node plugin can do.
+//! NodeGetCapabilities returns the capabilities of the Node service.
 
 use csi_harness::prelude::*;
 use v1::node_service_capability::Type;
 
 check! {
-    /// Orchestrators ask before nearly every other node call.
+    /// Orchestrators call it before nearly every other node call.
     SERVED {
         id: "node/node-get-capabilities/served",
         title: "a node plugin serves NodeGetCapabilities",
@@ -21,7 +21,7 @@ check! {
     }
 }
 
-/// Whether there is a Node service at all, whatever it answers to requests that say nothing.
+/// Returns whether there is a Node service, however it answers empty requests.
 async fn answers_other_node_calls(cx: &Cx) -> CheckResult<bool> {
     let info = cx.call(v1::NodeGetInfoRequest {}).await;
     let unpublish = cx.call(v1::NodeUnpublishVolumeRequest::default()).await;
@@ -29,7 +29,7 @@ async fn answers_other_node_calls(cx: &Cx) -> CheckResult<bool> {
 }
 
 check! {
-    /// An empty list is legal, an entry that says nothing is not.
+    /// An empty list is legal, an entry without a type is not.
     WELL_FORMED {
         id: "node/node-get-capabilities/well-formed",
         title: "each entry of NodeGetCapabilities names a capability",

@@ -1,17 +1,17 @@
-//! NodeGetInfo: which node this is. Mandatory only for drivers that attach volumes.
+//! NodeGetInfo identifies the node. It is only mandatory for drivers that attach volumes.
 
 use csi_harness::prelude::*;
 
 use crate::topology;
 
-/// Bytes of a node id at the most.
+/// The limit on the bytes of a node id.
 const ID_BYTES_MAX: usize = 256;
-/// Bytes of a node id that older software copes with.
+/// The limit on the bytes of a node id in older software.
 const ID_BYTES_SAFE: usize = 128;
-/// Calls made to see whether the answer changes.
+/// The number of calls, to see whether the answer changes.
 const CALLS: usize = 3;
 
-/// The answer, where there has to be one.
+/// Returns the answer; skips if the driver need not have the RPC.
 async fn info(cx: &Cx) -> CheckResult<v1::NodeGetInfoResponse> {
     let reply = cx.call(v1::NodeGetInfoRequest {}).await;
     let mandatory = cx.target().capabilities().has(Capability::PublishUnpublishVolume);
@@ -22,7 +22,7 @@ async fn info(cx: &Cx) -> CheckResult<v1::NodeGetInfoResponse> {
 }
 
 check! {
-    /// Without it the orchestrator cannot say to which node a volume is to be attached.
+    /// Without it the orchestrator cannot name the node in ControllerPublishVolume.
     SERVED {
         id: "node/node-get-info/served",
         title: "a plugin that attaches volumes serves NodeGetInfo",
@@ -54,7 +54,7 @@ check! {
 }
 
 check! {
-    /// Attachments are kept under the id: a node that changes it loses them.
+    /// Attachments are stored under the id, so a node that changes it loses them.
     SAME_NODE_ID {
         id: "node/node-get-info/same-node-id",
         title: "NodeGetInfo gives the same node_id every time",
@@ -78,7 +78,7 @@ check! {
 }
 
 check! {
-    /// Orchestrators reserve as much room and no more.
+    /// Orchestrators reserve no more space for it.
     NODE_ID_LENGTH {
         id: "node/node-get-info/node-id-length",
         title: "the node_id has 256 bytes or fewer",
@@ -115,7 +115,7 @@ check! {
 }
 
 check! {
-    /// Zero leaves the limit to the orchestrator; below zero there is no meaning.
+    /// Zero leaves the limit to the orchestrator; a negative number has no meaning.
     MAX_VOLUMES {
         id: "node/node-get-info/max-volumes-per-node",
         title: "max_volumes_per_node is not negative",
@@ -131,7 +131,7 @@ check! {
 }
 
 check! {
-    /// An orchestrator that was not told of constraints does not ask for volumes near the node.
+    /// An orchestrator that does not know of constraints does not request volumes near the node.
     TOPOLOGY_ADVERTISED {
         id: "node/node-get-info/topology-advertised",
         title: "a driver whose nodes have a topology advertises VOLUME_ACCESSIBILITY_CONSTRAINTS",
@@ -154,7 +154,7 @@ check! {
 }
 
 check! {
-    /// Keys become label keys of the node, which Kubernetes rejects in any other form.
+    /// Keys become label keys of the node, and Kubernetes rejects any other form.
     TOPOLOGY_FORM {
         id: "node/node-get-info/topology-form",
         title: "keys and values of the node's topology have the form of labels",

@@ -1,4 +1,4 @@
-//! NodeGetStorageHealth: what is wrong with the storage, as a node sees it.
+//! NodeGetStorageHealth returns the problems of the storage system, as a node sees them.
 
 use csi_harness::prelude::*;
 use v1::StorageHealthErrorType as Status;
@@ -10,7 +10,7 @@ fn ask(cx: &Cx) -> PendingCall<'_, v1::NodeGetStorageHealthResponse> {
 }
 
 check! {
-    /// Kubelet asks on every node, whether there are volumes or not.
+    /// Kubelet calls it on every node, even without volumes.
     WORKS {
         id: "node/node-get-storage-health/works",
         title: "NodeGetStorageHealth answers, also where no volume is on the node",
@@ -32,7 +32,7 @@ check! {
 }
 
 check! {
-    /// An orchestrator that believes it takes the node for lost.
+    /// An orchestrator that relies on it treats the node as lost.
     USED_VOLUME {
         id: "node/node-get-storage-health/used-volume",
         title: "the storage of a volume that was published just now is not told to be unreachable",
@@ -42,15 +42,15 @@ check! {
     }
     async |cx| {
         published(cx).await?;
-        let told = ask(cx).setup("the health of the storage").await?.backend_health;
-        let cut_off = told.iter().find(|health| {
+        let problems = ask(cx).setup("the health of the storage").await?.backend_health;
+        let cut_off = problems.iter().find(|health| {
             health.status == Status::StorageUnreachable as i32 && health.volume_capability.is_none()
         });
         ensure!(
             cut_off.is_none(),
             "the storage is told to be unreachable from a node that has just published a volume of it";
             expected: "no STORAGE_UNREACHABLE for all volumes",
-            actual: wires(&told)
+            actual: wires(&problems)
         );
         Ok(())
     }

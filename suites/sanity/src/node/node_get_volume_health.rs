@@ -1,11 +1,11 @@
-//! NodeGetVolumeHealth: what is wrong with one volume, as a node sees it.
+//! NodeGetVolumeHealth returns the problems of one volume, as a node sees them.
 
 use csi_harness::prelude::*;
 
 use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, attached, gone, published, published_at_path_of};
-use crate::volume_health::{is_about, is_well, told};
+use crate::volume_health::{is_about, is_well, problems};
 
-/// The request for a volume with both paths, as kubelet sends it.
+/// Returns the request for a volume with both paths, as kubelet sends it.
 fn request(staged: &Staged, volume_publish_path: &str) -> v1::NodeGetVolumeHealthRequest {
     v1::NodeGetVolumeHealthRequest {
         volume_id: staged.attached.volume.id.clone(),
@@ -19,7 +19,7 @@ fn of(volume_id: &str) -> v1::NodeGetVolumeHealthRequest {
 }
 
 check! {
-    /// There is nothing to look up.
+    /// A request without an id can only be a mistake.
     NO_VOLUME_ID {
         id: "node/node-get-volume-health/no-volume-id",
         title: "NodeGetVolumeHealth without volume_id is rejected",
@@ -34,7 +34,7 @@ check! {
 }
 
 check! {
-    /// Kubelet sends both paths for file systems, and others no path at all: each is optional.
+    /// Kubelet sends both paths for file systems, and other callers send none: each path is optional.
     FINDS {
         id: "node/node-get-volume-health/finds",
         title: "NodeGetVolumeHealth tells of a published volume, whichever of the paths are given",
@@ -66,7 +66,7 @@ check! {
             (of(id), "without paths", &req::NODE_HEALTH_003),
             (publish_alone, "with volume_publish_path alone", &req::NODE_HEALTH_004),
             (both, "with all paths that there are", &req::NODE_HEALTH_004),
-            // Without staging, there is no path in it.
+            // If the driver does not stage volumes, this request has no path.
             (staging_alone, "without volume_publish_path", &req::NODE_HEALTH_004),
         ] {
             let reply = cx.call(request).await;
@@ -80,7 +80,7 @@ check! {
 }
 
 check! {
-    /// What this node can use is not inaccessible from it.
+    /// A volume that this node uses is not inaccessible from it.
     USED_VOLUME {
         id: "node/node-get-volume-health/used-volume",
         title: "nothing is wrong with a volume that was published just now",
@@ -92,13 +92,14 @@ check! {
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;
         let response = cx.call(request(&staged, &target_path)).setup("the health of a volume").await?;
-        let told = told(&response.volume_health.unwrap_or_default().health_statuses);
-        is_well(cx, &told, &req::NODE_HEALTH_012, "a volume that was published just now")
+        let problems = problems(&response.volume_health.unwrap_or_default().health_statuses);
+        is_well(cx, &problems, &req::NODE_HEALTH_012, "a volume that was published just now")
     }
 }
 
 check! {
-    /// The request names paths at which a volume was tried to be: that it is not there is no reason to say nothing.
+    /// The paths in a request may be those of a failed attempt, so the driver has to answer even if the volume is not
+    /// there.
     FAILED_STAGE {
         id: "node/node-get-volume-health/failed-stage",
         title: "NodeGetVolumeHealth answers for a volume whose staging has failed",
@@ -124,7 +125,7 @@ check! {
 }
 
 check! {
-    /// A monitor that mounts and makes what it looks at hides what it was to find.
+    /// If the call mounted or created the examined path, it would hide the problem.
     NO_TRACES {
         id: "node/node-get-volume-health/no-traces",
         title: "NodeGetVolumeHealth makes nothing at a path that does not exist",
@@ -151,7 +152,7 @@ check! {
 }
 
 check! {
-    /// A mount that somebody else took away keeps every workload from its data, and only the node can see it.
+    /// If a mount was removed by others, every workload loses its data, and only the node can see that.
     LOST_MOUNT {
         id: "node/node-get-volume-health/lost-mount",
         title: "NodeGetVolumeHealth tells that a volume is gone from its target path",
@@ -162,12 +163,12 @@ check! {
     }
     async |cx| {
         let Published { staged, target_path } = published(cx).await?;
-        take_away(cx, &target_path).await?;
+        remove_mount(cx, &target_path).await?;
         let reply = cx.call(request(&staged, &target_path)).await;
         if let Ok(response) = reply.any_answer()? {
-            let told = told(&response.volume_health.unwrap_or_default().health_statuses);
+            let problems = problems(&response.volume_health.unwrap_or_default().health_statuses);
             ensure!(
-                !told.is_empty(),
+                !problems.is_empty(),
                 "a volume is not at its target path any more, and NodeGetVolumeHealth tells of nothing";
                 expected: "an entry, such as INACCESSIBLE, or an error",
                 actual: "OK without health_statuses"
@@ -177,9 +178,9 @@ check! {
     }
 }
 
-/// Takes a volume away from its target path, behind the back of the driver: unmounts it, or, where the driver has mounted nothing,
-/// removes the empty directory.
-async fn take_away(cx: &Cx, target_path: &str) -> CheckResult {
+/// Removes a volume from its target path without the driver: unmounts it, or removes the empty directory if the
+/// driver has mounted nothing.
+async fn remove_mount(cx: &Cx, target_path: &str) -> CheckResult {
     if !cx.shares_files_with_driver().await {
         return Err(Stop::skip(
             "these tests do not see the driver's files, so that nothing can be taken away there",
@@ -196,7 +197,7 @@ async fn take_away(cx: &Cx, target_path: &str) -> CheckResult {
 }
 
 check! {
-    /// A node without state of its own cannot tell, so that a breach is only remarked on.
+    /// A node service without state cannot know, so a violation is only a remark.
     DELETED_VOLUME {
         id: "node/node-get-volume-health/deleted-volume",
         title: "NodeGetVolumeHealth of a deleted volume is NOT_FOUND",
@@ -221,7 +222,7 @@ async fn takes_path_of(cx: &Cx, bytes: usize) -> CheckResult {
 }
 
 check! {
-    /// The general limit on strings allows as much.
+    /// The general limit on strings permits this length.
     PATH_LENGTH {
         id: "node/node-get-volume-health/path-of-128-bytes",
         title: "NodeGetVolumeHealth takes a volume_publish_path of 128 bytes",
@@ -233,7 +234,7 @@ check! {
 }
 
 check! {
-    /// What was published at a long path has to be looked at there.
+    /// A volume that was published at a long path has to be examined there.
     LONG_PATH {
         id: "node/node-get-volume-health/long-path",
         title: "NodeGetVolumeHealth takes a volume_publish_path of more than 128 bytes",

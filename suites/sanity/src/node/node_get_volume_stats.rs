@@ -1,4 +1,4 @@
-//! NodeGetVolumeStats: how full a volume is, and how it is doing.
+//! NodeGetVolumeStats returns the usage and the condition of a volume.
 
 pub(crate) mod fields;
 pub(crate) mod paths;
@@ -10,7 +10,7 @@ use super::{gone, published};
 
 const STATS: Need = any_of(&[Capability::GetVolumeStats, Capability::NodeVolumeCondition]);
 
-/// The request for a volume at a path, with everything an orchestrator sends.
+/// Returns the request for a volume at a path, with everything that an orchestrator sends.
 fn request(staged: &Staged, volume_path: &str) -> v1::NodeGetVolumeStatsRequest {
     v1::NodeGetVolumeStatsRequest {
         volume_id: staged.attached.volume.id.clone(),
@@ -19,14 +19,14 @@ fn request(staged: &Staged, volume_path: &str) -> v1::NodeGetVolumeStatsRequest 
     }
 }
 
-/// The answer for a volume that is published.
+/// Returns the answer for a published volume.
 async fn stats(cx: &Cx) -> CheckResult<v1::NodeGetVolumeStatsResponse> {
     let Published { staged, target_path } = published(cx).await?;
     cx.call(request(&staged, &target_path)).setup("statistics of a published volume").await
 }
 
 check! {
-    /// Quotas, dashboards and evictions rest on it.
+    /// Quotas, dashboards and evictions depend on it.
     WORKS {
         id: "node/node-get-volume-stats/works",
         title: "NodeGetVolumeStats answers for a published volume",
@@ -45,7 +45,7 @@ check! {
 }
 
 check! {
-    /// The protocol allows it, but then there is nothing the capability is good for.
+    /// The protocol permits an answer without usage, but then the capability is useless.
     USAGE {
         id: "node/node-get-volume-stats/usage",
         title: "NodeGetVolumeStats reports usage, or a condition at least",
@@ -127,7 +127,7 @@ check! {
                     actual: wire(&usage)
                 );
             }
-            // What is meant by total where storage is shared, the specification leaves open.
+            // The specification does not define the total of shared storage.
             if usage.total > 0 && usage.available.max(usage.used) > usage.total {
                 cx.warn(
                     Violation::new("available or used of a usage exceeds total")
@@ -151,7 +151,7 @@ check! {
 }
 
 check! {
-    /// Whoever advertises it is believed: a volume without a condition counts as unwatched.
+    /// An orchestrator relies on the capability: a volume without a condition counts as unmonitored.
     CONDITION {
         id: "node/node-get-volume-stats/condition",
         title: "a driver that advertises VOLUME_CONDITION reports one, with a message",

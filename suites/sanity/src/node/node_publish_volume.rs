@@ -1,4 +1,4 @@
-//! NodePublishVolume: a volume is given to a workload at a path.
+//! NodePublishVolume makes a volume available to a workload at a path.
 
 pub(crate) mod fields;
 pub(crate) mod modes;
@@ -16,7 +16,7 @@ async fn request(cx: &Cx) -> CheckResult<v1::NodePublishVolumeRequest> {
 }
 
 check! {
-    /// The one call that no driver can do without.
+    /// No driver can do without this call.
     WORKS {
         id: "node/node-publish-volume/works",
         title: "NodePublishVolume publishes a volume",
@@ -29,7 +29,7 @@ check! {
     }
     async |cx| {
         let reply = cx.node_publish(request(cx).await?).await;
-        // Why else a volume is refused may lie with the node; that there is no such RPC does not.
+        // The node may be the reason of other errors, but not of UNIMPLEMENTED.
         let rule = match reply.code()? {
             Code::Unimplemented => &req::GEN_RPC_007,
             _ => &req::NODE_PUBLISH_001,
@@ -40,7 +40,7 @@ check! {
 }
 
 check! {
-    /// A node plugin without state cannot know better, so success is only remarked on.
+    /// A node plugin without state cannot know, so OK is only a remark.
     UNKNOWN_VOLUME {
         id: "node/node-publish-volume/unknown-volume",
         title: "NodePublishVolume of a volume that does not exist is rejected",
@@ -58,8 +58,8 @@ check! {
 }
 
 check! {
-    /// A workload that gets a volume in a way it does not have finds out late. OK is wrong only if the volume cannot
-    /// be used that way, which is not visible from here, so it is only remarked on.
+    /// A workload that gets a volume in an unsupported way fails late. OK is only wrong if the volume really does not
+    /// support it, which is not visible here, so it is only a remark.
     BEYOND_VOLUME {
         id: "node/node-publish-volume/unsupported-access-type",
         title: "NodePublishVolume with an access type that the volume lacks is rejected as FAILED_PRECONDITION",

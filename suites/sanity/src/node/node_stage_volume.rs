@@ -1,4 +1,4 @@
-//! NodeStageVolume: a volume is made ready on a node, once for all its users there.
+//! NodeStageVolume prepares a volume on a node, once for all its users there.
 
 use csi_harness::prelude::*;
 
@@ -12,7 +12,7 @@ async fn request(cx: &Cx) -> CheckResult<v1::NodeStageVolumeRequest> {
 }
 
 check! {
-    /// Nothing else on the node works without it.
+    /// All other calls on the node depend on it.
     WORKS {
         id: "node/node-stage-volume/works",
         title: "NodeStageVolume stages a volume",
@@ -29,7 +29,7 @@ check! {
 }
 
 check! {
-    /// kubelet stages again after each restart and before each new pod.
+    /// Kubelet repeats the call after each restart and before each new pod.
     REPEATED {
         id: "node/node-stage-volume/repeated",
         title: "NodeStageVolume of a volume that is staged already is OK",
@@ -56,7 +56,7 @@ check! {
 }
 
 check! {
-    /// A caller's mistake has to be told from a volume that is gone.
+    /// The error must distinguish a mistake of the caller from a volume that was deleted.
     NO_VOLUME_ID {
         id: "node/node-stage-volume/no-volume-id",
         title: "NodeStageVolume without volume_id is rejected as INVALID_ARGUMENT",
@@ -91,7 +91,7 @@ check! {
 }
 
 check! {
-    /// A driver that guesses how a volume is meant to be used may format a block volume.
+    /// A driver that guesses the use of a volume may format a block volume.
     NO_CAPABILITY {
         id: "node/node-stage-volume/no-volume-capability",
         title: "NodeStageVolume without volume_capability is rejected as INVALID_ARGUMENT",
@@ -109,7 +109,7 @@ check! {
 }
 
 check! {
-    /// Both halves of a capability are needed to know what to do.
+    /// A driver needs both halves of a capability.
     INCOMPLETE_CAPABILITY {
         id: "node/node-stage-volume/incomplete-volume-capability",
         title: "NodeStageVolume with an incomplete volume_capability is rejected as INVALID_ARGUMENT",
@@ -123,7 +123,7 @@ check! {
             let request = v1::NodeStageVolumeRequest { volume_capability: Some(capability), ..valid.clone() };
             let reply = cx.node_stage(request).await;
             if !matches!(reply.code()?, Code::Ok | Code::InvalidArgument) {
-                // The refusal may have nothing to do with what is missing.
+                // Otherwise the error might have another cause.
                 cx.node_stage(valid.clone()).setup("a staged volume").await?;
             }
             reply.must_be_refused(what, refused_with(Code::InvalidArgument)).map_err(|stop| stop.of(rule))?;
@@ -133,7 +133,7 @@ check! {
 }
 
 check! {
-    /// A node plugin without state cannot know better, so success is only remarked on.
+    /// A node plugin without state cannot know, so OK is only a remark.
     UNKNOWN_VOLUME {
         id: "node/node-stage-volume/unknown-volume",
         title: "NodeStageVolume of a volume that does not exist is rejected",
@@ -149,7 +149,7 @@ check! {
 }
 
 check! {
-    /// Staging that does nothing finds every capability alike, so success is only remarked on.
+    /// Staging that does nothing accepts every capability, so OK is only a remark.
     OTHER_CAPABILITY {
         id: "node/node-stage-volume/other-access-type",
         title: "NodeStageVolume of a volume staged with another access type is rejected as ALREADY_EXISTS",
@@ -175,7 +175,7 @@ async fn takes_path_of(cx: &Cx, bytes: usize) -> CheckResult {
     let attached = attached(cx).await?;
     let reply = cx.node_stage(cx.stage_request(&attached, &path)).await;
     if reply.code()? != Code::Ok {
-        // A driver that stages nowhere says nothing about long paths by that.
+        // A driver that stages at no path shows nothing about long paths.
         let request = cx.stage_request(&attached, &cx.staging_path().await?);
         cx.node_stage(request).setup("a volume staged at a short path").await?;
     }
@@ -184,7 +184,7 @@ async fn takes_path_of(cx: &Cx, bytes: usize) -> CheckResult {
 }
 
 check! {
-    /// The general limit on strings allows as much.
+    /// The general limit on strings permits this length.
     PATH_LENGTH {
         id: "node/node-stage-volume/path-of-128-bytes",
         title: "NodeStageVolume takes a staging_target_path of 128 bytes",
@@ -196,7 +196,7 @@ check! {
 }
 
 check! {
-    /// kubelet's staging directories have more than 128 bytes as soon as the driver's name is of some length.
+    /// Kubelet's staging paths exceed 128 bytes if the driver's name is long.
     LONG_PATH {
         id: "node/node-stage-volume/long-path",
         title: "NodeStageVolume takes a staging_target_path of more than 128 bytes",
@@ -208,8 +208,8 @@ check! {
 }
 
 check! {
-    /// A driver may stage anything and reject when it publishes. Where it does neither, the volume may be of use that way all
-    /// the same, so that it is only remarked on.
+    /// A driver may stage anything and reject the use at publication. If it does neither, the volume may still be
+    /// usable that way, so this is only a remark.
     BEYOND_VOLUME {
         id: "node/node-stage-volume/unsupported-access-type",
         title: "a volume is not staged and published with an access type that it lacks",

@@ -1,11 +1,11 @@
-//! NodeUnpublishVolume: undoes publishing.
+//! NodeUnpublishVolume undoes NodePublishVolume.
 
 use csi_harness::prelude::*;
 
 use super::{PATH_BYTES_LONG, PATH_BYTES_MAX, gone, gone_refusal, published, published_at_path_of, staged};
 
 check! {
-    /// A pod whose volume cannot be unpublished never ends.
+    /// A pod never ends if its volume cannot be unpublished.
     WORKS {
         id: "node/node-unpublish-volume/works",
         title: "NodeUnpublishVolume unpublishes a volume",
@@ -24,7 +24,7 @@ check! {
 }
 
 check! {
-    /// What the driver made is the driver's to remove; the orchestrator removes the parent directory only.
+    /// The driver has to remove what it made; the orchestrator only removes the parent directory.
     REMOVES_TARGET {
         id: "node/node-unpublish-volume/removes-target",
         title: "NodeUnpublishVolume removes the target path",
@@ -60,7 +60,7 @@ check! {
 }
 
 check! {
-    /// A pod that is moved away and comes back. The staging is still there, so publishing has to work.
+    /// The pod is moved away and comes back. The volume is still staged, so publishing has to work.
     PUBLISH_AGAIN {
         id: "node/node-unpublish-volume/publish-again",
         title: "a volume that was unpublished can be published again",
@@ -79,7 +79,7 @@ check! {
 }
 
 check! {
-    /// A caller that got no answer asks again.
+    /// A caller without an answer repeats the call.
     REPEATED {
         id: "node/node-unpublish-volume/repeated",
         title: "NodeUnpublishVolume of a volume that is unpublished already is OK",
@@ -98,7 +98,7 @@ check! {
 }
 
 check! {
-    /// A caller's mistake has to be told from a volume that is gone.
+    /// The error must distinguish a mistake of the caller from a volume that was deleted.
     NO_VOLUME_ID {
         id: "node/node-unpublish-volume/no-volume-id",
         title: "NodeUnpublishVolume without volume_id is rejected as INVALID_ARGUMENT",
@@ -135,7 +135,7 @@ check! {
 }
 
 check! {
-    /// Any other code keeps the orchestrator trying for ever.
+    /// With any other code the orchestrator repeats the call forever.
     UNKNOWN_VOLUME {
         id: "node/node-unpublish-volume/unknown-volume",
         title: "NodeUnpublishVolume of a volume that does not exist is OK or NOT_FOUND",
@@ -159,7 +159,7 @@ async fn takes_path_of(cx: &Cx, bytes: usize) -> CheckResult {
 }
 
 check! {
-    /// The general limit on strings allows as much.
+    /// The general limit on strings permits this length.
     PATH_LENGTH {
         id: "node/node-unpublish-volume/path-of-128-bytes",
         title: "NodeUnpublishVolume takes a target_path of 128 bytes",
@@ -171,7 +171,7 @@ check! {
 }
 
 check! {
-    /// What was published at a long path has to be unpublished there.
+    /// A volume that was published at a long path has to be unpublished there.
     LONG_PATH {
         id: "node/node-unpublish-volume/long-path",
         title: "NodeUnpublishVolume takes a target_path of more than 128 bytes",

@@ -1,4 +1,4 @@
-//! NodeUnstageVolume: undoes staging.
+//! NodeUnstageVolume undoes NodeStageVolume.
 
 use csi_harness::prelude::*;
 
@@ -8,7 +8,7 @@ use super::{
 };
 
 check! {
-    /// What is left behind keeps the volume on the node for ever.
+    /// Remains of the staging keep the volume on the node forever.
     WORKS {
         id: "node/node-unstage-volume/works",
         title: "NodeUnstageVolume unstages a volume, which can then be staged again",
@@ -28,7 +28,7 @@ check! {
 }
 
 check! {
-    /// What staging did stands in the way of whoever has the path or the volume next.
+    /// Remains of the staging disturb the next user of the path or the volume.
     UNDOES_STAGING {
         id: "node/node-unstage-volume/undoes-staging",
         title: "NodeUnstageVolume undoes what NodeStageVolume did",
@@ -47,7 +47,7 @@ check! {
             actual: "a mount point"
         );
         let again = stage_otherwise(cx, &attached, &staging_path).await?;
-        // A volume that was never staged tells what the driver says of the access type itself.
+        // A volume that was never staged shows the driver's answer to the access type itself.
         let never_staged = super::attached(cx).await?;
         let at_first = stage_otherwise(cx, &never_staged, &cx.staging_path().await?).await?;
         ensure!(
@@ -60,7 +60,7 @@ check! {
     }
 }
 
-/// What NodeStageVolume says of the other access type.
+/// Returns the code of NodeStageVolume for the other access type.
 async fn stage_otherwise(cx: &Cx, attached: &Attached, staging_path: &str) -> CheckResult<Code> {
     let request = v1::NodeStageVolumeRequest {
         volume_capability: Some(cx.capability_for(cx.access().other(), Mode::SingleNodeWriter)),
@@ -70,7 +70,7 @@ async fn stage_otherwise(cx: &Cx, attached: &Attached, staging_path: &str) -> Ch
 }
 
 check! {
-    /// A caller that got no answer asks again.
+    /// A caller without an answer repeats the call.
     REPEATED {
         id: "node/node-unstage-volume/repeated",
         title: "NodeUnstageVolume of a volume that is unstaged already is OK",
@@ -89,7 +89,7 @@ check! {
 }
 
 check! {
-    /// Orchestrators unstage also when they do not know whether staging ever began.
+    /// Orchestrators also unstage if they do not know whether staging began.
     NEVER_STAGED {
         id: "node/node-unstage-volume/never-staged",
         title: "NodeUnstageVolume of a volume that was never staged is OK",
@@ -106,7 +106,7 @@ check! {
 }
 
 check! {
-    /// A caller's mistake has to be told from a volume that is gone.
+    /// The error must distinguish a mistake of the caller from a volume that was deleted.
     NO_VOLUME_ID {
         id: "node/node-unstage-volume/no-volume-id",
         title: "NodeUnstageVolume without volume_id is rejected as INVALID_ARGUMENT",
@@ -143,7 +143,7 @@ check! {
 }
 
 check! {
-    /// Any other code keeps the orchestrator trying for ever.
+    /// With any other code the orchestrator repeats the call forever.
     UNKNOWN_VOLUME {
         id: "node/node-unstage-volume/unknown-volume",
         title: "NodeUnstageVolume of a volume that does not exist is OK or NOT_FOUND",
@@ -167,7 +167,7 @@ async fn takes_path_of(cx: &Cx, bytes: usize) -> CheckResult {
 }
 
 check! {
-    /// The general limit on strings allows as much.
+    /// The general limit on strings permits this length.
     PATH_LENGTH {
         id: "node/node-unstage-volume/path-of-128-bytes",
         title: "NodeUnstageVolume takes a staging_target_path of 128 bytes",
@@ -179,7 +179,7 @@ check! {
 }
 
 check! {
-    /// What was staged at a long path has to be unstaged there.
+    /// A volume that was staged at a long path has to be unstaged there.
     LONG_PATH {
         id: "node/node-unstage-volume/long-path",
         title: "NodeUnstageVolume takes a staging_target_path of more than 128 bytes",
@@ -191,7 +191,7 @@ check! {
 }
 
 check! {
-    /// Whoever was rejected, or heard nothing, gives the volume back before it tries anew.
+    /// After an error, or without an answer, a caller unstages the volume before it tries again.
     AFTER_REFUSAL {
         id: "node/node-unstage-volume/after-refused-staging",
         title: "NodeUnstageVolume after a NodeStageVolume that was rejected is OK",

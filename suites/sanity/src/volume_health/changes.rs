@@ -1,33 +1,33 @@
-//! Volumes that are made ill, and well again: what is told of them meanwhile.
+//! Damages and repairs volumes, and checks their reported health.
 
 use std::collections::BTreeMap;
 
 use csi_harness::lifecycle::hooks::BACKEND;
 use csi_harness::prelude::*;
 
-use super::{Told, page, told_alone, walk};
+use super::{Problems, page, problems_of, walk};
 
 const HOOKS: Need = Need::Configured(Setting::Health);
-/// Volumes made ill for a list of several pages.
+/// The number of damaged volumes, so that the list has several pages.
 const VOLUMES: usize = 3;
-/// Times that a volume is asked about while nothing changes.
+/// The number of calls about a volume that does not change.
 const TIMES: usize = 3;
 
-/// A new volume that has been made ill, and what ControllerGetVolumeHealth tells of it.
-async fn ill(cx: &Cx) -> CheckResult<(String, Told)> {
+/// Makes and damages a volume, and returns its problems as ControllerGetVolumeHealth reports them.
+async fn damaged(cx: &Cx) -> CheckResult<(String, Problems)> {
     let id = cx.new_volume().await?.volume_id;
     cx.make_ill(&id).await?;
-    let told = cx.eventually(Settles::IllnessTold, || async {
-        Ok(Some(told_alone(cx, &id).await?).filter(|told| !told.is_empty()))
+    let problems = cx.eventually(Settles::IllnessTold, || async {
+        Ok(Some(problems_of(cx, &id).await?).filter(|problems| !problems.is_empty()))
     });
-    match told.await? {
-        Some(told) => Ok((id, told)),
+    match problems.await? {
+        Some(problems) => Ok((id, problems)),
         None => Err(Stop::skip("health: break shows in no answer of ControllerGetVolumeHealth")),
     }
 }
 
 check! {
-    /// What comes and goes while nothing changes sets off alarms, and what stays for ever is ignored.
+    /// A report that varies without a change causes alerts, and one that never ends is ignored.
     TOLD {
         id: "volume-health/told",
         title: "a volume that is ill is told to be, in the same words as long as it is, and no longer",
@@ -40,9 +40,9 @@ check! {
         ],
     }
     async |cx| {
-        let (id, first) = ill(cx).await?;
+        let (id, first) = damaged(cx).await?;
         for _ in 0..TIMES {
-            let again = told_alone(cx, &id).await?;
+            let again = problems_of(cx, &id).await?;
             let rule = if again.is_empty() { &req::MSG_HEALTH_011 } else { &req::CTRL_GETHEALTH_009 };
             ensure!(
                 again == first,
@@ -54,7 +54,7 @@ check! {
         }
         cx.make_well(&id).await?;
         let over = cx.eventually(Settles::IllnessOver, || async {
-            Ok(told_alone(cx, &id).await?.is_empty().then_some(()))
+            Ok(problems_of(cx, &id).await?.is_empty().then_some(()))
         });
         ensure!(
             over.await?.is_some(),
@@ -67,7 +67,7 @@ check! {
 }
 
 check! {
-    /// A filter the wrong way round lists every volume that is well, and none that is ill.
+    /// An inverted filter lists every healthy volume and no damaged one.
     LISTED {
         id: "volume-health/listed",
         title: "a volume that is ill is listed once, in the words that it has when asked about alone",
@@ -85,7 +85,7 @@ check! {
         ],
     }
     async |cx| {
-        let (id, alone) = ill(cx).await?;
+        let (id, alone) = damaged(cx).await?;
         let listed = cx.eventually(Settles::IllnessTold, || async {
             Ok(walk(cx, 0).await?.remove(&id).filter(|entries| entries.contains(&alone)))
         });
@@ -113,7 +113,7 @@ check! {
 }
 
 check! {
-    /// What falls between two pages counts as well.
+    /// A volume between two pages must be listed as well.
     PAGES {
         id: "volume-health/pages",
         title: "the pages of ControllerListVolumeHealth together have every volume that is ill, and end",
@@ -130,9 +130,9 @@ check! {
     async |cx| {
         let mut ids = Vec::new();
         for _ in 0..VOLUMES {
-            ids.push(ill(cx).await?.0);
+            ids.push(damaged(cx).await?.0);
         }
-        let missing = |found: &BTreeMap<String, Vec<Told>>| {
+        let missing = |found: &BTreeMap<String, Vec<Problems>>| {
             ids.iter().filter(|id| !found.contains_key(*id)).cloned().collect::<Vec<_>>()
         };
         let complete = cx.eventually(Settles::IllnessTold, || async {
@@ -153,7 +153,7 @@ check! {
 }
 
 check! {
-    /// Whoever ignores a token begins anew for ever.
+    /// A driver that ignores a token restarts the list forever.
     TOKEN {
         id: "volume-health/made-up-token",
         title: "ControllerListVolumeHealth does not begin anew at a starting_token that it never gave",
@@ -162,11 +162,12 @@ check! {
         refuted_by: ["controller-list-volume-health-accepts-any-token"],
     }
     async |cx| {
-        let id = ill(cx).await?.0;
+        let id = damaged(cx).await?.0;
         if !walk(cx, 0).await?.contains_key(&id) {
             return Err(Stop::skip("the volume that is ill is not listed, which another check judges"));
         }
-        // Before and behind every id: where tokens are ids to start after, only the first brings entries.
+        // One of these is before all ids and one behind them: if tokens are ids after which the page starts, only the
+        // first one yields entries.
         for token in ["!csi-sanity-no-such-token", "~csi-sanity-no-such-token"] {
             let listed = page(cx, 0, token).await.may_be_refused("with a made-up starting_token", refused_with(Code::Aborted))?;
             if !listed.is_some_and(|page| page.entries.iter().any(|health| health.volume_id == id)) {
@@ -181,7 +182,7 @@ check! {
 }
 
 check! {
-    /// To be cut off is what the call is for: a caller who gets an error keeps what it knew before.
+    /// The call exists for storage that cannot be reached: a caller that gets an error keeps its former knowledge.
     STORAGE {
         id: "volume-health/storage",
         title: "NodeGetStorageHealth tells that the back end is ill, and no longer once it is well",
@@ -196,13 +197,13 @@ check! {
             return Err(Stop::skip("the back end is told to be ill before it was made so"));
         }
         cx.make_ill(BACKEND).await?;
-        // An error is no all-clear, though it tells less.
-        let told = cx.eventually(Settles::IllnessTold, || async {
+        // An error does not report good health, although it contains less information.
+        let problems = cx.eventually(Settles::IllnessTold, || async {
             let answer = ask().once().await.any_answer()?;
             Ok(answer.map_or(true, |response| !response.backend_health.is_empty()).then_some(()))
         });
         ensure!(
-            told.await?.is_some(),
+            problems.await?.is_some(),
             "health: break has made the back end ill, and NodeGetStorageHealth does not tell it";
             expected: "backend_health, such as STORAGE_UNREACHABLE",
             actual: "none until time-limits: settle-ms had passed"

@@ -1,4 +1,4 @@
-//! Plays the suite against a mock driver in this process, over a socket.
+//! Runs the suite on a mock driver in this process, over a socket.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +19,19 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Checks of a right driver that run at the same time.
+/// The number of concurrent checks of a correct driver.
 pub(crate) const JOBS: usize = 8;
 
-/// Nodes of the driver that are served: two in one zone, and one in another. There is a third zone, too.
+/// The number of served nodes: two in one zone, and one in another. There is a third zone, too.
 const NODES: usize = 3;
 
-/// Plays all checks, so many at a time, against a mock driver of this configuration.
+/// Runs all checks, with this concurrency, on a mock driver with this configuration.
 pub(crate) fn play(jobs: usize, mock: csi_mock_driver::Config, config: Config) -> Result<Run, Failed> {
     play_those(jobs, mock, config, |_| true)
 }
 
-/// Plays the checks that are wanted. They and the driver live in one thread, so that what happens does not depend on how
-/// busy the machine is.
+/// Runs the wanted checks. They and the driver share one thread, so that the result does not depend on the machine's
+/// load.
 pub(crate) fn play_those(
     jobs: usize,
     mock: csi_mock_driver::Config,
@@ -42,7 +42,7 @@ pub(crate) fn play_those(
     runtime.block_on(run(jobs, mock, config, wanted))
 }
 
-/// Settings with which every check of the suite runs on the mock driver.
+/// Returns settings with which every check of the suite runs on the mock driver.
 pub(crate) fn everything_set() -> Config {
     let mut config = Config {
         size_min_bytes: Some(1 << 20),
@@ -61,8 +61,8 @@ pub(crate) fn everything_set() -> Config {
     config
 }
 
-/// A mock driver on which every check of the suite runs. The limit of a node leaves room for all checks that run at
-/// the same time, and for what a defect leaves attached.
+/// Returns a mock driver on which every check of the suite runs. The limit of a node suffices for all concurrent
+/// checks, and for volumes that a defect leaves attached.
 pub(crate) fn everything_on() -> csi_mock_driver::Config {
     let volumes =
         [AccessType::Mount, AccessType::Block].map(provisioned).map(|volume| csi_mock_driver::StaticVolume {
@@ -79,7 +79,7 @@ pub(crate) fn everything_on() -> csi_mock_driver::Config {
     csi_mock_driver::Config { nodes, max_volumes_per_node: 48, volumes: volumes.into(), ..Default::default() }
 }
 
-/// A volume that an administrator has made.
+/// Returns a volume that an administrator made.
 fn provisioned(access: AccessType) -> StaticVolume {
     StaticVolume {
         id: format!("static-{access}"),
@@ -118,12 +118,13 @@ async fn run(
         }
         let mut stopped = stopped.clone();
         serving.spawn(listener.serve(node.routes(), async move {
-            // The sender gone is what ends the wait.
+            // The drop of the sender ends the wait.
             let _ = stopped.changed().await;
         }));
     }
 
-    // What a wrong driver leaves goes with it.
+    // Mounts are made inside the directory, so that its removal also removes the files that a defective driver
+    // leaves.
     config.mount_dir = Some(dir.path().join("mount"));
     config.staging_dir = Some(dir.path().join("staging"));
     let target = Target::connect(config).await?;
@@ -139,17 +140,17 @@ async fn run(
     plan.retain(|planned| wanted(&planned.check));
     let run = Run::of(target, plan, options).await;
     drop(stop_driver);
-    // A handler that panicked, as some defects do, may have taken the server along.
+    // A handler that panicked may have ended the server.
     serving.abort_all();
     run.check_wording()
 }
 
-/// The capabilities that the driver must not have for the check to run.
+/// Returns the capabilities that the driver must lack for the check to run.
 pub(crate) fn lacks(check: &Check) -> Vec<Capability> {
     absent_for(check).into_iter().map(of_the_mock).collect()
 }
 
-/// Those that it must not have for some rule of the check to be the one that it goes by.
+/// Returns the capabilities that the driver must lack for some rule of the check to apply.
 pub(crate) fn lacks_for_rules(check: &Check) -> Vec<Capability> {
     let needed = absent_for(check);
     let wanted = check.requirements.iter().flat_map(|rule| rule.requires).filter_map(|need| match need {
@@ -159,10 +160,10 @@ pub(crate) fn lacks_for_rules(check: &Check) -> Vec<Capability> {
     wanted.collect()
 }
 
-/// A capability as the mock driver spells it.
+/// Returns the mock driver's name of a capability.
 fn of_the_mock(capability: csi_harness::protocol::capability::Capability) -> Capability {
     let name = capability.name();
-    // Where two services have a capability of one name, the harness means the controller's by it.
+    // If two services have a capability of one name, the harness means the controller's.
     let found = name.parse().or_else(|_| format!("Controller.{name}").parse());
     found.expect("both know the capabilities of the protocol")
 }

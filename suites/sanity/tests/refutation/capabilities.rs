@@ -1,4 +1,4 @@
-//! A capability taken away: exactly the checks that need it are skipped, and nothing is accused.
+//! Removes each capability, and checks that exactly the checks that need it are skipped, without accusations.
 
 use csi_harness::results::outcome::Outcome;
 use csi_mock_driver::Capability;

@@ -1,6 +1,7 @@
-//! Every defect is found by the checks that name it, and the matrix of defects and checks is the committed one: of each
-//! row, the checks that stand in it and those that should. With `MATRIX=1/1` every check is tried on every defect, so that
-//! a check that accuses more defects than it did is seen, too; with `MATRIX=2/4` on the second quarter of them.
+//! Checks that every defect is found by the checks that name it, and that the matrix of defects and checks is the
+//! committed one. By default it tries the checks in each row and those that should be in it. With `MATRIX=1/1` it
+//! tries every check on every defect, so that a check that accuses more defects than before is noticed, too; with
+//! `MATRIX=2/4` it does so for the second quarter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,16 +28,16 @@ const HEADER: &str = "\
 # UPDATE=1 cargo test -p csi-suite-sanity --test refutation writes this file; ci/matrix compares all of it.
 ";
 
-/// What checks say, each with the label of its run.
+/// The results of checks, each with the label of its run.
 type Lines = BTreeSet<(String, String)>;
 
-/// The rows seen so far, by defect.
+/// The rows so far, by defect.
 type Rows = Arc<Mutex<BTreeMap<&'static str, String>>>;
 
 pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     let rows = Rows::default();
     let part = matrix::part();
-    // What takes longest comes first.
+    // The slowest trials come first.
     let slow = [Defect::CreateVolumeCrashesAfterWork];
     let others = defects().filter(|defect| !slow.contains(defect));
     let mut trials: Vec<libtest_mimic::Trial> = slow
@@ -66,7 +67,7 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
         let absent = lacks(check);
         let said = if absent.is_empty() {
             match not_found(&played, check) {
-                // What all the others leave on such a driver may keep it from its work, such as a node that is full.
+                // Objects that all other checks leave on such a driver may disturb it, such as a full node.
                 Some(_) if tried.is_none() => {
                     let alone = self::play(defect, Vec::new(), |other| other.id == check.id)?;
                     lines.extend(lines_of(&alone, check)?);
@@ -101,7 +102,7 @@ fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-/// The checks to try on a defect: those that accuse it by its committed row, and those that name it. `None` stands for all.
+/// Returns the checks to try on a defect: those in its committed row, and those that name it. `None` means all.
 fn tried_on(defect: &'static str, committed: &str) -> Option<BTreeSet<String>> {
     if std::env::var_os("UPDATE").is_some() || matrix::part().is_some() {
         return None;
@@ -110,15 +111,14 @@ fn tried_on(defect: &'static str, committed: &str) -> Option<BTreeSet<String>> {
     Some(accuse.map(str::to_owned).chain(refuted_by(defect).map(|check| check.id.to_string())).collect())
 }
 
-/// The lines of one check.
 fn lines_of(played: &Run, check: &Check) -> Result<Lines, Failed> {
     Ok(lines(played)?.into_iter().filter(|(label, _)| is_run_of(label, check)).collect())
 }
 
-/// One check at a time, so that a row says what each of them finds by itself.
+/// Runs one check at a time, so that a row contains what each finds by itself.
 fn play(defect: Defect, without: Vec<Capability>, wanted: impl Fn(&Check) -> bool) -> Result<Run, Failed> {
     let mut config = everything_set();
-    // What the mock driver does at all it does at once.
+    // The mock driver does everything at once, so it needs no settling time.
     config.time_limits.settle_ms = Some(100);
     let hangs = match defect {
         Defect::ProbeHangs => Some("Probe"),
@@ -126,10 +126,10 @@ fn play(defect: Defect, without: Vec<Capability>, wanted: impl Fn(&Check) -> boo
         _ => None,
     };
     if let Some(rpc) = hangs {
-        // Any limit passes; a short one passes sooner.
+        // The limit is reached in any case, and sooner if it is short.
         config.time_limits.rpc_ms.insert(rpc.to_owned(), 100);
     }
-    // Which blocks a mock volume has follows from the seed.
+    // The blocks of a mock volume depend on the seed.
     let mock = csi_mock_driver::Config { seed: Some(1), defects: vec![defect], without, ..everything_on() };
     bench::play_those(1, mock, config, wanted)
 }
@@ -139,7 +139,7 @@ fn refuted_by(defect: &'static str) -> impl Iterator<Item = CheckRef> {
     checks.into_iter().filter(move |check| check.refuted_by.contains(&defect))
 }
 
-/// What the check said, unless it accuses the driver in at least one of its runs.
+/// Returns the result of the check, unless it accuses the driver in one of its runs.
 fn not_found(played: &Run, check: &Check) -> Option<String> {
     match by_its_rules(check, &played.outcomes_of(&check.id)) {
         Trial::Good => None,
@@ -151,7 +151,8 @@ fn is_run_of(label: &str, check: &Check) -> bool {
     Check::id_of(label) == check.id
 }
 
-/// Accusations by rules that the check does not name, or that do not bind a driver with these capabilities.
+/// Returns accusations with rules that the check does not declare, or that do not apply to a driver with these
+/// capabilities.
 fn misattributed(played: &Run) -> Result<Vec<String>, Failed> {
     let mut wrong = Vec::new();
     for (label, report) in played.by_label() {
@@ -159,7 +160,7 @@ fn misattributed(played: &Run) -> Result<Vec<String>, Failed> {
         let Some(rule) = report.outcome.violation().and_then(|violation| violation.requirement) else {
             continue;
         };
-        // The runner's own rule, for calls that a driver does not survive.
+        // The runner uses this rule for calls that crash the driver.
         if rule != &req::GEN_ERR_001 && !check.requirements.contains(&rule) {
             wrong.push(format!("{label} blames the driver for {}, which it does not name", rule.id));
         }
@@ -169,7 +170,7 @@ fn misattributed(played: &Run) -> Result<Vec<String>, Failed> {
     Ok(wrong)
 }
 
-/// One line for each check that has something to say, by label.
+/// Returns one line for each check with a result, by label.
 fn lines(played: &Run) -> Result<Lines, Failed> {
     let mut lines = Lines::new();
     for (label, report) in played.by_label() {
@@ -204,7 +205,7 @@ fn read_matrix() -> Result<BTreeMap<String, String>, Failed> {
     Ok(matrix.into_iter().map(|(defect, lines)| (defect, lines.join("\n"))).collect())
 }
 
-/// Writes the rows seen in this run, and keeps the others as they are.
+/// Writes the rows of this run, and keeps the others.
 fn write_matrix(seen: &BTreeMap<&'static str, String>) -> Result<(), Failed> {
     let committed = read_matrix().unwrap_or_default();
     let mut text = String::from(HEADER);
@@ -217,7 +218,7 @@ fn write_matrix(seen: &BTreeMap<&'static str, String>) -> Result<(), Failed> {
     Ok(std::fs::write(matrix_path(), text)?)
 }
 
-/// Those that this suite has to find.
+/// Returns the defects that this suite has to find.
 fn defects() -> impl Iterator<Item = Defect> {
     let others = [Defect::IN_HISTORIES, Defect::OVER_TIME, Defect::UNDER_ATTACK].concat();
     Defect::ALL.iter().copied().filter(move |defect| !others.contains(defect))
@@ -227,7 +228,7 @@ fn all_ids() -> BTreeSet<&'static str> {
     defects().map(Defect::id).collect()
 }
 
-/// Each defect that a check names exists.
+/// Checks that each defect that a check names exists.
 fn names_exist() -> Result<(), Failed> {
     let registry = registry();
     let mut named = registry.checks().flat_map(|(_, check)| check.refuted_by.iter());

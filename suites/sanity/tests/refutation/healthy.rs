@@ -1,4 +1,5 @@
-//! A right driver with everything on: each check passes, none is skipped, and each makes the call it speaks of.
+//! Checks that each check passes on a correct driver with all features, that none is skipped, and that each makes the
+//! call of its id.
 
 use std::sync::{Arc, OnceLock};
 
@@ -36,7 +37,7 @@ fn all_pass(played: &Run) -> Result<(), Failed> {
     for (label, report) in played.by_label() {
         match &report.outcome {
             Outcome::Passed | Outcome::Failed(_) | Outcome::Broken(_) => {}
-            // Runs where its capability is taken away.
+            // It runs on a driver without that capability.
             Outcome::Skipped(_) if needs_an_absence(&label) => {}
             other => wrong.push(format!("{label}: {other:?}")),
         }
@@ -44,13 +45,14 @@ fn all_pass(played: &Run) -> Result<(), Failed> {
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-/// Checks that run at the same time do not fill a node with room for fewer volumes than there are checks.
+/// Checks that concurrent checks do not fill a node with space for fewer volumes than there are checks.
 fn all_find_room() -> Result<(), Failed> {
     let mock = csi_mock_driver::Config { max_volumes_per_node: 5, ..everything_on() };
     all_pass(&bench::play(JOBS, mock, everything_set())?)
 }
 
-/// A driver that takes an empty id for all that there is loses everything over it, and no other check is to pay for that.
+/// Checks that checks with empty ids run last, because a driver may treat an empty id as all objects and lose
+/// everything.
 fn empty_ids_come_last() -> Result<(), Failed> {
     let empty = [
         "no-volume-id",
@@ -89,7 +91,7 @@ fn needs_an_absence(label: &str) -> bool {
     registry().find(label).is_ok_and(|check| !lacks(check).is_empty())
 }
 
-/// The RPC that an id such as `controller/create-volume/no-name` speaks of.
+/// Returns the RPC in an id such as `controller/create-volume/no-name`.
 fn rpc_of(label: &str) -> Option<&'static str> {
     let kebab = label.split('/').nth(1)?;
     let camel: String = kebab.split('-').map(|word| word[..1].to_ascii_uppercase() + &word[1..]).collect();

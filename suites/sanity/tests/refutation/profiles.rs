@@ -1,5 +1,5 @@
-//! What Kubernetes relies on binds where that is asked for: each such rule is broken by a defect of which a check warns under the
-//! profile csi, and for which it fails under kubernetes.
+//! Checks that requirements of Kubernetes bind under the profile kubernetes: for each such rule a defect only causes
+//! a warning under the profile csi, and a failure under kubernetes.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::bench::{self, everything_on, everything_set};
 
-/// On true file systems alone a check is sure that nothing has grown: data/expansion/arrives fails there.
+/// Only on real file systems a check is sure that nothing grew: data/expansion/arrives fails there.
 const ONLY_REMARKED_ON: &Requirement = &req::NODE_EXPAND_024;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -33,7 +33,7 @@ fn is_to_bind(one: &Accused) -> bool {
     one.warns && one.rule.binds_from() == Profile::Kubernetes && one.rule != ONLY_REMARKED_ON
 }
 
-/// One of the defects shows it: others may make the check break off before, or let it only remark on something.
+/// One of the defects shows it; others may end the check early, or cause only a remark.
 fn binds_under_kubernetes(all: &[Accused]) -> Result<(), Failed> {
     let mut seen = Vec::new();
     for one in all {
@@ -63,7 +63,7 @@ fn breaks(said: &Outcome, rule: &Requirement) -> bool {
     said.violation().is_some_and(|violation| violation.requirement.is_none_or(|broken| broken == rule))
 }
 
-/// What the check says of the driver with the defect.
+/// Returns the outcomes of the check for the driver with the defect.
 fn played(one: &Accused, profile: Profile) -> Result<Vec<Outcome>, Failed> {
     let defect: Defect = one.defect.parse()?;
     let mut config = Config { profile, ..everything_set() };

@@ -1,4 +1,4 @@
-//! Legal but unusual drivers: none of them is accused.
+//! Checks that no legal but unusual driver is accused.
 
 use csi_harness::checks::shard::Shard;
 use csi_harness::config::Config;
@@ -10,7 +10,7 @@ use libtest_mimic::{Failed, Trial};
 
 use crate::bench::{self, JOBS, everything_on, everything_set};
 
-/// Parts of the suite on the driver whose calls take long; checks that want it for themselves wait for each other.
+/// The number of parts of the suite for the driver with slow calls; checks that run alone wait for each other.
 const SLOW_PARTS: u32 = 4;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -33,7 +33,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// A node alone whose volumes can be read only is judged like any other, and nobody writes to them.
+/// Checks that a driver with only a Node service and read-only volumes is judged like any other, without writes.
 fn is_published_for_reading() -> Result<(), Failed> {
     let mut mock = csi_mock_driver::Config { quirks: vec![Quirk::NodeOnly], ..everything_on() };
     mock.volumes.iter_mut().for_each(|volume| volume.readonly = true);
@@ -53,7 +53,8 @@ fn is_published_for_reading() -> Result<(), Failed> {
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-/// A driver that demands a parameter which its user has left out refuses all volumes, and has broken no rule.
+/// Checks that a driver is not accused if it rejects all volumes because the user left out a parameter that it
+/// demands.
 fn is_not_blamed_for_the_user(parameters: &[(&str, &str)]) -> Result<(), Failed> {
     let mock = csi_mock_driver::Config { quirks: vec![Quirk::ParametersDemanded], ..everything_on() };
     let config = Config { parameters: pairs(parameters), ..everything_set() };
@@ -68,7 +69,7 @@ fn is_not_blamed_for_the_user(parameters: &[(&str, &str)]) -> Result<(), Failed>
     if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
 }
 
-/// The checks of a part.
+/// Runs the checks of a part.
 fn is_not_accused(quirks: &[Quirk], part: Option<Shard>) -> Result<(), Failed> {
     let mut driver = everything_on();
     let mut config = everything_set();

@@ -1,4 +1,4 @@
-//! How many volumes a node takes, read again: now and then, and at once when the driver says that the node is full.
+//! Reads the volume limit of a node again, periodically and as soon as the driver reports that the node is full.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::emulated_cluster::shared::Shared;
 use crate::scene::failed;
 
 impl Kubelet {
-    /// Reads the limit again for ever, if the CSIDriver asks for it. That an answer cannot be used does not stop a test that is
-    /// about something else.
+    /// Reads the limit periodically without end, if the CSIDriver requests it. An invalid answer does not stop a test
+    /// of something else.
     pub(super) async fn keep_limit_read(&self) {
         let Some(seconds) = self.shared.csi_driver.node_allocatable_update_period_seconds else { return };
         loop {
@@ -22,7 +22,8 @@ impl Kubelet {
         }
     }
 
-    /// The node is full: the limit is read again, and the pod fails, so that whoever owns it makes another elsewhere.
+    /// Handles a full node: the limit is read again, and the pod fails, so that its owner makes another one
+    /// elsewhere.
     pub(super) async fn reject(&self, pod: &Pod, failure: &Failure) {
         health::remark(&self.cx, read_again(&self.shared, self.node).await);
         const REASON: &str = "VolumeAttachmentLimitExceeded";
@@ -34,7 +35,8 @@ impl Kubelet {
     }
 }
 
-/// NodeGetInfo of a node that is registered: only the limit may be another one. A failure leaves what is known.
+/// Calls NodeGetInfo of a registered node, of which only the limit may differ. After a failure the former limit
+/// stays.
 pub(in crate::emulated_cluster) async fn read_again(shared: &Shared, node: usize) -> Done {
     let asked = shared.cx.at_node(node).call(v1::NodeGetInfoRequest {}).once().await;
     let Ok(info) = shared.heard(&asked) else { return Ok(()) };
@@ -56,7 +58,7 @@ pub(in crate::emulated_cluster) async fn read_again(shared: &Shared, node: usize
     Ok(())
 }
 
-/// The limit that a driver tells, if it tells one.
+/// Returns the limit of a driver, if it reports one.
 pub(in crate::emulated_cluster) fn told(info: &v1::NodeGetInfoResponse) -> Option<u64> {
     u64::try_from(info.max_volumes_per_node).ok().filter(|limit| *limit > 0)
 }

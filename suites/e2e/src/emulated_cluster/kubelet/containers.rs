@@ -1,4 +1,4 @@
-//! The containers of a pod whose volumes are mounted.
+//! Runs the containers of a pod after its volumes are mounted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::volumes::PodMount;
 use crate::cluster::{Container, Ended, Output, Pod, PodPhase, VolumeSource};
 use crate::emulated_cluster::sandbox::{Sandbox, Volume};
 
-/// Pauses before a container is started again: the first, and the longest.
+/// The pauses before a container is restarted: the first and the longest one.
 const RESTART_PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
 
 impl Kubelet {
-    /// Runs the containers of a pod, until they have ended for good. Where the driver mounts nothing, there is nothing for
-    /// them to run on; then this ends only with the pod.
+    /// Runs the containers of a pod until all have ended. If the driver mounts nothing, containers cannot run, and
+    /// this only ends with the pod.
     pub(super) async fn run_containers(&self, pod: &Pod, mounts: &[PodMount]) {
-        // Since before kubelet was started: what becomes of its scripts, nobody hears any more.
+        // The pod was running before kubelet started, so the results of its scripts are lost.
         if self.shared.sandbox(&pod.uid).is_some() {
             return std::future::pending().await;
         }
@@ -49,7 +49,6 @@ impl Kubelet {
         self.change_pod(pod, |object| object.pod.phase = phase);
     }
 
-    /// Starts the process of the pod.
     async fn start(&self, pod: &Pod, mounts: &[PodMount]) -> Result<(), String> {
         let mut volumes = Vec::new();
         for mount in mounts {
@@ -72,7 +71,7 @@ impl Kubelet {
         Ok(())
     }
 
-    /// Makes a container, as often as it takes.
+    /// Creates a container, and repeats this on errors.
     async fn make(&self, pod: &Pod, sandbox: &Sandbox, container: &Container) {
         while let Err(why) = sandbox.make(container).await {
             self.shared.store.event(&pod.spec.name, "Failed", why.clone());
@@ -82,7 +81,8 @@ impl Kubelet {
         self.change_pod(pod, |object| object.pod.waiting = None);
     }
 
-    /// Runs a container's script, again after it has failed if the pod says so. Without a script it never ends.
+    /// Runs a container's script, and restarts it after a failure if the pod requests that. Without a script it never
+    /// ends.
     async fn run_to_end(&self, pod: &Pod, sandbox: &Sandbox, container: &Container) -> Output {
         let Some(script) = &container.script else { return std::future::pending().await };
         let mut pause = RESTART_PAUSES[0];

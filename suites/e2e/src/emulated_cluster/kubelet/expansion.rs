@@ -1,4 +1,4 @@
-//! kubelet's part of making a volume larger.
+//! Does kubelet's part of an expansion.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,7 +15,7 @@ use crate::emulated_cluster::queue::KUBELET;
 use crate::emulated_cluster::resizer::{NODE_PENDING, RESIZING};
 use crate::emulated_cluster::store::Objects;
 
-/// A claim whose volume is larger than what pods see of it: its name, the volume, and the bytes asked for.
+/// A claim whose volume is larger than its pods see: its name, the volume, and the requested bytes.
 type Pending = (String, PersistentVolume, i64);
 
 fn pending(objects: &Objects, mount: &PodMount) -> Option<Pending> {
@@ -27,8 +27,8 @@ fn pending(objects: &Objects, mount: &PodMount) -> Option<Pending> {
 }
 
 impl Kubelet {
-    /// NodeExpandVolume for a volume that was just published, if it is larger than it was. A driver that cannot do it now
-    /// does not keep the pod from starting.
+    /// Calls NodeExpandVolume for a newly published volume that has grown. A driver that cannot expand it now does
+    /// not prevent the start of the pod.
     pub(super) async fn expand_published(
         &self,
         pod: &Pod,
@@ -45,8 +45,8 @@ impl Kubelet {
         }
     }
 
-    /// Expands the volumes of a pod that runs, whenever they are larger than it sees them. Once for each volume, whatever
-    /// the number of its pods.
+    /// Expands the volumes of a running pod when they are larger than the pod sees, once for each volume, however
+    /// many pods use it.
     pub(super) async fn keep_expanded(&self, pod: &Pod, mounts: &[PodMount]) {
         let mut refused = BTreeSet::new();
         for tries in 1.. {
@@ -57,7 +57,7 @@ impl Kubelet {
             let mount = mount.await;
             let device = self.device(&mount.device_key());
             let device = device.lock().await;
-            // Another pod's kubelet task may have done it.
+            // The kubelet task of another pod may have expanded it.
             let Some(pending) = self.shared.store.look(|objects| pending(objects, mount)) else { continue };
             let claim = pending.0.clone();
             let Err(failure) = self.expand(pod, mount, &device.path, pending).await else { continue };
@@ -119,7 +119,7 @@ impl Kubelet {
     }
 }
 
-/// The name of the device that is published at a path; the path itself where the kernel does not tell.
+/// Returns the name of the device that is published at a path, or the path itself if the kernel does not report it.
 fn device_behind(path: &str) -> String {
     let name = || {
         let device = std::fs::metadata(path).ok()?.rdev();

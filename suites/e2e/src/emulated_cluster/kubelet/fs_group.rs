@@ -1,4 +1,4 @@
-//! Hands the files of a volume over to a pod's group, where that is kubelet's part.
+//! Gives the files of a volume to a pod's group, if that is kubelet's part.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -8,14 +8,14 @@ use csi_driver_definitions::FsGroupPolicy as OfDriver;
 
 use crate::cluster::{AccessMode, FsGroupPolicy, PersistentVolume, VolumeMode};
 
-/// What the group may do with files.
+/// The group's permissions on files.
 const FILE_BITS: u32 = 0o660;
-/// What it may do with directories besides.
+/// The group's additional permissions on directories.
 const DIRECTORY_BITS: u32 = 0o110;
 /// New files get the group of their directory.
 const SET_GID: u32 = 0o2000;
 
-/// Whether kubelet changes anything in a volume.
+/// Returns whether kubelet changes anything in a volume.
 pub(super) fn applies(policy: OfDriver, volume: &PersistentVolume, read_only: bool) -> bool {
     let one_writer =
         |mode: &AccessMode| matches!(mode, AccessMode::ReadWriteOnce | AccessMode::ReadWriteOncePod);
@@ -30,7 +30,7 @@ pub(super) fn applies(policy: OfDriver, volume: &PersistentVolume, read_only: bo
         }
 }
 
-/// Says that kubelet left the files of a volume to the group that they had, and why.
+/// Explains why kubelet did not change the group of a volume's files.
 pub(super) fn left_alone(policy: OfDriver, has_object: bool, volume: &PersistentVolume) -> String {
     let policy_name = match policy {
         OfDriver::None => "None",
@@ -52,7 +52,7 @@ pub(super) fn left_alone(policy: OfDriver, has_object: bool, volume: &Persistent
     format!("kubelet did not apply the fsGroup of a pod to the volume {}: {source}{wants}", volume.name)
 }
 
-/// Hands everything in a directory over to a group, children first. What cannot be changed stays as it is.
+/// Gives everything in a directory to a group, children first. A file that cannot be changed stays unchanged.
 pub(super) async fn hand_over(root: PathBuf, group: u32, policy: FsGroupPolicy) {
     let change = move || {
         let right = fs::symlink_metadata(&root).is_ok_and(|found| is_right(&found, group));
@@ -60,11 +60,11 @@ pub(super) async fn hand_over(root: PathBuf, group: u32, policy: FsGroupPolicy) 
             change(&root, group);
         }
     };
-    // The thread cannot fail: it reports nothing.
+    // The thread reports nothing, so it cannot fail.
     let _ = tokio::task::spawn_blocking(change).await;
 }
 
-/// Whether a root directory shows that all below it was handed over before.
+/// Returns whether a root directory shows that everything below it was changed before.
 fn is_right(found: &Metadata, group: u32) -> bool {
     let wanted = FILE_BITS | DIRECTORY_BITS | SET_GID;
     found.gid() == group && found.mode() & wanted == wanted
@@ -77,7 +77,7 @@ fn change(path: &Path, group: u32) {
             change(&entry.path(), group);
         }
     }
-    // As kubelet, which logs an error with a file and goes on.
+    // Kubelet logs an error of a file and continues.
     let _ = std::os::unix::fs::lchown(path, None, Some(group));
     if !found.is_symlink() {
         let more = if found.is_dir() { FILE_BITS | DIRECTORY_BITS | SET_GID } else { FILE_BITS };

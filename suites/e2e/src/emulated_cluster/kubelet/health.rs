@@ -1,4 +1,4 @@
-//! What kubelet asks a driver now and then: the health of volumes and of the back end, and how much of a volume is used.
+//! Makes kubelet's periodic calls: the health of volumes and of the back end, and the usage of volumes.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use crate::cluster::{Done, HealthOf};
 use crate::emulated_cluster::health;
 use crate::emulated_cluster::shared::Shared;
 
-/// Time between two rounds.
+/// The time between two rounds.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// A volume that kubelet looks after.
+/// A volume that kubelet monitors.
 #[derive(Clone, Debug)]
 pub(in crate::emulated_cluster) struct Watched {
     pub(super) volume_id: String,
-    /// The pairs of staging path and target path to ask for its health with.
+    /// The pairs of staging path and target path for NodeGetVolumeHealth.
     pub(super) asked: Vec<(String, String)>,
-    /// The target path; empty as long as there is none.
+    /// The target path; empty before there is one.
     pub(super) target: String,
 }
 
 impl Kubelet {
-    /// Looks after health for ever. That an answer cannot be used does not stop a test that is about something else.
+    /// Monitors health without end. An invalid answer does not stop a test of something else.
     pub(super) async fn watch_health(&self) {
         loop {
             tokio::time::sleep(PERIOD).await;
@@ -34,7 +34,7 @@ impl Kubelet {
     }
 }
 
-/// One round on a node: all volumes, one after the other, and the back end at the same time.
+/// Runs one round on a node: all volumes, one after the other, and concurrently the back end.
 pub(in crate::emulated_cluster) async fn round(shared: &Shared, node: usize) -> Done {
     let cx = shared.cx.at_node(node);
     let volumes = async {
@@ -48,7 +48,7 @@ pub(in crate::emulated_cluster) async fn round(shared: &Shared, node: usize) -> 
     volumes.and(storage)
 }
 
-/// NodeGetVolumeHealth of a volume. A failure leaves what is known.
+/// Calls NodeGetVolumeHealth for a volume. After a failure the former health stays.
 async fn volume_health(shared: &Shared, cx: &Cx, of: &HealthOf, watched: &Watched) -> Done {
     if !can(shared, cx, NodeCapability::GetVolumeHealth).await.unwrap_or(false) {
         return Ok(());
@@ -71,7 +71,7 @@ async fn volume_health(shared: &Shared, cx: &Cx, of: &HealthOf, watched: &Watche
     Ok(())
 }
 
-/// NodeGetStorageHealth. A failure leaves what is known.
+/// Calls NodeGetStorageHealth. After a failure the former health stays.
 async fn storage_health(shared: &Shared, cx: &Cx, node: usize) -> Done {
     if !can(shared, cx, NodeCapability::GetStorageHealth).await.unwrap_or(false) {
         return Ok(());
@@ -84,8 +84,8 @@ async fn storage_health(shared: &Shared, cx: &Cx, node: usize) -> Done {
     Ok(())
 }
 
-/// NodeGetVolumeStats of a volume that has a target path. Without `usage` kubelet takes the call for failed, though the
-/// specification leaves it open.
+/// Calls NodeGetVolumeStats for a volume with a target path. Kubelet treats an answer without `usage` as a failure,
+/// although the specification permits it.
 async fn stats(shared: &Shared, cx: &Cx, watched: &Watched) {
     if watched.target.is_empty() || !can(shared, cx, NodeCapability::GetVolumeStats).await.unwrap_or(false) {
         return;

@@ -1,4 +1,4 @@
-//! The life of a pod on its node.
+//! Manages a pod on its node.
 
 use csi_harness::prelude::AccessType;
 use futures_util::future::join_all;
@@ -13,7 +13,7 @@ use crate::emulated_cluster::shared::hex_sha256;
 use crate::emulated_cluster::store::{Objects, PodObject};
 
 impl Kubelet {
-    /// From the first mount to the last unmount.
+    /// Manages a pod from its first mount to its last unmount.
     pub(super) async fn sync_pod(&self, pod: Pod) {
         let mut mounts = self.mounts_of(&pod);
         let mounted = join_all(mounts.iter_mut().map(|mount| self.mount(&pod, mount))).await;
@@ -46,7 +46,7 @@ impl Kubelet {
         }
     }
 
-    /// Waits until nobody wants the pod any more.
+    /// Waits until the pod is deleted.
     pub(super) async fn deleted(&self, uid: &str) {
         let gone = |objects: &Objects| {
             let lives = objects.pods.values().any(|pod| pod.pod.uid == *uid && !pod.deleting);
@@ -55,14 +55,14 @@ impl Kubelet {
         self.shared.store.until(gone).await;
     }
 
-    /// Looks at the pod's object, if there is one still.
+    /// Reads the pod's object, if it still exists.
     pub(super) fn pod<T>(&self, pod: &Pod, look: impl FnOnce(&PodObject) -> T) -> Option<T> {
         self.shared.store.look(|objects| {
             objects.pods.get(&pod.spec.name).filter(|object| object.pod.uid == pod.uid).map(look)
         })
     }
 
-    /// Changes the pod's object, if there is one still.
+    /// Changes the pod's object, if it still exists.
     pub(super) fn change_pod(&self, pod: &Pod, change: impl FnOnce(&mut PodObject)) {
         self.shared.store.change(|objects| {
             if let Some(object) =
@@ -73,7 +73,7 @@ impl Kubelet {
         });
     }
 
-    /// The volumes of a pod that the driver has to mount: those that a container uses.
+    /// Returns the volumes of a pod that the driver has to mount: those that a container uses.
     fn mounts_of(&self, pod: &Pod) -> Vec<PodMount> {
         let mut mounts = Vec::new();
         for volume in pod.spec.volumes.iter().filter(|volume| pod.spec.uses(&volume.name)) {
@@ -114,13 +114,13 @@ impl Kubelet {
         self.shared.store.look(|objects| objects.volume_of_claim(&claim).cloned())
     }
 
-    /// Tries to mount a volume until it is mounted, or the pod is not wanted any more.
+    /// Tries to mount a volume until it is mounted or the pod is deleted.
     async fn mount(&self, pod: &Pod, mount: &mut PodMount) -> bool {
         for tries in 1.. {
             if self.pod(pod, |object| object.deleting).is_none_or(|deleting| deleting) {
                 return false;
             }
-            // Without its mode in the CSIDriver, no call is made, whatever is waited for.
+            // If the CSIDriver does not list the mode, no call is made.
             let (text, why) = match self.lacks_mode(mount) {
                 Some(why) => (format!("volume {:?}: {why}", mount.name), Some(why)),
                 None => {
@@ -156,7 +156,7 @@ impl Kubelet {
         false
     }
 
-    /// Pauses after so many failures, unless the pod is not wanted any more.
+    /// Waits after a number of failures, unless the pod is deleted.
     async fn rest(&self, pod: &Pod, tries: u32) {
         tokio::select! {
             () = tokio::time::sleep(KUBELET.pause(tries)) => {}
@@ -164,7 +164,7 @@ impl Kubelet {
         }
     }
 
-    /// Tries to unmount a volume until it is gone, or the driver is believed not to do it.
+    /// Tries to unmount a volume until it is gone, or the failure is considered permanent.
     pub(super) async fn unmount(&self, pod: &Pod, mount: &mut PodMount) -> bool {
         self.shared.unwatch(self.node, &pod.spec.name, &mount.name);
         for tries in 1.. {

@@ -1,5 +1,5 @@
-//! What a kubelet that is started finds in its directories: the volumes of pods, each with the `vol_data.json` that it wrote
-//! before it published them.
+//! Restores the state of a started kubelet from its directories: the volumes of pods, each with the `vol_data.json`
+//! that kubelet wrote before the volume was published.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -11,16 +11,16 @@ use super::Kubelet;
 use super::volumes::PodMount;
 use crate::cluster::{Pairs, PersistentVolume, Pod, PodPhase, PodSpec, VolumeMode};
 
-/// The file in which kubelet keeps what it has to know of a volume.
+/// The file in which kubelet stores the data of a volume.
 const DATA_FILE: &str = "vol_data.json";
-/// Larger files are none of kubelet's.
+/// Larger files are not from kubelet.
 const DATA_BYTES_MAX: u64 = 1 << 16;
-/// Below the directory of kubelet: where volumes with a file system are, below the pod's own directory.
+/// The directory of volumes with a file system, below the pod's directory.
 const OF_POD: &str = "volumes/kubernetes.io~csi";
-/// Where block volumes are.
+/// The directory of block volumes.
 const DEVICES: &str = "plugins/kubernetes.io/csi/volumeDevices";
 
-/// A volume of a pod, as kubelet finds it.
+/// A volume of a pod, as found in kubelet's directories.
 #[derive(Debug)]
 pub(super) struct Found {
     pod_uid: String,
@@ -28,24 +28,24 @@ pub(super) struct Found {
     pub(super) name: String,
     mode: VolumeMode,
     pub(super) target: String,
-    /// What the file says, or why it cannot be used.
+    /// The contents of the file, or the reason why it cannot be used.
     pub(super) data: Result<Data, String>,
 }
 
-/// What is read of `vol_data.json`.
+/// The used contents of `vol_data.json`.
 #[derive(Debug)]
 pub(super) struct Data {
     handle: String,
     inline: bool,
 }
 
-/// The file that tells of a path: it lies beside it.
+/// Returns the file about a path, which is beside it.
 pub(super) fn beside(path: &str) -> PathBuf {
     Path::new(path).with_file_name(DATA_FILE)
 }
 
 impl Kubelet {
-    /// Makes what it can of what lies in kubelet's directories, and returns the volumes of pods that are gone.
+    /// Restores what it can from kubelet's directories, and returns the volumes of deleted pods.
     pub(super) async fn reconstruct(&self) -> Vec<Found> {
         let mut orphans = Vec::new();
         let mut names = Vec::new();
@@ -64,13 +64,13 @@ impl Kubelet {
                 }
             }
         }
-        // What kubelet does not find, it does not report as used.
+        // Kubelet does not report volumes that it does not find as used.
         let kept = |name: &String, node: usize| node != self.node || names.contains(name);
         self.shared.store.change(|objects| objects.in_use.retain(|(name, node)| kept(name, *node)));
         orphans
     }
 
-    /// Takes a volume for one that may be staged, if there is a file that says so.
+    /// Records that a volume may be staged, if a file says so.
     async fn take_up(&self, found: &Found, data: &Data) {
         let mount = self.mount_of(found, data);
         let device = self.device(&mount.device_key());
@@ -79,12 +79,12 @@ impl Kubelet {
         else {
             return;
         };
-        // Devices share the file with what is published.
+        // Block volumes have one file for staging and publishing.
         let is_staged = found.mode == VolumeMode::Block || self.read(&beside(&path)).is_ok();
         device.is_found(path, is_staged, found.pod_uid.clone());
     }
 
-    /// The volumes of a pod that lie in kubelet's directories.
+    /// Returns the volumes of a pod in kubelet's directories.
     pub(super) fn found_for(&self, pod_uid: &str) -> Vec<Found> {
         let root = self.cx.kubelet_dir();
         let of_pod = root.join("pods").join(pod_uid).join(OF_POD);
@@ -109,7 +109,7 @@ impl Kubelet {
         file_systems.chain(blocks).map(found).collect()
     }
 
-    /// Reads a file of kubelet's about a volume of the driver.
+    /// Reads kubelet's file about a volume of the driver.
     fn read(&self, file: &Path) -> Result<Pairs, String> {
         let read = || -> io::Result<Pairs> {
             let mut text = String::new();
@@ -135,7 +135,7 @@ impl Kubelet {
         mount
     }
 
-    /// Takes down a volume of a pod that went while kubelet was stopped. Without its file, no call can be made.
+    /// Removes a volume of a pod that was deleted while kubelet was stopped. Without its file, no call can be made.
     pub(super) async fn cleanup_orphan(&self, found: Found) {
         self.shared.kill(&found.pod_uid).await;
         match &found.data {
@@ -155,7 +155,7 @@ impl Kubelet {
         }
     }
 
-    /// Plain unmount and removal. What is left shows when the volume does not go.
+    /// Unmounts and removes the path. If something is left, the volume's deletion shows it.
     fn remove(&self, found: &Found) {
         let target = Path::new(&found.target);
         let _ = self.cx.unmount_below([found.target.as_str()]);
@@ -178,7 +178,7 @@ fn data_of(data: &Pairs, name: &str) -> Result<Data, String> {
     }
 }
 
-/// A pod that is known by its UID only.
+/// Makes a pod of which only the UID is known.
 fn orphan(uid: &str) -> Pod {
     Pod {
         spec: PodSpec { name: uid.to_owned(), ..PodSpec::default() },
@@ -193,7 +193,7 @@ fn orphan(uid: &str) -> Pod {
     }
 }
 
-/// The names in a directory; none if there is no such directory.
+/// Returns the names in a directory, or none if it does not exist.
 fn names_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()

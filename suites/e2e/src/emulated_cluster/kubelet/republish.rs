@@ -1,4 +1,4 @@
-//! Volumes that are published again and again while their pod runs, and the tokens that drivers get with it.
+//! Publishes volumes again while their pod runs, with fresh tokens for the driver.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,14 +10,13 @@ use super::Kubelet;
 use super::volumes::PodMount;
 use crate::cluster::{Pod, PodPhase};
 
-/// How often kubelet looks after each pod.
+/// The period in which kubelet checks each pod.
 const POD_SYNC: Duration = Duration::from_secs(60);
-/// The key of the tokens.
 const TOKENS: &str = "csi.storage.k8s.io/serviceAccount.tokens";
 
 impl Kubelet {
-    /// Publishes the volumes of a pod again as soon as it runs and every minute after that, if the CSIDriver asks for it. A
-    /// failure changes nothing for the pod.
+    /// Publishes the volumes of a pod again as soon as it runs and every minute after that, if the CSIDriver requests
+    /// it. A failure changes nothing for the pod.
     pub(super) async fn keep_republished(&self, pod: &Pod, mounts: &[PodMount]) {
         if !self.shared.csi_driver.requires_republish {
             return;
@@ -44,7 +43,7 @@ impl Kubelet {
         }
     }
 
-    /// Waits for a phase of a pod, or until nobody wants it any more.
+    /// Waits for a phase of a pod, or until it is deleted.
     async fn until_phase(&self, pod: &Pod, is_it: impl Fn(PodPhase) -> bool) {
         let found = self.shared.store.until(|objects| {
             let object = objects.pods.get(&pod.spec.name).filter(|object| object.pod.uid == pod.uid);
@@ -53,7 +52,8 @@ impl Kubelet {
         found.await;
     }
 
-    /// Fresh tokens of the pod's service account, if the CSIDriver asks for some. They are made up: nobody has signed them.
+    /// Returns new tokens of the pod's service account, if the CSIDriver requests some. They are invented and not
+    /// signed.
     pub(super) fn tokens(&self) -> Option<(String, String)> {
         let requests = &self.shared.csi_driver.token_requests;
         let tokens = requests.iter().map(|request| {

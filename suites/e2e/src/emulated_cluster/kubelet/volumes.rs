@@ -1,4 +1,4 @@
-//! Volumes on their way into a pod and out of it again: staged once on the node, published for each pod.
+//! Brings volumes into a pod and out of it: staged once on the node, and published for each pod.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,12 +16,12 @@ use crate::emulated_cluster::shared::{capability, hex_sha256};
 use crate::emulated_cluster::store::Objects;
 use crate::emulated_cluster::{NAMESPACE, access_mode};
 
-/// How far a call has come that mounts something.
+/// The state of a call that mounts something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
     No,
-    /// The latest call left it open.
+    /// The last call had no final result.
     Uncertain,
     Yes,
 }
@@ -32,7 +32,7 @@ pub(super) struct Device {
     pub(super) scope: Cx,
     staged: State,
     pub(super) path: String,
-    /// UIDs of the pods that want it.
+    /// The UIDs of the pods that need the volume.
     users: BTreeSet<String>,
 }
 
@@ -41,7 +41,7 @@ impl Device {
         Device { scope, staged: State::No, path: String::new(), users: BTreeSet::new() }
     }
 
-    /// It was here before kubelet was started, for this pod.
+    /// Records that the volume was here before kubelet started, for this pod.
     pub(super) fn is_found(&mut self, path: String, is_staged: bool, pod_uid: String) {
         self.path = path;
         self.staged = if is_staged { State::Uncertain } else { State::No };
@@ -56,11 +56,11 @@ pub(super) struct PodMount {
     pub(super) name: String,
     volume: PersistentVolume,
     read_only: bool,
-    /// Whether it lives as long as the pod, and needs no staging.
+    /// True if the volume lives as long as the pod, and needs no staging.
     inline: bool,
     scope: Cx,
     published: State,
-    /// target_path, once there is one.
+    /// The target_path, once there is one.
     pub(super) target: String,
 }
 
@@ -75,13 +75,12 @@ impl PodMount {
         PodMount { name, volume, read_only, inline, scope, published: State::No, target: String::new() }
     }
 
-    /// It was here before kubelet was started.
+    /// Records that the volume was here before kubelet started.
     pub(super) fn is_found(&mut self, target: String) {
         self.target = target;
         self.published = State::Uncertain;
     }
 
-    /// The PersistentVolume.
     pub(super) fn volume_name(&self) -> &str {
         &self.volume.name
     }
@@ -97,13 +96,13 @@ impl PodMount {
         }
     }
 
-    /// The key of what is staged for it.
+    /// Returns the key of its staging.
     pub(super) fn device_key(&self) -> String {
         device_key(&self.volume)
     }
 }
 
-/// What a path on the node is good for: without it no call is made.
+/// Makes a failure of a path on the node, without which no call is made.
 fn local(error: &Stop) -> Failure {
     Failure::of_node(match error {
         Stop::Broken(why) | Stop::Skip(why) | Stop::Declined(_, why) | Stop::Unanswered(why) => why.clone(),
@@ -112,7 +111,7 @@ fn local(error: &Stop) -> Failure {
 }
 
 impl Kubelet {
-    /// Why the driver has no such volumes, if its CSIDriver says so.
+    /// Returns why the driver's CSIDriver excludes such volumes, if it does.
     pub(super) fn lacks_mode(&self, mount: &PodMount) -> Option<String> {
         let mode =
             if mount.inline { VolumeLifecycleMode::Ephemeral } else { VolumeLifecycleMode::Persistent };
@@ -120,7 +119,7 @@ impl Kubelet {
         (!lists).then(|| format!("the CSIDriver does not list {mode:?} in volumeLifecycleModes"))
     }
 
-    /// One try to bring a volume into a pod.
+    /// Tries once to bring a volume into a pod.
     pub(super) async fn set_up(&self, pod: &Pod, mount: &mut PodMount) -> Result<(), Failure> {
         if mount.inline {
             return self.publish(pod, mount, Pairs::new(), None).await;
@@ -138,8 +137,8 @@ impl Kubelet {
         self.expand_published(pod, mount, &staging).await
     }
 
-    /// publish_context of a volume once it is attached; none if the pod is not wanted any more. That its node is full ends the wait
-    /// where kubelet reads limits again.
+    /// Returns the publish_context of a volume once it is attached, or `None` if the pod is deleted. If kubelet reads
+    /// limits again, a full node ends the wait.
     async fn attached(&self, pod: &Pod, mount: &PodMount) -> Result<Option<Pairs>, Failure> {
         let driver = &self.shared.csi_driver;
         if !driver.attach_required {
@@ -208,7 +207,7 @@ impl Kubelet {
             _ => None,
         };
         let finer = self.can(NodeCapability::SingleNodeMultiWriter).await?;
-        // kubelet looks at no other mode than the first.
+        // Kubelet only reads the first mode.
         let first = mount.volume.access_modes.first().copied();
         let mode = access_mode::of_one(first.unwrap_or(crate::cluster::AccessMode::ReadWriteOnce), finer);
         Ok(capability(&mount.volume, mode, group))
@@ -246,7 +245,7 @@ impl Kubelet {
         Ok(())
     }
 
-    /// Publishes a volume that is published once more, as the CSIDriver asks for it. Whatever comes of it, the volume stays.
+    /// Publishes a volume again, as the CSIDriver requests. The volume stays whatever the result is.
     pub(super) async fn republish(&self, pod: &Pod, mount: &PodMount) -> Result<(), Failure> {
         let (context, staging) = match mount.inline {
             true => (Pairs::new(), None),
@@ -261,7 +260,7 @@ impl Kubelet {
         self.shared.heard(&cx.node_publish(request).once().await).map(|_| ())
     }
 
-    /// NodePublishVolume for a volume that has a target path, with what the call is made by: it has the secrets.
+    /// Returns the request for NodePublishVolume, and the context with its secrets.
     async fn publish_request(
         &self,
         pod: &Pod,
@@ -282,7 +281,7 @@ impl Kubelet {
         if driver.pod_info_on_mount {
             volume_context.extend(pod_information(pod, mount.inline));
         }
-        // Devices get none.
+        // Block volumes get no tokens.
         let tokens = (mount.access() == AccessType::Mount).then(|| self.tokens()).flatten();
         let (in_secrets, in_context) = match driver.service_account_token_in_secrets {
             true => (tokens, None),
@@ -304,7 +303,7 @@ impl Kubelet {
         Ok((cx, request))
     }
 
-    /// From now on kubelet looks after a volume that it has tried to bring into a pod. Inline ones it does not look after.
+    /// Starts to monitor a volume that kubelet tried to bring into a pod. Inline volumes are not monitored.
     pub(super) async fn watch(&self, pod: &Pod, mount: &PodMount) {
         if mount.inline {
             return;
@@ -314,7 +313,7 @@ impl Kubelet {
         let (staging, target) = (device.path.clone(), mount.target.clone());
         let asked = match mount.access() {
             AccessType::Mount => vec![(staging, target.clone())],
-            // kubelet of 1.37 asks with the directory of its own links. The paths of the other calls are tried as well.
+            // Kubelet 1.37 passes the directory of its own links. The paths of the other calls are tried as well.
             AccessType::Block => {
                 let map = device.scope.kubelet_device_map_path(mount.volume_name()).await.unwrap_or_default();
                 vec![(map, String::new()), (staging, target.clone())]
@@ -324,7 +323,7 @@ impl Kubelet {
         self.shared.watch(self.node, &pod.spec.name, &mount.name, watched);
     }
 
-    /// What kubelet writes beside the target path.
+    /// Returns the data that kubelet writes beside the target path.
     fn publish_data(&self, mount: &PodMount) -> Pairs {
         let PersistentVolume { handle, name, .. } = &mount.volume;
         let node = &self.shared.nodes[self.node].node.name;
@@ -347,7 +346,7 @@ impl Kubelet {
         .into()
     }
 
-    /// One try to take a volume out of a pod, and off the node if no other pod has it.
+    /// Tries once to remove a volume from a pod, and from the node if no other pod has it.
     pub(super) async fn tear_down(&self, pod: &Pod, mount: &mut PodMount) -> Result<(), Failure> {
         if mount.published != State::No {
             let reply = self.cx.node_unpublish(&mount.volume.handle, &mount.target).once().await;
@@ -383,7 +382,7 @@ impl Kubelet {
     }
 }
 
-/// The key of what is staged for a volume: kubelet finds file systems by the volume's id, and devices by its name.
+/// Returns the key of a volume's staging: kubelet finds file systems by the volume's id, and devices by its name.
 fn device_key(volume: &PersistentVolume) -> String {
     match volume.mode {
         VolumeMode::Filesystem => format!("mount {}", volume.handle),
@@ -391,7 +390,7 @@ fn device_key(volume: &PersistentVolume) -> String {
     }
 }
 
-/// What a call leaves behind; after a definite no it is as it was `before`.
+/// Returns the state after a call; after a definite error it is unchanged.
 fn after<T>(outcome: &Result<T, Failure>, before: State) -> State {
     match outcome {
         Ok(_) => State::Yes,
@@ -403,13 +402,13 @@ fn after<T>(outcome: &Result<T, Failure>, before: State) -> State {
     }
 }
 
-/// Whether the driver is asked to hand the volume over to the pod's group.
+/// Returns whether the driver has to give the volume to the pod's group.
 fn sets_group(request: &v1::NodePublishVolumeRequest) -> bool {
     let access = request.volume_capability.as_ref().and_then(|capability| capability.access_type.as_ref());
     matches!(access, Some(v1::volume_capability::AccessType::Mount(mount)) if !mount.volume_mount_group.is_empty())
 }
 
-/// Writes what kubelet keeps of a volume.
+/// Writes kubelet's data about a volume.
 async fn write_data(scope: &Cx, file: &Path, data: &Pairs) -> Result<(), Failure> {
     let text = serde_json::to_string(data).map_err(|error| Failure::of_node(error.to_string()))?;
     scope.write_file(file, &text).await.map_err(|error| local(&error))

@@ -1,4 +1,4 @@
-//! The process of a pod, inside its namespaces.
+//! The process of a pod inside its namespaces.
 
 use std::fs;
 use std::io::{self, BufRead as _, ErrorKind, Read, Write as _};
@@ -17,21 +17,21 @@ use rustix::process::{Pid, Signal};
 
 use super::{Device, Ended, Mount, NumberedAnswer, NumberedOrder, Order, Volume};
 
-/// A directory of the node that the root of the pod is put on, in this mount namespace alone.
+/// The directory on which the pod's root is mounted, in this mount namespace only.
 const NEW_ROOT: &str = "/proc";
-/// Parts of the node's root directory that containers see, but cannot change.
+/// The parts of the node's root directory that containers see read-only.
 const SYSTEM: [&str; 8] = ["bin", "sbin", "usr", "lib", "lib32", "lib64", "libx32", "etc"];
-/// Devices that containers have besides their volumes.
+/// The devices of containers besides their volumes.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-/// What a script may print on each of its outputs, in bytes. The rest is read and dropped.
+/// Limits the kept bytes of each output of a script. The rest is read and dropped.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
-/// Memory that empty directories of a pod may take.
+/// Limits the memory of a pod's empty directories.
 const TMPFS: &core::ffi::CStr = c"mode=0755,size=256m";
 
-/// Serves a pod until the standard input ends: an order a line, and an answer a line.
+/// Serves a pod until the standard input ends, with one command and one answer per line.
 ///
 /// # Errors
-/// The standard input cannot be read.
+/// Fails if the standard input cannot be read.
 pub fn serve() -> io::Result<()> {
     let out = Arc::new(Mutex::new(io::stdout()));
     for line in io::stdin().lock().lines() {
@@ -58,11 +58,11 @@ fn answer(out: &Mutex<io::Stdout>, number: u64, answer: Result<Ended, String>) {
     let Ok(mut line) = serde_json::to_vec(&NumberedAnswer { number, answer }) else { return };
     line.push(b'\n');
     let mut out = out.lock();
-    // Nobody to tell it to: the end of the standard input follows.
+    // If the reader is gone, the end of the standard input follows.
     let _ = out.write_all(&line).and_then(|()| out.flush());
 }
 
-/// Makes the pod's own root directory and leaves that of the node.
+/// Makes the pod's root directory and leaves that of the node.
 fn set_up(volumes: &[Volume], group: Option<u32>) -> Result<(), String> {
     let root = Path::new(NEW_ROOT);
     let at = |what: &'static str| move |error: Errno| format!("failed to {what}: {error}");
@@ -90,18 +90,18 @@ fn set_up(volumes: &[Volume], group: Option<u32>) -> Result<(), String> {
     make_all(&old)?;
     rustix::process::pivot_root(root, &old).map_err(at("change the root directory"))?;
     rustix::process::chdir("/").map_err(at("enter the root directory"))?;
-    // Volumes of others would stay in use here.
+    // Otherwise volumes of other pods would stay in use here.
     rustix::mount::unmount("/node", UnmountFlags::DETACH)
         .map_err(at("leave the root directory of the node"))?;
     make_all(Path::new("/proc"))?;
     rustix::mount::mount("proc", "/proc", "proc", MountFlags::NOSUID, None::<&core::ffi::CStr>)
         .map_err(at("mount /proc"))?;
     let groups: Vec<Gid> = group.map(Gid::from_raw).into_iter().collect();
-    // Before there is another thread: groups are those of a thread.
+    // This precedes any other thread, because groups belong to a thread.
     rustix::thread::set_thread_groups(&groups).map_err(at("join the group of the pod"))
 }
 
-/// A part of a root directory, in another one: a link as a link.
+/// Makes a part of a root directory available in another one; a link stays a link.
 fn system_directory(from: &Path, to: &Path, name: &str) -> Result<(), String> {
     let (source, target) = (from.join(name), to.join(name));
     match fs::symlink_metadata(&source) {
@@ -114,7 +114,7 @@ fn system_directory(from: &Path, to: &Path, name: &str) -> Result<(), String> {
     }
 }
 
-/// Makes the root directory of a container. One that is started again gets a new one over the old.
+/// Makes the root directory of a container. A restarted container gets a new one over the old one.
 fn make(container: &str, mounts: &[Mount], devices: &[Device]) -> Result<(), String> {
     let root = root_of(container);
     if root.exists() {
@@ -158,7 +158,7 @@ fn volume_path(name: &str) -> PathBuf {
     Path::new("/volumes").join(name)
 }
 
-/// A path of a container, seen from outside of it.
+/// Returns a container's path as seen from outside.
 fn inside(root: &Path, path: &Path) -> Result<PathBuf, String> {
     let mut inside = root.to_owned();
     for part in path.components() {
@@ -171,7 +171,7 @@ fn inside(root: &Path, path: &Path) -> Result<PathBuf, String> {
     Ok(inside)
 }
 
-/// Mounts a directory or file at a path, which is made for it.
+/// Mounts a directory or file at a path, which is created.
 fn bind(source: &Path, target: &Path, read_only: bool) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| format!("failed to mount {}: {error}", source.display());
     let found = fs::metadata(source).map_err(|error| failed(&error))?;
@@ -194,8 +194,8 @@ fn make_all(path: &Path) -> Result<(), String> {
     fs::create_dir_all(path).map_err(|error| format!("failed to make {}: {error}", path.display()))
 }
 
-/// Mounts what a path below a volume leads to, as kubelet does: no link on it leads out of the volume, and what is missing
-/// is made, with the mode of the volume's directory.
+/// Mounts a sub-path of a volume as kubelet does: no link leads out of the volume, and missing directories are
+/// created with the mode of the volume's directory.
 fn bind_sub_path(volume: &Path, sub_path: &Path, target: &Path, read_only: bool) -> Result<(), String> {
     let failed = |error: Errno| {
         let why = match error {
@@ -230,7 +230,7 @@ fn bind_sub_path(volume: &Path, sub_path: &Path, target: &Path, read_only: bool)
     bind(&Path::new("/proc/self/fd").join(number.to_string()), target, read_only)
 }
 
-/// Runs a script in a container. Beyond its limit it is killed, with the processes that it has started.
+/// Runs a script in a container. After its limit it is killed with the processes that it started.
 fn run(container: &str, script: &str, limit: Option<Duration>) -> Result<Ended, String> {
     enum Piece {
         Stdout(String),
@@ -255,7 +255,7 @@ fn run(container: &str, script: &str, limit: Option<Duration>) -> Result<Ended, 
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let send = |make: Box<dyn FnOnce() -> Piece + Send>| {
         let pieces = pieces.clone();
-        // Whoever waited may have given up.
+        // The caller may have given up.
         std::thread::spawn(move || drop(pieces.send(make())));
     };
     send(Box::new(move || Piece::Stdout(read(stdout))));
@@ -272,7 +272,7 @@ fn run(container: &str, script: &str, limit: Option<Duration>) -> Result<Ended, 
             Ok(Piece::Stderr(text)) => ended.stderr = text,
             Ok(Piece::Status(status)) => ended.code = code(status.map_err(|error| error.to_string())?),
             Err(_) => {
-                // It may have ended just now.
+                // The process may have just ended.
                 let _ = rustix::process::kill_process_group(group, Signal::KILL);
                 let limit_ms = limit.unwrap_or_default().as_millis();
                 return Err(format!("it has not ended within {limit_ms} ms"));
@@ -286,13 +286,13 @@ fn code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Reads all of an output and keeps the beginning.
+/// Reads all of an output and keeps its beginning.
 fn read(output: Option<impl Read>) -> String {
     let Some(mut output) = output else { return String::new() };
     let mut kept = Vec::new();
     let read = output.by_ref().take(OUTPUT_BYTES_MAX).read_to_end(&mut kept);
     if read.is_ok() {
-        // The end of what is dropped is all that matters.
+        // Only the end of the output matters here.
         let _ = io::copy(&mut output, &mut io::sink());
     } else if let Err(error) = read
         && error.kind() != ErrorKind::Interrupted

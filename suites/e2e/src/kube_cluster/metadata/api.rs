@@ -1,4 +1,5 @@
-//! The calls of the service: those of CSI, with names of objects in place of ids, and a token in the request.
+//! The calls of the service, which are those of CSI with names of objects in place of ids, and a token in the
+//! request.
 
 use tonic::Status;
 use tonic::client::Grpc;
@@ -6,19 +7,18 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 use tonic_prost::ProstCodec;
 
-/// Blocks that are read of one answer; more is an error.
+/// Limits the blocks that are read of one answer; more is an error.
 const BLOCKS_MAX: usize = 1 << 20;
 
 const ALLOCATED: &str = "/snapshotmetadata.SnapshotMetadata/GetMetadataAllocated";
 const DELTA: &str = "/snapshotmetadata.SnapshotMetadata/GetMetadataDelta";
 
-/// What is asked: for the blocks of a snapshot, or with a base for those that are other than in it.
+/// A request for the blocks of a snapshot, or with a base for those that differ from it.
 pub(super) struct Request {
     pub(super) token: String,
     pub(super) namespace: String,
-    /// snapshot_id.
+    /// The snapshot_id of the earlier snapshot.
     pub(super) base: Option<String>,
-    /// The name of a VolumeSnapshot.
     pub(super) snapshot: String,
 }
 
@@ -60,7 +60,7 @@ struct DeltaRequest {
     max_results: i32,
 }
 
-/// Of either call.
+/// The answer of either call.
 #[derive(Clone, PartialEq, prost::Message)]
 struct Response {
     #[prost(int32, tag = "1")]
@@ -71,7 +71,7 @@ struct Response {
     block_metadata: Vec<BlockMetadata>,
 }
 
-/// Asks, and reads the whole answer.
+/// Sends the request, and reads the whole answer.
 pub(super) async fn call(channel: Channel, request: &Request) -> Result<Vec<BlockMetadata>, Status> {
     let (security_token, namespace) = (request.token.clone(), request.namespace.clone());
     match &request.base {

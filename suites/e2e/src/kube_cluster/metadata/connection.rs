@@ -1,4 +1,4 @@
-//! The way to a service in the cluster from outside of it: the port of a pod that is ready behind it, and TLS through that.
+//! Connects to a service in the cluster from outside: to the port of a ready pod behind it, with TLS.
 
 use std::io;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use crate::kube_cluster::api::{Server, items, text};
 use crate::kube_cluster::forward;
 use crate::kube_cluster::kind::ApiKind;
 
-/// The label by which slices of endpoints say which service they are of.
+/// The label with which endpoint slices name their service.
 const SERVICE_LABEL: &str = "kubernetes.io/service-name";
 
-/// Where an address in the cluster leads.
+/// The parts of an address in the cluster.
 #[derive(Debug, PartialEq, Eq)]
 struct Address<'a> {
     host: &'a str,
@@ -35,7 +35,7 @@ struct Address<'a> {
     port: u64,
 }
 
-/// A pod behind a service, and the port that it listens at.
+/// A pod behind a service, and its port.
 #[derive(Debug, PartialEq, Eq)]
 struct Place {
     pod: String,
@@ -55,7 +55,7 @@ pub(super) async fn open(server: &Server, service: &MetadataService) -> Done<Cha
     dial(server, service, &address, &place).await.map_err(broken)
 }
 
-/// `SERVICE.NAMESPACE:PORT`, with or without `.svc` and the domain of the cluster.
+/// Parses `SERVICE.NAMESPACE:PORT`, with or without `.svc` and the domain of the cluster.
 fn parse(address: &str) -> Option<Address<'_>> {
     let (host, port) = address.rsplit_once(':')?;
     let mut labels = host.split('.');
@@ -79,7 +79,8 @@ async fn place(server: &Server, address: &Address<'_>) -> Done<Result<Place, Str
         .ok_or_else(|| format!("no pod behind it is ready at port {}", address.port)))
 }
 
-/// A pod that is ready behind a port of a service. Slices have the names of its ports, and the numbers of those of the pods.
+/// Returns a ready pod behind a port of a service. Slices have the names of the service's ports and the numbers of
+/// the pods' ports.
 fn ready(service: &Value, slices: &[Value], port: u64) -> Option<Place> {
     let of_service = items(service, "/spec/ports").iter().find(|one| one["port"].as_u64() == Some(port))?;
     let name = text(of_service, "/name");
@@ -105,7 +106,7 @@ async fn dial(
     let (_forwarder, stream) = forwarded.map_err(|why| format!("pod {}: {why}", place.pod))?;
     let name = ServerName::try_from(address.host.to_owned()).map_err(|error| error.to_string())?;
     let stream = tls.connect(name, stream).await.map_err(|error| error_chain(&error))?;
-    // There is this connection, and no other.
+    // There is only this connection.
     let stream = Mutex::new(Some(TokioIo::new(stream)));
     let connector = tower::service_fn(move |_: tonic::codegen::http::Uri| {
         let stream = stream.lock().take();
@@ -116,7 +117,7 @@ async fn dial(
     endpoint.connect_with_connector(connector).await.map_err(|error| error_chain(&error))
 }
 
-/// TLS that trusts one authority, with HTTP/2 inside.
+/// Returns TLS that trusts one authority, with HTTP/2 inside.
 fn tls(authority: &[u8]) -> Result<ClientConfig, String> {
     let wrong = |error: &(dyn std::error::Error + 'static)| {
         format!("caCert of the SnapshotMetadataService: {}", error_chain(error))

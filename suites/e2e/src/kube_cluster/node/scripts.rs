@@ -1,25 +1,25 @@
-//! What the pod of a node runs there.
+//! The scripts that the pod of a node runs there.
 
 use std::time::Duration;
 
 use csi_harness::resources::mounts::Mount;
 use csi_harness::text::encoding::shell_word;
 
-/// The exit code of [`STOPPED`] as long as kubelet is not started again.
+/// The exit code of [`STOPPED`] before kubelet is started again.
 pub(super) const NOT_YET: i32 = 75;
 
-/// What became of stopping kubelet, once it is started again: the exit code, and what was printed.
+/// Prints the result of stopping kubelet, once it is started again: the exit code and the output.
 pub(super) const STOPPED: &str =
     "[ ! -e /guard ] || exit 75; cat /stop.out; read -r code < /stop.code && exit \"$code\"";
 
-/// Waits until nothing is left to be started.
+/// Waits until kubelet is started again.
 pub(super) const WAIT_FOR_GUARD: &str = "while [ -e /guard ]; do sleep 1; done";
 
-/// The variables of commands on a node. systemctl would do nothing if it knew that its root directory was changed.
+/// The environment of commands on a node. systemctl would do nothing if it knew that its root directory was changed.
 const ENVIRONMENT: &str =
     "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/snap/bin SYSTEMD_IGNORE_CHROOT=1";
 
-/// Stops kubelet and starts it again, also if it takes longer to stop than it is to be down.
+/// Stops kubelet and starts it again, even if stopping takes longer than the intended pause.
 const GUARD: &str = r#"
 trap '' HUP INT TERM
 start() {
@@ -38,13 +38,13 @@ start
 rm guard
 "#;
 
-/// A shell command in the root directory of the node.
+/// Runs a shell command in the root directory of the node.
 pub(super) fn on_host(host: &str, command: &str) -> String {
     format!("env -i {ENVIRONMENT} chroot {host} sh -c {} 2>&1", shell_word(command))
 }
 
-/// Has kubelet stopped, and after `down` started again, by a process that neither the end of the connection nor that of kubelet
-/// ends. Ends when kubelet is stopped, as far as kubelet lets it, with what that printed.
+/// Stops kubelet, and starts it again after `down`, in a process that survives the end of the connection and of
+/// kubelet. It ends when kubelet is stopped, as far as kubelet permits, with the output of the command.
 pub(super) fn stop(host: &str, stop: &str, start: &str, down: Duration) -> String {
     guarded("/", &format!("env -i {ENVIRONMENT} chroot {host} sh -c \"$1\""), [stop, start], down)
 }
@@ -60,8 +60,8 @@ fn guarded(dir: &str, on_host: &str, [stop, start]: [&str; 2], down: Duration) -
     )
 }
 
-/// Prints what kubelet has of the volumes of a pod, and then everything that is mounted. What is mounted is not entered: the driver
-/// may be about to unmount it.
+/// Prints kubelet's paths for the volumes of a pod, and then all mounts. It enters no mount, because the driver may
+/// be about to unmount it.
 pub(super) fn paths_of_pod(kubelet: &str, uid: &str) -> String {
     let uid = shell_word(uid);
     format!(
@@ -74,7 +74,7 @@ pub(super) fn paths_of_pod(kubelet: &str, uid: &str) -> String {
     )
 }
 
-/// The paths of what [`paths_of_pod`] printed, as they are on the node.
+/// Returns the paths in the output of [`paths_of_pod`] as they are on the node.
 pub(super) fn paths(printed: &str, kubelet: &str, kubelet_dir: &str, uid: &str) -> Vec<String> {
     let places = ["volumes/kubernetes.io~csi", "volumeDevices/kubernetes.io~csi", "volume-subpaths"];
     let of_pod = places.map(|place| format!("pods/{uid}/{place}/"));
@@ -104,7 +104,7 @@ mod tests {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Runs a stop as on a node, and answers how that ended; then waits for the guard.
+    /// Stops as on a node, returns the result, and waits for the guard.
     fn stopped(dir: &Path, stop: &str, start: &str) -> Output {
         let at = dir.display().to_string();
         let output = sh(&guarded(&at, "sh -c \"$1\"", [stop, start], Duration::ZERO));
@@ -124,7 +124,7 @@ mod tests {
         let output = stopped(dir.path(), &format!("{stop}; sleep 1; echo it\\'s done"), &start);
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "it's done\n"));
         let log = std::fs::read_to_string(dir.path().join("log")).unwrap();
-        // The first start and the beginning of the stop are a race, as no time is left between them.
+        // The first start and the beginning of the stop race, because no time is left between them.
         let starts = log.matches("start\n").count();
         assert!(
             starts == 2 && log.ends_with("start\n") && log.contains("stop\n"),
@@ -146,7 +146,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().display().to_string();
         assert!(sh(&format!("mkfifo {at}/down")).status.success());
-        // The stop goes on until the one who asked is dead.
+        // The stop continues until its caller is dead.
         let [stop, start] = [format!("read -r word < {at}/down"), format!("echo start >> {at}/log")];
         let mut asking = Command::new("sh")
             .args(["-c", &guarded(&at, "sh -c \"$1\"", [&stop, &start], Duration::ZERO)])

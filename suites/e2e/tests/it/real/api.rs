@@ -19,10 +19,10 @@ use super::controllers;
 /// Kind, namespace, name; the namespace is empty for kinds that are in none.
 pub(crate) type Key = (String, String, String);
 
-/// How often others have their turn before an answer arrives that something has happened behind.
+/// The number of times that other tasks run before an answer arrives after an event.
 const YIELDS: usize = 100;
 
-/// What becomes of the objects.
+/// The effect on the objects.
 pub(crate) type Happening = fn(&mut Store);
 
 /// The objects, and what was asked.
@@ -35,11 +35,11 @@ pub(crate) struct Store {
     pub(crate) sent: Vec<Value>,
     /// `METHOD resource` that is refused.
     pub(crate) refused: BTreeSet<String>,
-    /// What happens when the next `METHOD resource` is answered, once each: who watches hears of it before the answer arrives.
+    /// Effects of the next answer to `METHOD resource`, once each; watchers see them before the answer arrives.
     pub(crate) then: VecDeque<(&'static str, Happening)>,
     /// `ACCOUNT verb resource` that reviews of access say no to.
     pub(crate) denied: BTreeSet<String>,
-    /// The same of everything that was asked for in reviews.
+    /// The answers to all access reviews.
     pub(crate) reviewed: BTreeSet<String>,
     /// Groups and versions besides the core, with their resources.
     pub(crate) groups: BTreeMap<String, Vec<&'static str>>,
@@ -47,7 +47,7 @@ pub(crate) struct Store {
     pub(crate) taken: BTreeSet<String>,
     /// The zone that the provisioner publishes a capacity of for each class, if it does so.
     pub(crate) capacity_of: Option<&'static str>,
-    /// Whether the sidecar overlooks that contents are to go, until they are changed.
+    /// True if the sidecar misses that contents are to be deleted, until they change.
     pub(crate) misses_deletions: bool,
     watchers: Vec<(String, mpsc::UnboundedSender<Bytes>)>,
     version: u64,
@@ -73,7 +73,7 @@ impl Api {
         look(&mut self.0.lock())
     }
 
-    /// Puts objects there as somebody else has made them.
+    /// Adds objects as another client made them.
     pub(crate) fn has(&self, resource: &str, object: Value) {
         self.store(|store| store.put(resource, object));
     }
@@ -213,7 +213,7 @@ impl Store {
         }
     }
 
-    /// Puts an object in its place, with what the server adds, and tells whoever watches.
+    /// Stores an object with the server's additions, and notifies watchers.
     pub(crate) fn put(&mut self, resource: &str, mut object: Value) {
         self.version += 1;
         let metadata = &mut object["metadata"];
@@ -228,7 +228,7 @@ impl Store {
         self.objects.insert(key, object);
     }
 
-    /// Deletes an object, or marks it if somebody holds it.
+    /// Deletes an object, or marks it for deletion if it has finalizers.
     pub(crate) fn delete(&mut self, key: &Key) {
         let Some(mut object) = self.objects.get(key).cloned() else { return };
         let is_held = object["metadata"]["finalizers"].as_array().is_some_and(|held| !held.is_empty());
@@ -276,7 +276,7 @@ impl Store {
             .collect()
     }
 
-    /// Whether an account may do something; without one, our own is meant.
+    /// Returns whether an account has a right; without an account, our own is meant.
     fn review(&mut self, review: &Value) -> Value {
         let asked = &review["spec"]["resourceAttributes"];
         let text = |field: &str| asked[field].as_str().unwrap_or_default();
@@ -352,7 +352,7 @@ fn path(path: &str) -> (String, String, String) {
     match rest {
         ["namespaces", namespace, resource] => (own(resource), own(namespace), String::new()),
         ["namespaces", namespace, resource, name] => (own(resource), own(namespace), own(name)),
-        // Such as the commands of a pod, which nobody runs here.
+        // Such as the commands of a pod, which do not run here.
         ["namespaces", namespace, resource, name, of_it] => {
             (format!("{resource}/{of_it}"), own(namespace), own(name))
         }
@@ -398,7 +398,7 @@ impl Service<http::Request<Body>> for Api {
     }
 }
 
-/// What is sent: all of it at once, or event after event as long as somebody may send one.
+/// The body: all of it at once, or event after event while there may be another one.
 pub(crate) struct Answer(mpsc::UnboundedReceiver<Bytes>);
 
 impl http_body::Body for Answer {

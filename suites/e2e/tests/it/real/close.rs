@@ -1,4 +1,4 @@
-//! What goes, in which order, and what stays.
+//! Checks which objects are removed, in which order, and which stay.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -35,7 +35,7 @@ fn pod() -> PodSpec {
     PodSpec { name: "pod-0".to_owned(), containers, ..PodSpec::default() }
 }
 
-/// What others have in the cluster.
+/// The objects of other users of the cluster.
 fn others(api: &Api) {
     api.has("namespaces", json!({ "metadata": { "name": "theirs" } }));
     api.has("namespaces", json!({ "metadata": { "name": format!("{NAMESPACE}0") } }));
@@ -305,7 +305,7 @@ async fn a_change_ends_the_wait_for_one() {
     let api = cluster();
     let real = with_claim(&api).await;
     real.claim("claim-0").await.unwrap();
-    // The watch tells first what is there.
+    // The watch first sends the existing objects.
     real.changed().await;
     let since = tokio::time::Instant::now();
     let changed = real.changed();

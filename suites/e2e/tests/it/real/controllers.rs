@@ -1,4 +1,4 @@
-//! What the controllers of a cluster and the sidecars of a driver make of objects, as a real cluster recorded it.
+//! Emulates the effects of controllers and sidecars on objects, as recorded in a real cluster.
 
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ fn protect_classes(store: &mut Store) {
     }
 }
 
-/// Whether a pod takes a device for a file system, or the other way round: kubelet refuses it.
+/// Returns whether a pod uses a device as a file system, or the other way round, which kubelet rejects.
 fn is_mismatched(store: &Store, pod: &Value) -> bool {
     let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
     let devices = pod["spec"]["containers"][0]["volumeDevices"].as_array().map_or(0, Vec::len);

@@ -1,4 +1,4 @@
-//! What is found of a cluster.
+//! Checks the discovery of a cluster.
 
 use csi_suite_e2e::cluster::{Cluster as _, Feature, Node, Pairs, SnapshotClass};
 use csi_suite_e2e::kube_cluster::discovery::Discovered;

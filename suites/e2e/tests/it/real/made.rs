@@ -1,4 +1,4 @@
-//! What is written: each object as a whole.
+//! Checks the written objects as a whole.
 
 use csi_suite_e2e::cluster::{
     AccessMode, AttributesClass, BindingMode, Cluster as _, Container, DataSource, FsGroupPolicy,
@@ -16,7 +16,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Pairs {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// What was sent of a kind, the marks of the run replaced where they differ from run to run.
+/// Returns the sent objects of a kind, with the variable marks of the run replaced.
 fn sent(api: &Api, kind: &str) -> Value {
     let mut found =
         api.store(|store| store.sent.iter().find(|object| object["kind"] == kind).cloned()).unwrap();

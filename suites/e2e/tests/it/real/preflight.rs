@@ -1,4 +1,4 @@
-//! What preflight finds out of a deployment, and says of it.
+//! Checks the facts that preflight reads from a deployment, and its findings.
 
 use csi_driver_definitions::{DriverDefinition, Loaded};
 use csi_suite_e2e::preflight::{GatherError, gather, judge};
@@ -75,7 +75,7 @@ fn good() -> Api {
     api
 }
 
-/// What is said, a line each.
+/// Returns the findings, one line each.
 async fn said(api: &Api) -> Vec<String> {
     let loaded = definition();
     let facts = gather(&connection(api), &loaded, None).await.unwrap();

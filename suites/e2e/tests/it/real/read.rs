@@ -1,4 +1,4 @@
-//! What is read of objects: as a cluster of version 1.36 recorded them.
+//! Checks the reading of objects, as recorded in a cluster of version 1.36.
 
 use csi_suite_e2e::cluster::{
     AccessMode, Capacity, Cluster as _, DataSource, Ended, Event, Output, Pairs, PersistentVolume, PodPhase,

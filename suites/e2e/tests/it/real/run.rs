@@ -1,4 +1,4 @@
-//! A whole run of one test, without a driver to call: what is told of a failure, and what is left after an interruption.
+//! Runs one test without a driver, and checks the report of a failure, and the cleanup after an interruption.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,7 @@ async fn a_failure_shows_what_was_reported_and_the_objects_and_leaves_nothing() 
     assert_eq!(api.names("storageclasses"), [""; 0]);
 }
 
-/// What is about Kubernetes alone is tried where there is one.
+/// Tests of Kubernetes alone are tried on a cluster.
 #[tokio::test(start_paused = true)]
 async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
     const MISMATCHED: &str = ":should-fail-to-use-a-volume-in-a-pod-with-mismatched-mode";
@@ -167,7 +167,7 @@ async fn what_comes_behind_a_look_is_seen_at_once() {
         store.capacity_of = Some("a");
         controllers::work(store);
     };
-    // The first look may come before anybody watches. The second one is over, with nothing found, when there is something.
+    // The first read may precede the watch. The second one ends with nothing found when something changes.
     api.store(|store| store.then.extend([(LOOK, (|_| ()) as Happening), (LOOK, publish)]));
     let (_never, signal) = watch::channel(Halt::None);
     let since = tokio::time::Instant::now();

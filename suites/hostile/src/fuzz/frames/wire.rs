@@ -1,4 +1,4 @@
-//! Frames of HTTP/2 (RFC 9113) and headers without compression (RFC 7541), written by hand so that they can be wrong.
+//! Encodes frames of HTTP/2 (RFC 9113) and headers without compression (RFC 7541) by hand, so that they can be wrong.
 
 pub(super) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -13,13 +13,11 @@ pub(super) const CONTINUATION: u8 = 9;
 pub(super) const END_STREAM: u8 = 1;
 pub(super) const END_HEADERS: u8 = 4;
 
-/// One frame.
 pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// The headers of a call.
 pub(super) fn request(path: &str, content_type: &str) -> Vec<u8> {
     [
         header(":method", "POST"),
@@ -32,7 +30,8 @@ pub(super) fn request(path: &str, content_type: &str) -> Vec<u8> {
     .concat()
 }
 
-/// One header: a literal that is not indexed, without Huffman's code. Names and values are shorter than 127 bytes.
+/// Encodes a header as a literal without indexing and Huffman code. Names and values have to be shorter than 127
+/// bytes.
 pub(super) fn header(name: &str, value: &str) -> Vec<u8> {
     debug_assert!(name.len() < 127 && value.len() < 127);
     [&[0, name.len() as u8], name.as_bytes(), &[value.len() as u8], value.as_bytes()].concat()

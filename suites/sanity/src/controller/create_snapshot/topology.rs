@@ -1,4 +1,4 @@
-//! Topologies of snapshots: from where volumes can be made of them.
+//! The topology of a snapshot limits where volumes can be made from it.
 
 use csi_harness::prelude::*;
 
@@ -13,13 +13,13 @@ fn places(topologies: &[v1::Topology]) -> Vec<Segments> {
     topologies.iter().map(|topology| topology.segments.clone()).collect()
 }
 
-/// The same places, in whatever order.
+/// Returns whether two lists have the same topologies, in any order.
 fn same(one: &[Segments], other: &[Segments]) -> bool {
     one.len() == other.len() && one.iter().all(|place| other.contains(place))
 }
 
-/// A place, a volume that can be reached from there, and what asks for a snapshot of it that can be used from there.
-async fn wish(cx: &Cx) -> CheckResult<(Segments, v1::CreateSnapshotRequest)> {
+/// Returns a topology, and a request for a snapshot of a volume there that must be usable there.
+async fn request_here(cx: &Cx) -> CheckResult<(Segments, v1::CreateSnapshotRequest)> {
     let here = known_topologies(cx).await?.swap_remove(0);
     let volume = cx
         .create_volume(request_in(cx, std::slice::from_ref(&here)))
@@ -33,7 +33,7 @@ async fn wish(cx: &Cx) -> CheckResult<(Segments, v1::CreateSnapshotRequest)> {
 }
 
 check! {
-    /// Volumes made from it are guaranteed to be reachable from there: that is what usable means.
+    /// A usable snapshot guarantees that volumes made from it are reachable in the requested topology.
     ASKED_FOR {
         id: "controller/create-snapshot/topology",
         title: "a snapshot can be used from the topology that it was asked for",
@@ -42,7 +42,7 @@ check! {
         refuted_by: ["snapshot-topology-elsewhere", "snapshot-topology-empty-entry", "snapshot-topology-key-invalid"],
     }
     async |cx| {
-        let (here, request) = wish(cx).await?;
+        let (here, request) = request_here(cx).await?;
         let snapshot = cx.create_snapshot(request).await.must("cut a volume where it is")?;
         let told = places(&snapshot.accessible_topology);
         ensure!(
@@ -64,7 +64,7 @@ check! {
 }
 
 check! {
-    /// Orchestrators keep what the first reply says, and others look at the snapshot later.
+    /// Orchestrators keep the first answer, and other callers read the snapshot later.
     SAME {
         id: "controller/create-snapshot/same-topology",
         title: "the topology of a snapshot is the same in each reply",
@@ -78,7 +78,7 @@ check! {
     }
     async |cx| {
         let has = |capability| cx.target().capabilities().has(capability);
-        let (_, request) = wish(cx).await?;
+        let (_, request) = request_here(cx).await?;
         let snapshot = ready_snapshot(cx, &request).await?;
         let first = places(&snapshot.accessible_topology);
         let mut replies = vec![(
@@ -86,7 +86,7 @@ check! {
             &req::CTRL_CREATESNAP_035,
             Some(cx.create_snapshot(request.clone()).setup("the same snapshot again").await?),
         )];
-        // Some of what list and get tell depends on capabilities of their own.
+        // ListSnapshots and GetSnapshot have capabilities of their own.
         let snapshot_id = snapshot.snapshot_id.clone();
         if has(Capability::ListSnapshots) {
             let request = v1::ListSnapshotsRequest { snapshot_id: snapshot_id.clone(), ..Default::default() };
@@ -113,7 +113,7 @@ check! {
 }
 
 check! {
-    /// A backup that can be restored nowhere is none.
+    /// A backup that cannot be restored anywhere is useless.
     USABLE {
         id: "controller/create-snapshot/usable-topology",
         title: "a volume can be made from a snapshot in each topology that the snapshot is usable from, and by itself lands in one",
@@ -122,7 +122,7 @@ check! {
         refuted_by: ["snapshot-topology-elsewhere", "create-volume-restores-elsewhere"],
     }
     async |cx| {
-        let (_, request) = wish(cx).await?;
+        let (_, request) = request_here(cx).await?;
         let snapshot = ready_snapshot(cx, &request).await?;
         let usable = places(&snapshot.accessible_topology);
         let restore = |place: Option<&Segments>| v1::CreateVolumeRequest {
@@ -155,7 +155,7 @@ check! {
 }
 
 check! {
-    /// Who asks for a place that there is not must not get a snapshot somewhere else.
+    /// A caller that requests an unknown topology must not get a snapshot elsewhere.
     UNKNOWN {
         id: "controller/create-snapshot/unknown-topology",
         title: "CreateSnapshot for a topology that there is not is rejected, and leaves nothing",
@@ -168,7 +168,7 @@ check! {
         ],
     }
     async |cx| {
-        let (here, request) = wish(cx).await?;
+        let (here, request) = request_here(cx).await?;
         let nowhere: Segments = here.keys().take(1).map(|key| (key.clone(), "csi-sanity-nowhere".to_owned())).collect();
         let asked = v1::CreateSnapshotRequest {
             accessibility_requirements: requirement(vec![nowhere.clone()]),
@@ -195,7 +195,7 @@ check! {
 }
 
 check! {
-    /// It requires nothing and prefers nothing.
+    /// The request requires no topology and prefers none.
     EMPTY {
         id: "controller/create-snapshot/empty-topology-requirement",
         title: "CreateSnapshot with accessibility_requirements without a topology is rejected",
@@ -215,7 +215,7 @@ check! {
 }
 
 check! {
-    /// One name stands for one snapshot, wherever that is.
+    /// A name identifies one snapshot, in any topology.
     CONFLICT {
         id: "controller/create-snapshot/other-topology",
         title: "CreateSnapshot with a known name and another topology does not answer with a snapshot that cannot be used from there",
@@ -225,7 +225,7 @@ check! {
     }
     async |cx| {
         let [_, there] = two_places(cx).await?;
-        let (_, request) = wish(cx).await?;
+        let (_, request) = request_here(cx).await?;
         cx.create_snapshot(request.clone()).setup("a snapshot").await?;
         let again = v1::CreateSnapshotRequest { accessibility_requirements: requirement(vec![there.clone()]), ..request };
         match cx.create_snapshot(again).await.any_answer()? {

@@ -1,11 +1,11 @@
-//! capacity_range of CreateVolume: the volume has a size within it, or there is no volume.
+//! The capacity_range of CreateVolume: the volume's size is within it, or no volume is made.
 
 use csi_harness::prelude::*;
 
 use super::super::common::{too_large, unsupported_size};
 use super::not_negative;
 
-/// More than any back end has.
+/// No back end has this size.
 const EXBIBYTE: i64 = 1 << 60;
 
 fn range(required_bytes: i64, limit_bytes: i64) -> Option<v1::CapacityRange> {
@@ -17,7 +17,7 @@ fn make(cx: &Cx, required_bytes: i64, limit_bytes: i64) -> PendingCall<'_, v1::V
     cx.create_volume(v1::CreateVolumeRequest { capacity_range, ..cx.create_volume_request() })
 }
 
-/// A size just above the configured one, which is a multiple of nothing.
+/// Returns a size just above the configured one that is not a multiple of any block size.
 fn odd_size(cx: &Cx) -> CheckResult<i64> {
     let bytes = cx.volume_size_bytes() + 1;
     match cx.config().size_max_bytes {
@@ -49,7 +49,7 @@ fn ensure_at_most(volume: &v1::Volume, limit_bytes: i64) -> CheckResult {
 }
 
 check! {
-    /// A workload that asked for more writes beyond the end.
+    /// A workload would write beyond the end of a smaller volume.
     AT_LEAST_REQUIRED {
         id: "controller/create-volume/required-bytes",
         title: "a volume is at least as large as required_bytes",
@@ -68,7 +68,7 @@ check! {
 }
 
 check! {
-    /// A quota or a price may hang on it.
+    /// A quota or a price may depend on the limit.
     AT_MOST_LIMIT {
         id: "controller/create-volume/limit-bytes",
         title: "a volume is not larger than limit_bytes, or OUT_OF_RANGE says that it would be",
@@ -95,7 +95,7 @@ check! {
 }
 
 check! {
-    /// Rounding without a word is what breaks copies of a device onto a device.
+    /// A silently rounded size breaks copies from device to device.
     EXACT {
         id: "controller/create-volume/exact-size",
         title: "a volume of an exact size has that size, or OUT_OF_RANGE says that it cannot be had",
@@ -120,7 +120,7 @@ check! {
 }
 
 check! {
-    /// The field is optional, and drivers are known to dereference it unseen.
+    /// The field is optional, and some drivers dereference it without a check.
     NO_RANGE {
         id: "controller/create-volume/no-capacity-range",
         title: "CreateVolume without capacity_range makes a volume of the driver's choice",
@@ -151,7 +151,7 @@ check! {
 }
 
 check! {
-    /// The caller has to learn that no retry will help.
+    /// The caller has to learn that repeating the call is useless.
     TOO_LARGE {
         id: "controller/create-volume/too-large",
         title: "CreateVolume of an exbibyte is rejected with OUT_OF_RANGE, unless it can be had",
@@ -170,7 +170,7 @@ check! {
 }
 
 check! {
-    /// A file system does not fit into a byte.
+    /// No file system fits into one byte.
     TOO_SMALL {
         id: "controller/create-volume/too-small",
         title: "CreateVolume with limit_bytes 1 is rejected with OUT_OF_RANGE, unless it can be had",

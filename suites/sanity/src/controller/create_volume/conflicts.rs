@@ -1,4 +1,5 @@
-//! CreateVolume with a name that is taken: the volume there is good enough, or ALREADY_EXISTS says that it is not.
+//! CreateVolume with the name of an existing volume returns that volume if it is compatible, and otherwise
+//! ALREADY_EXISTS.
 
 use csi_harness::prelude::*;
 
@@ -14,7 +15,7 @@ fn with_range(
     v1::CreateVolumeRequest { capacity_range, ..request.clone() }
 }
 
-/// A volume of a known size, with the request that made it.
+/// Makes a volume of known size, and returns the request that made it.
 async fn sized_volume(cx: &Cx, bytes: i64) -> CheckResult<(v1::CreateVolumeRequest, i64)> {
     let request = with_range(&cx.create_volume_request(), bytes, 0);
     let volume = recognised(cx, &request).await?;
@@ -25,7 +26,7 @@ async fn sized_volume(cx: &Cx, bytes: i64) -> CheckResult<(v1::CreateVolumeReque
 }
 
 check! {
-    /// A range that the volume fulfils is no reason to reject it.
+    /// A range that includes the volume's size is no conflict.
     COMPATIBLE_SIZE {
         id: "controller/create-volume/compatible-size",
         title: "CreateVolume with a name used before and a range that the volume fulfils answers with the volume",
@@ -54,7 +55,7 @@ check! {
                     .actual(refused)
                     .into());
             }
-            // Another code may be about the range itself, which the driver need not have for any volume.
+            // Another code may reject the range itself, which the driver need not support.
             Err(refused) => cx.warn(
                 Violation::new("a repeated request is rejected although the volume has a size that it allows")
                     .expected("OK and the same volume")
@@ -94,7 +95,7 @@ check! {
 }
 
 check! {
-    /// The caller has set a limit, and pays for what is above it.
+    /// The caller would pay for a volume above its limit.
     SMALLER {
         id: "controller/create-volume/taken-by-a-larger-volume",
         title: "CreateVolume with a name that a volume above the limit has is rejected",
@@ -119,7 +120,7 @@ check! {
     }
 }
 
-/// A size above that of the volume.
+/// Returns a size above that of the volume.
 fn larger_size(cx: &Cx, bytes: i64) -> CheckResult<i64> {
     let large = cx.expand_size_bytes();
     if large > bytes {
@@ -134,7 +135,7 @@ fn larger_size(cx: &Cx, bytes: i64) -> CheckResult<i64> {
 }
 
 check! {
-    /// Promising a volume for an access it was not made for fails the workload later, where nobody sees why.
+    /// If the volume does not support the access, the workload fails later, far from the cause.
     OTHER_ACCESS {
         id: "controller/create-volume/taken-by-another-access",
         title: "CreateVolume with a name used before and another access type is rejected, or the volume serves both",
@@ -172,7 +173,7 @@ check! {
 }
 
 check! {
-    /// Parameters say what kind of volume it is; which of them matter only the driver knows.
+    /// Parameters define the kind of the volume, and only the driver knows which of them matter.
     OTHER_PARAMETERS {
         id: "controller/create-volume/taken-with-other-parameters",
         title: "CreateVolume with a name used before and other parameters is rejected",
@@ -192,8 +193,9 @@ check! {
 }
 
 check! {
-    /// A class of service asked for under a name that another class has. The rule about OK counts mutable_parameters, and
-    /// that about ALREADY_EXISTS leaves them out, so that every verdict is a remark.
+    /// A caller requests a class of service under a name that belongs to a volume of another class. The rule about OK
+    /// includes mutable_parameters, and the rule about ALREADY_EXISTS leaves them out, so every violation is a
+    /// remark.
     OTHER_MUTABLE_PARAMETERS {
         id: "controller/create-volume/taken-with-other-mutable-parameters",
         title: "CreateVolume with a name used before and other mutable_parameters is rejected",
@@ -216,7 +218,8 @@ check! {
 }
 
 check! {
-    /// Which parameters are compatible only the driver knows, but one volume has one context: nodes find it by that.
+    /// Only the driver knows which parameters are compatible, but a volume has only one context, by which nodes find
+    /// it.
     CONTEXT_STAYS {
         id: "controller/create-volume/taken-keeps-context",
         title: "CreateVolume with a name used before and other parameters does not change volume_context",
@@ -240,7 +243,7 @@ check! {
     }
 }
 
-/// What is compatible the protocol leaves open for parameters, so that doing it is no more than a warning.
+/// The protocol does not define compatible parameters, so OK is only a warning.
 async fn warn_if_done(cx: &Cx, request: v1::CreateVolumeRequest, what: &str) -> CheckResult {
     let refusal = refused_with(Code::AlreadyExists)
         .or(Code::InvalidArgument, "the driver may demand what is left out")
@@ -257,7 +260,7 @@ async fn warn_if_done(cx: &Cx, request: v1::CreateVolumeRequest, what: &str) -> 
 }
 
 check! {
-    /// The caller wants the data of the source, and would get somebody else's or none.
+    /// The caller needs the data of the source, and would get other data or none.
     OTHER_SNAPSHOT {
         id: "controller/create-volume/taken-with-other-snapshot",
         title: "CreateVolume from a snapshot with the name of an empty volume is rejected",
@@ -273,7 +276,7 @@ check! {
 }
 
 check! {
-    /// The caller wants the data of the source, and would get somebody else's or none.
+    /// The caller needs the data of the source, and would get other data or none.
     OTHER_VOLUME {
         id: "controller/create-volume/taken-with-other-source-volume",
         title: "CreateVolume from a volume with the name of an empty volume is rejected",
@@ -288,7 +291,7 @@ check! {
     }
 }
 
-/// The source can be copied under a free name, but not under one that an empty volume has.
+/// Checks that the source can be copied under an unused name, and not under the name of an empty volume.
 async fn refuses_source(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume) -> CheckResult {
     let request = || source::request(cx, source.clone(), origin.capacity_bytes);
     cx.create_volume(request()).setup("a copy").await?;

@@ -1,11 +1,11 @@
-//! CreateVolume requests with one fault each.
+//! Sends CreateVolume requests with one error each.
 
 use csi_harness::client::reply::Refusal;
 use csi_harness::prelude::*;
 
 use super::source;
 
-/// Sends a request that is right but for one fault.
+/// Sends a request that is correct except for one error.
 async fn refused(
     cx: &Cx,
     what: &str,
@@ -22,8 +22,8 @@ fn invalid() -> Refusal {
     refused_with(Code::InvalidArgument)
 }
 
-/// The refusal of a range that no caller may send. What a driver makes of it the specification leaves open, so a wrong code is no
-/// worse than OK: both break only the rule of the check.
+/// Returns the permitted error for a range that no caller may send. The specification does not define the driver's
+/// reaction, so a wrong code is as bad as OK: both break only the rule of the check.
 fn invalid_size() -> Refusal {
     invalid().or(Code::OutOfRange, "the code for sizes")
 }
@@ -37,7 +37,7 @@ fn spoil_capability(request: &mut v1::CreateVolumeRequest, spoil: impl Fn(&mut v
 }
 
 check! {
-    /// The name is what makes a repeated request idempotent.
+    /// The name makes a repeated request idempotent.
     NO_NAME {
         id: "controller/create-volume/no-name",
         title: "CreateVolume without a name is rejected",
@@ -53,7 +53,7 @@ check! {
 }
 
 check! {
-    /// Without them nobody knows what the volume is for.
+    /// Without them the purpose of the volume is unknown.
     NO_CAPABILITIES {
         id: "controller/create-volume/no-capabilities",
         title: "CreateVolume without volume_capabilities is rejected",
@@ -70,7 +70,7 @@ check! {
 }
 
 check! {
-    /// Neither block nor mount: there is nothing the volume could be used as.
+    /// A capability that is neither block nor mount describes no use.
     NO_ACCESS_TYPE {
         id: "controller/create-volume/no-access-type",
         title: "CreateVolume for a capability that is neither block nor mount is rejected",
@@ -85,7 +85,7 @@ check! {
 }
 
 check! {
-    /// The mode says how many nodes may write.
+    /// The mode limits how many nodes may write.
     NO_ACCESS_MODE {
         id: "controller/create-volume/no-access-mode",
         title: "CreateVolume for a capability without access_mode is rejected",
@@ -101,7 +101,7 @@ check! {
 }
 
 check! {
-    /// UNKNOWN is what a caller sends who forgot to choose; a number of no mode comes from a broken one.
+    /// A caller sends UNKNOWN if it forgot to choose, and an undefined number if it is broken.
     WRONG_ACCESS_MODE {
         id: "controller/create-volume/wrong-access-mode",
         title: "CreateVolume with access mode UNKNOWN, or a number that is none, is rejected",
@@ -124,7 +124,7 @@ check! {
 }
 
 check! {
-    /// A range that bounds nothing says less than no range at all.
+    /// A range without limits contains less information than no range.
     EMPTY_RANGE {
         id: "controller/create-volume/empty-capacity-range",
         title: "CreateVolume with a capacity_range that has neither bound is rejected",
@@ -139,7 +139,7 @@ check! {
 }
 
 check! {
-    /// Sizes that no volume can have, which turn into huge ones where a driver makes them unsigned.
+    /// A negative size becomes a huge one in a driver that converts it to an unsigned number.
     NEGATIVE_SIZE {
         id: "controller/create-volume/negative-size",
         title: "CreateVolume with a negative bound in capacity_range is rejected",
@@ -161,7 +161,7 @@ check! {
 }
 
 check! {
-    /// No size is at least the larger and at most the smaller of two.
+    /// No size satisfies a required size above the limit.
     CROSSED_RANGE {
         id: "controller/create-volume/crossed-capacity-range",
         title: "CreateVolume with required_bytes above limit_bytes is rejected",
@@ -185,14 +185,14 @@ check! {
             .of(&req::CTRL_CREATEVOL_018)
             .expected(refusal)
             .actual(format!("OK with capacity_bytes {}", sized(volume.capacity_bytes).of_field()));
-        // Where nobody knows the size (0), nobody knows that it lies outside of the range: storage without quotas says so.
+        // Storage without quotas reports the size 0, for unknown, which cannot violate the range.
         if volume.capacity_bytes == 0 { cx.warn(made) } else { return Err(made.into()) }
         Ok(())
     }
 }
 
 check! {
-    /// A content source that names nothing: making an empty volume instead would lose the data asked for.
+    /// An empty volume in place of a copy would lose the requested data.
     EMPTY_SOURCE {
         id: "controller/create-volume/empty-content-source",
         title: "CreateVolume with a volume_content_source that is neither snapshot nor volume is rejected",
@@ -207,11 +207,11 @@ check! {
     }
 }
 
-/// A kind of content source that the driver has.
+/// The driver supports at least one kind of content source.
 const SOURCES: Need = any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume]);
 
 check! {
-    /// An empty id must not stand for an empty volume.
+    /// An empty id must not result in an empty volume.
     EMPTY_SNAPSHOT_ID {
         id: "controller/create-volume/empty-source-snapshot-id",
         title: "CreateVolume from a snapshot without snapshot_id is rejected",
@@ -227,7 +227,7 @@ check! {
 }
 
 check! {
-    /// An empty id must not stand for an empty volume.
+    /// An empty id must not result in an empty volume.
     EMPTY_SOURCE_VOLUME_ID {
         id: "controller/create-volume/empty-source-volume-id",
         title: "CreateVolume from a volume without volume_id is rejected",

@@ -1,4 +1,4 @@
-//! Access modes: those of one node, old and new, and whether a volume can be used in the modes that it was made for.
+//! Checks the access modes of one node, old and new, and that a volume can be used in its modes.
 
 use csi_harness::prelude::*;
 
@@ -14,7 +14,7 @@ fn create_with_mode(cx: &Cx, mode: Mode) -> PendingCall<'_, v1::Volume> {
 }
 
 check! {
-    /// Workloads that ask for ReadWriteOnce use this mode, whatever newer ones there are.
+    /// Workloads with ReadWriteOnce use this mode, even if newer ones exist.
     SINGLE_NODE_WRITER {
         id: "controller/create-volume/single-node-writer",
         title: "a driver with SINGLE_NODE_MULTI_WRITER still takes SINGLE_NODE_WRITER",
@@ -35,7 +35,7 @@ check! {
 }
 
 check! {
-    /// The capability says that SINGLE_NODE_SINGLE_WRITER, SINGLE_NODE_MULTI_WRITER or both are there.
+    /// The capability promises SINGLE_NODE_SINGLE_WRITER, SINGLE_NODE_MULTI_WRITER or both.
     NEWER_MODES {
         id: "controller/create-volume/newer-single-node-modes",
         title: "a driver with SINGLE_NODE_MULTI_WRITER takes one of the newer single-node modes",
@@ -56,10 +56,10 @@ check! {
     }
 }
 
-/// Modes in which several nodes can use a volume, one of them for writing: a new volume has to be formatted.
+/// The modes for several nodes of which at least one writes, because a new volume has to be formatted.
 const SHARED_MODES: [Mode; 2] = [Mode::MultiNodeMultiWriter, Mode::MultiNodeSingleWriter];
 
-/// A new volume that the node can reach and that has these capabilities, or how it is refused.
+/// Makes a volume that the node can reach and that has these capabilities, or returns the error.
 async fn made_for(
     cx: &Cx,
     volume_capabilities: Vec<v1::VolumeCapability>,
@@ -69,7 +69,7 @@ async fn made_for(
 }
 
 check! {
-    /// A capability that nobody looked at is found out about only when a workload waits for its volume.
+    /// A capability that the driver did not check fails only when a workload waits for its volume.
     USABLE {
         id: "controller/create-volume/usable-as-made",
         title: "a volume can be published with the capability that it was made for",
@@ -80,7 +80,7 @@ check! {
     async |cx| {
         let mut capabilities = vec![cx.capability_for(cx.access().other(), Mode::SingleNodeWriter)];
         capabilities.extend(SHARED_MODES.map(|mode| cx.capability_with_mode(mode)));
-        // The last one, since nodes that try it may well fail with an error that says nothing.
+        // It comes last, because nodes may fail it with an unclear error.
         capabilities.push(unknown_fs_type(cx));
         for capability in capabilities {
             let part = cx.scope();
@@ -93,7 +93,7 @@ check! {
 }
 
 check! {
-    /// One volume for the pod that fills it and for those that read it.
+    /// One pod fills the volume and others read it.
     USABLE_AS_ANY {
         id: "controller/create-volume/usable-as-any-of-several",
         title: "a volume can be published with each of the capabilities that it was made for",
@@ -118,7 +118,7 @@ check! {
 }
 
 check! {
-    /// A file system has a smallest size. Who makes volumes below it has them found out by the pod that waits for one.
+    /// A file system has a smallest size. If the driver makes smaller volumes, the pod that waits for one fails.
     SMALLEST {
         id: "controller/create-volume/smallest-usable",
         title: "the smallest volume that the driver makes can be staged and published",

@@ -1,13 +1,13 @@
-//! Names of volumes: any Unicode, told apart to the last byte.
+//! Checks names of volumes, which may be any Unicode and differ in any byte.
 
 use csi_harness::prelude::*;
 
 use super::super::common::{Named, list_refusal, still_listed};
 
-/// Bytes of a name at the most.
+/// The limit on the bytes of a name.
 const NAME_BYTES_MAX: usize = 128;
 
-/// What any text field may hold, put behind a name that is unique.
+/// Texts that any text field may contain; each follows a unique name.
 const ODD_TEXTS: &[&str] = &[
     " with spaces ",
     "/slashed/../and/dotted",
@@ -20,23 +20,23 @@ const ODD_TEXTS: &[&str] = &[
     "%s%n;--",
 ];
 
-/// Pairs of texts that are alike to the eye or to a careless comparison.
+/// Pairs of texts that look alike, or that a careless comparison treats as equal.
 const ALIKE: &[(&str, &str)] = &[("ab", "AB"), ("ab", "ab "), ("\u{e9}", "e\u{301}")];
 
-/// Makes a volume of a name; `None` if the name is refused.
+/// Makes a volume of a name, or returns the error.
 async fn make(cx: &Cx, name: &str) -> CheckResult<Result<v1::Volume, Refused>> {
     let request = v1::CreateVolumeRequest { name: name.to_owned(), ..cx.create_volume_request() };
     cx.create_volume(request).await.any_answer()
 }
 
-/// Makes volumes of two names, unless one of them is refused.
+/// Makes volumes of two names, or returns `None` if one of them is rejected.
 async fn make_both(cx: &Cx, one: &str, other: &str) -> CheckResult<Option<(String, String)>> {
     let (Ok(first), Ok(second)) = (make(cx, one).await?, make(cx, other).await?) else { return Ok(None) };
     Ok(Some((first.volume_id, second.volume_id)))
 }
 
 check! {
-    /// Names are chosen by orchestrators and users; a driver that pastes them into paths or commands is in danger.
+    /// Orchestrators and users choose names, which are dangerous in paths and commands.
     ANY_TEXT {
         id: "controller/create-volume/any-name",
         title: "CreateVolume takes any Unicode name without control characters",
@@ -94,7 +94,7 @@ async fn repeat_and_delete(cx: &Cx, name: &str, volume: &v1::Volume) -> CheckRes
 }
 
 check! {
-    /// The longest name the protocol allows, which an orchestrator may send.
+    /// An orchestrator may send the longest name that the protocol permits.
     LONGEST {
         id: "controller/create-volume/longest-name",
         title: "CreateVolume takes a name of 128 bytes",
@@ -116,7 +116,7 @@ check! {
 }
 
 check! {
-    /// A driver that cuts names off hands one user's data to another.
+    /// A driver that truncates names gives one user the data of another.
     DIFFER_AT_THE_END {
         id: "controller/create-volume/long-names-differ",
         title: "long names that differ in their last byte only are names of two volumes",
@@ -144,7 +144,8 @@ check! {
 }
 
 check! {
-    /// Names are compared byte by byte; a back end that folds case or spaces has to be told apart by its driver.
+    /// Names are compared byte by byte. If a back end ignores case or spaces, its driver has to distinguish the
+    /// names.
     ALIKE_NAMES {
         id: "controller/create-volume/similar-names",
         title: "names that differ in case, trailing space or normal form are names of two volumes",
@@ -171,7 +172,7 @@ check! {
 }
 
 check! {
-    /// A caller who breaks the limit may be told anything, but must not bring the driver down.
+    /// A caller that exceeds the limit may get any error, but must not crash the driver.
     TOO_LONG {
         id: "controller/create-volume/too-long-name",
         title: "CreateVolume with a name beyond the limit is answered",

@@ -1,4 +1,4 @@
-//! parameters, mutable_parameters and volume_capabilities that are not all fit.
+//! Sends parameters, mutable_parameters and volume_capabilities that are not all supported.
 
 use csi_harness::prelude::*;
 
@@ -12,7 +12,7 @@ fn refusal() -> csi_harness::client::reply::Refusal {
 }
 
 check! {
-    /// A misspelt parameter in a storage class should not go unnoticed; drivers that pass parameters on may ignore it.
+    /// A misspelt parameter in a storage class should cause an error; drivers that pass parameters on may ignore it.
     UNKNOWN_PARAMETER {
         id: "controller/create-volume/unknown-parameter",
         title: "CreateVolume with an unknown parameter is rejected as invalid, or ignores it",
@@ -30,7 +30,7 @@ check! {
 }
 
 check! {
-    /// A class of service given at creation.
+    /// A volume can get its class of service when it is made.
     MUTABLE_PARAMETERS {
         id: "controller/create-volume/mutable-parameters",
         title: "CreateVolume takes the configured mutable_parameters",
@@ -55,7 +55,7 @@ check! {
 }
 
 check! {
-    /// A class of service that cannot be had must not be promised.
+    /// The driver must not promise a class of service that it does not have.
     UNKNOWN_MUTABLE_PARAMETER {
         id: "controller/create-volume/unknown-mutable-parameter",
         title: "CreateVolume with an unknown mutable parameter is rejected",
@@ -84,7 +84,7 @@ check! {
 }
 
 check! {
-    /// The fields are optional, and a storage class that names no file system leaves the choice to the driver.
+    /// The fields are optional, and a storage class without a file system leaves the choice to the driver.
     NO_FS_TYPE {
         id: "controller/create-volume/no-fs-type",
         title: "CreateVolume takes mount access without fs_type, mount_flags and volume_mount_group",
@@ -106,7 +106,7 @@ check! {
     }
 }
 
-/// A plain request for a file system of this type, and with nothing else that is optional.
+/// Returns a request for a file system of this type without other optional fields.
 fn on_file_system(cx: &Cx, fs_type: &str) -> v1::CreateVolumeRequest {
     use v1::volume_capability::{AccessType as Kind, MountVolume};
     let mount = MountVolume { fs_type: fs_type.to_owned(), ..Default::default() };
@@ -114,7 +114,7 @@ fn on_file_system(cx: &Cx, fs_type: &str) -> v1::CreateVolumeRequest {
     v1::CreateVolumeRequest { volume_capabilities: vec![capability], ..cx.create_volume_request() }
 }
 
-/// Whether it is the name of the file system that the driver misses, rather than a parameter, of which nobody knows here.
+/// Returns whether the driver demands the name of a file system, and not some unknown parameter.
 async fn is_taken_with_a_file_system(cx: &Cx) -> Result<bool, Stop> {
     let configured = cx.config().fs_type.as_str();
     for fs_type in [configured, "ext4", "xfs"].into_iter().filter(|fs_type| !fs_type.is_empty()) {
@@ -125,7 +125,7 @@ async fn is_taken_with_a_file_system(cx: &Cx) -> Result<bool, Stop> {
     Ok(false)
 }
 
-/// Capabilities of which many a driver supports not all.
+/// Returns capabilities that many drivers do not all support.
 fn candidates(cx: &Cx) -> Vec<v1::VolumeCapability> {
     let block = cx.capability_for(AccessType::Block, Mode::SingleNodeWriter);
     let many = [Mode::MultiNodeMultiWriter, Mode::MultiNodeSingleWriter, Mode::MultiNodeReaderOnly];
@@ -134,12 +134,12 @@ fn candidates(cx: &Cx) -> Vec<v1::VolumeCapability> {
     all
 }
 
-/// Codes that say that something is not supported, where the text names none; others may say that it did not work today.
+/// The codes for an unsupported request, if the text names none; other codes may mean a temporary failure.
 const UNSUPPORTED: &[Code] =
     &[Code::InvalidArgument, Code::FailedPrecondition, Code::Unimplemented, Code::OutOfRange];
 
 check! {
-    /// A volume has to satisfy every capability listed; the unsupported one must not hide behind another.
+    /// A volume has to satisfy every listed capability, even if the unsupported one comes last.
     ONE_UNSUPPORTED {
         id: "controller/create-volume/one-unsupported-capability",
         title: "CreateVolume with a supported and an unsupported capability is rejected",

@@ -1,4 +1,4 @@
-//! What CreateVolume answers, the first time and again.
+//! Checks the answer of CreateVolume, the first time and repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,13 +7,13 @@ use futures_util::future::join_all;
 
 use super::{not_negative, recognised};
 
-/// Identical requests sent at the same time.
+/// The number of identical concurrent requests.
 const CALLERS: usize = 4;
-/// Volumes whose ids are compared.
+/// The number of volumes whose ids are compared.
 const VOLUMES: usize = 3;
 
 check! {
-    /// Everything else a driver does with volumes rests on it.
+    /// All other calls about volumes depend on it.
     WORKS {
         id: "controller/create-volume/works",
         title: "CreateVolume answers with a volume that has an id",
@@ -42,7 +42,7 @@ check! {
         access: Each,
     }
     async |cx| {
-        // Mutable parameters are optional, and another check is about them.
+        // Mutable parameters are optional, and have a check of their own.
         let request = v1::CreateVolumeRequest {
             mutable_parameters: Default::default(),
             ..cx.create_volume_request()
@@ -51,7 +51,7 @@ check! {
         if let Answer::Refused(refused) = reply.answer()
             && refused.code == Code::InvalidArgument
         {
-            // Parameters and secrets are between the driver and its user, so the request may lack one, or have a wrong one.
+            // The request may lack a parameter or a secret that this driver demands, or have a wrong one.
             let why = "does it need other --parameters, --secrets or another --volume-size-bytes?";
             return Err(Stop::broken(format!("CreateVolume rejects a plain request: {refused}; {why}")));
         }
@@ -75,7 +75,7 @@ check! {
 }
 
 check! {
-    /// Two volumes under one id are two owners of the same data.
+    /// If two volumes share an id, two owners share their data.
     IDS_DIFFER {
         id: "controller/create-volume/distinct-ids",
         title: "volumes of different names have different ids",
@@ -101,7 +101,7 @@ check! {
 }
 
 check! {
-    /// An orchestrator that got no answer asks again; a second volume would be lost and paid for.
+    /// An orchestrator without an answer repeats the call; a second volume would be lost and still cost money.
     REPEATED {
         id: "controller/create-volume/repeated",
         title: "CreateVolume with a name used before answers with the same volume",
@@ -135,7 +135,7 @@ check! {
 }
 
 check! {
-    /// The answer that counts may be the second one; what it says goes into every later call.
+    /// The caller may only see the second answer, whose contents go into every later call.
     REPEATED_REPLY {
         id: "controller/create-volume/repeated-reply",
         title: "CreateVolume says the same of a volume each time",
@@ -200,7 +200,7 @@ fn same_topology(first: &v1::Volume, again: &v1::Volume) -> CheckResult {
 }
 
 check! {
-    /// A restarted orchestrator does not know that its request is still under way.
+    /// A restarted orchestrator does not know that its first request is still under way.
     AT_THE_SAME_TIME {
         id: "controller/create-volume/same-name-at-the-same-time",
         title: "identical CreateVolume requests at the same time make one volume",
@@ -234,7 +234,7 @@ check! {
 }
 
 check! {
-    /// An orchestrator without topology does not know what to do with it.
+    /// An orchestrator without topology cannot use it.
     NO_TOPOLOGY {
         id: "controller/create-volume/no-topology-without-capability",
         title: "a volume has accessible_topology only if VOLUME_ACCESSIBILITY_CONSTRAINTS is advertised",

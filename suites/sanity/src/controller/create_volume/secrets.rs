@@ -1,14 +1,15 @@
-//! secrets of CreateVolume: any that the caller may send, and not only the few that the driver looks for.
+//! The secrets of CreateVolume may be any that a caller may send, not only those that the driver reads.
 
 use csi_harness::config::Pairs;
 use csi_harness::prelude::*;
 
-/// Largest string map of the protocol.
+/// The limit of the protocol on a string map.
 const MAP_BYTES_MAX: usize = 4 << 10;
-/// What each entry may take up beside its text: the protocol leaves open whether that counts.
+/// The space of an entry besides its text, because the protocol leaves open whether that counts.
 const ENTRY_BYTES_MAX: usize = 16;
 
-/// The secrets configured for CreateVolume, and one that makes them as large as can be, or only a little larger.
+/// Returns the configured secrets of CreateVolume with an additional one, which fills the map up to the limit, or is
+/// small.
 fn filled(cx: &Cx, fill: bool) -> Pairs {
     const KEY: &str = "csi-sanity-filler";
     let mut secrets = cx.config().secrets_for("CreateVolume").cloned().unwrap_or_default();
@@ -30,7 +31,7 @@ check! {
         runs: Odd,
     }
     async |cx| {
-        // A driver may refuse a key that it does not know, whatever its size.
+        // A driver may reject an unknown key of any size.
         let small = v1::CreateVolumeRequest { secrets: filled(cx, false), ..cx.create_volume_request() };
         cx.create_volume(small).await.or_skip("the driver takes no secrets but its own")?;
         let large = v1::CreateVolumeRequest { secrets: filled(cx, true), ..cx.create_volume_request() };
@@ -39,7 +40,7 @@ check! {
     }
 }
 
-/// The secrets of all RPCs in one; skips where there is nothing that one of them has and another one has not.
+/// Returns the secrets of all RPCs in one map; skips if all RPCs have equal secrets.
 fn merged(cx: &Cx) -> CheckResult<Pairs> {
     let mut merged = Pairs::new();
     for (key, value) in cx.config().secrets.values().flat_map(|secret| &secret.0) {
@@ -55,7 +56,7 @@ fn merged(cx: &Cx) -> CheckResult<Pairs> {
 }
 
 check! {
-    /// A cluster has one Secret for a storage class, with the keys of all operations in it.
+    /// A cluster has one Secret per storage class, with the keys of all operations.
     MERGED {
         id: "controller/create-volume/secrets-of-all-rpcs",
         title: "CreateVolume and DeleteVolume take the secrets of all RPCs at once",

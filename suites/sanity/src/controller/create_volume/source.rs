@@ -1,21 +1,21 @@
-//! Volumes made from snapshots and from other volumes.
+//! Checks volumes that are made from snapshots and from other volumes.
 
 use csi_harness::prelude::*;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
 use super::super::common::{too_large, unsupported_size};
 
-/// A snapshot as content source.
+/// Returns a snapshot as content source.
 pub(crate) fn snapshot(id: &str) -> v1::VolumeContentSource {
     v1::VolumeContentSource { r#type: Some(Source::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })) }
 }
 
-/// A volume as content source.
+/// Returns a volume as content source.
 pub(crate) fn volume(id: &str) -> v1::VolumeContentSource {
     v1::VolumeContentSource { r#type: Some(Source::Volume(VolumeSource { volume_id: id.to_owned() })) }
 }
 
-/// A request for a copy that is as large as its origin, if that says how large it is.
+/// Returns a request for a copy of the size of its origin, if that is known.
 pub(crate) fn request(
     cx: &Cx,
     source: v1::VolumeContentSource,
@@ -70,7 +70,7 @@ async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, w
 }
 
 check! {
-    /// A snapshot that nothing can be made from is no backup.
+    /// A snapshot that cannot be restored is no backup.
     FROM_SNAPSHOT {
         id: "controller/create-volume/from-snapshot",
         title: "CreateVolume makes a volume from a snapshot",
@@ -101,7 +101,7 @@ check! {
 }
 
 check! {
-    /// CLONE_VOLUME is a promise.
+    /// CLONE_VOLUME promises that volumes can be copied.
     FROM_VOLUME {
         id: "controller/create-volume/from-volume",
         title: "CreateVolume makes a volume from another",
@@ -130,7 +130,8 @@ check! {
     }
 }
 
-/// A source that is gone: deletion may go on in the background, so that it is asked for until it is refused.
+/// Requests copies of a deleted source until the driver rejects them, because deletion may continue in the
+/// background.
 async fn refused_once_deleted(cx: &Cx, source: v1::VolumeContentSource, what: &str) -> CheckResult {
     let copy = || cx.create_volume(request(cx, source.clone(), 0));
     let refused = cx.eventually(Settles::VolumeGone, || async {
@@ -149,7 +150,7 @@ async fn refused_once_deleted(cx: &Cx, source: v1::VolumeContentSource, what: &s
     Ok(())
 }
 
-/// A source that never was.
+/// Requests a copy of a source that never existed.
 async fn refused_unknown(cx: &Cx, source: v1::VolumeContentSource, what: &str) -> CheckResult {
     let reply = cx.create_volume(request(cx, source, 0)).await;
     let refusal = refused_with(Code::NotFound)
@@ -167,7 +168,7 @@ async fn refused_unknown(cx: &Cx, source: v1::VolumeContentSource, what: &str) -
 }
 
 check! {
-    /// An empty volume instead of a restored one is data loss that nobody notices.
+    /// An empty volume in place of a copy is unnoticed data loss.
     DELETED_SNAPSHOT {
         id: "controller/create-volume/from-deleted-snapshot",
         title: "CreateVolume from a deleted snapshot is rejected",
@@ -182,7 +183,7 @@ check! {
 }
 
 check! {
-    /// An empty volume instead of a copy is data loss that nobody notices.
+    /// An empty volume in place of a copy is unnoticed data loss.
     DELETED_VOLUME {
         id: "controller/create-volume/from-deleted-volume",
         title: "CreateVolume from a deleted volume is rejected",
@@ -197,7 +198,7 @@ check! {
 }
 
 check! {
-    /// A typing error in a restore must not end in an empty volume.
+    /// A misspelt id in a restore must not result in an empty volume.
     UNKNOWN_SNAPSHOT {
         id: "controller/create-volume/from-unknown-snapshot",
         title: "CreateVolume from a snapshot that never existed is rejected, and says why",
@@ -219,7 +220,7 @@ check! {
 }
 
 check! {
-    /// A typing error in a clone must not end in an empty volume.
+    /// A misspelt id in a clone must not result in an empty volume.
     UNKNOWN_VOLUME {
         id: "controller/create-volume/from-unknown-volume",
         title: "CreateVolume from a volume that never existed is rejected, and says why",
@@ -240,12 +241,12 @@ check! {
     }
 }
 
-/// A source to copy, of a known size: a snapshot where there are any, and else a volume.
+/// Returns a source of known size: a snapshot if the driver takes any, otherwise a volume.
 async fn sized_source(cx: &Cx) -> CheckResult<(v1::VolumeContentSource, i64)> {
     let origin = cx.new_volume().await?;
     let (source, size) = if cx.target().capabilities().has(Capability::CreateDeleteSnapshot) {
         let taken = cx.new_snapshot(&origin.volume_id).await?;
-        // The size of a snapshot may be that of an archive, which says nothing of where volumes are unmeasured.
+        // The size of a snapshot may be that of an archive, which does not show the size of a volume that is unknown.
         let known = if origin.capacity_bytes == 0 { 0 } else { taken.size_bytes.max(origin.capacity_bytes) };
         (snapshot(&taken.snapshot_id), known)
     } else {
@@ -257,11 +258,11 @@ async fn sized_source(cx: &Cx) -> CheckResult<(v1::VolumeContentSource, i64)> {
     Ok((source, size))
 }
 
-/// A kind of content source that the driver has.
+/// The driver supports at least one kind of content source.
 const SOURCES: Need = any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume]);
 
 check! {
-    /// Restoring into a larger volume is how users run out of a full one.
+    /// A user restores a full volume into a larger one.
     LARGER_COPY {
         id: "controller/create-volume/larger-copy",
         title: "a copy asked to be larger than its source is, or OUT_OF_RANGE says that it cannot be",
@@ -289,7 +290,7 @@ check! {
 }
 
 check! {
-    /// What does not fit would be cut off.
+    /// Data that do not fit would be lost.
     SMALLER_COPY {
         id: "controller/create-volume/smaller-copy",
         title: "CreateVolume with a limit below the size of the source is rejected with OUT_OF_RANGE",
@@ -319,10 +320,10 @@ check! {
             actual: format!("a volume of {}", sized(copy.capacity_bytes))
         );
         if copy.capacity_bytes == 0 {
-            // Nobody knows how large it is.
+            // The size is unknown.
             return Ok(());
         }
-        // Files may fit into less space than their file system had.
+        // The files may fit into less space than their file system had.
         cx.warn(
             Violation::new("a copy is smaller than its source")
                 .expected(format!("OUT_OF_RANGE, since the source has {} and the limit is {}", sized(size), sized(limit)))
@@ -333,7 +334,7 @@ check! {
 }
 
 check! {
-    /// Not being able to clone is fine; handing out an empty volume for a clone is not.
+    /// A driver need not clone, but must not return an empty volume instead.
     NO_CLONES {
         id: "controller/create-volume/unsupported-source-volume",
         title: "CreateVolume from a volume is rejected as invalid by a driver that does not clone",
@@ -351,7 +352,7 @@ check! {
         if let Some(copy) = reply.may_be_refused("from a volume, without CLONE_VOLUME,", refusal)?
             && copy.content_source.as_ref() != Some(&source)
         {
-            // The data may be there all the same: only a look into the volume would tell.
+            // The data may still be there; only reading the volume would show it.
             cx.warn(
                 Violation::new("a clone was asked for, CLONE_VOLUME is not advertised, and a volume was made")
                     .expected("INVALID_ARGUMENT, or a volume with that content_source")

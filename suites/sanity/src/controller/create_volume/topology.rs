@@ -1,4 +1,4 @@
-//! accessibility_requirements: the volume lies where it was asked to.
+//! Checks that a volume satisfies its accessibility_requirements.
 
 use csi_harness::prelude::*;
 
@@ -6,7 +6,8 @@ use super::{recognised, source};
 use crate::controller::common::ready_snapshot;
 use crate::topology::{Segments, within};
 
-/// Topologies from which volumes can be reached: those configured, or those of the nodes, the first one before all.
+/// Returns the configured topologies from which volumes can be reached, or those of the nodes, starting with the
+/// first node.
 pub(crate) async fn known_topologies(cx: &Cx) -> CheckResult<Vec<Segments>> {
     if let Some(configured) = &cx.config().topology_requirement
         && !configured.requisite.is_empty()
@@ -31,7 +32,7 @@ pub(crate) async fn known_topologies(cx: &Cx) -> CheckResult<Vec<Segments>> {
     }
 }
 
-/// Two places of which none is a part of the other.
+/// Returns two topologies of which neither includes the other.
 pub(crate) async fn two_places(cx: &Cx) -> CheckResult<[Segments; 2]> {
     let known = known_topologies(cx).await?;
     let apart = |one: &Segments| known.iter().find(|other| !meets(one, other)).cloned();
@@ -39,7 +40,7 @@ pub(crate) async fn two_places(cx: &Cx) -> CheckResult<[Segments; 2]> {
     found.ok_or_else(|| Stop::skip("needs two topologies, of two nodes or of --config: topology-requirement"))
 }
 
-/// A request for a volume that can be reached from here.
+/// Returns a request for a volume that is reachable from these topologies.
 pub(crate) fn request_in(cx: &Cx, places: &[Segments]) -> v1::CreateVolumeRequest {
     v1::CreateVolumeRequest {
         accessibility_requirements: requirement(places.to_vec()),
@@ -47,7 +48,7 @@ pub(crate) fn request_in(cx: &Cx, places: &[Segments]) -> v1::CreateVolumeReques
     }
 }
 
-/// Makes a volume in a place, which shows that there can be any.
+/// Makes a volume in a topology, to show that this is possible.
 async fn needs_storage(cx: &Cx, place: &Segments) -> CheckResult {
     let reply = cx.create_volume(request_in(cx, std::slice::from_ref(place))).await;
     reply.or_skip("there may be no storage for another node").map(drop)
@@ -58,13 +59,13 @@ pub(crate) fn requirement(requisite: Vec<Segments>) -> Option<v1::TopologyRequir
     Some(v1::TopologyRequirement { requisite, preferred: Vec::new() })
 }
 
-/// Whether a place that a volume is reported at meets one that was asked for: it is the same, a wider one, or a part.
+/// Returns whether a reported topology meets a requested one: one includes the other.
 pub(crate) fn meets(reported: &Segments, asked: &Segments) -> bool {
     within(reported, asked) || within(asked, reported)
 }
 
 check! {
-    /// A volume in the wrong zone keeps its workload from starting for ever.
+    /// If a volume is in the wrong zone, its workload never starts.
     REQUISITE {
         id: "controller/create-volume/requisite-topology",
         title: "a volume can be reached from the requisite topology",
@@ -86,7 +87,7 @@ check! {
 }
 
 check! {
-    /// Replicas in zones that nobody asked for are of no use to the workload.
+    /// Replicas in zones that were not requested are useless to the workload.
     SEVERAL_REQUISITES {
         id: "controller/create-volume/several-requisite-topologies",
         title: "a volume can be reached from any topology that is required, and from all if there are as many as it spans",
@@ -118,7 +119,7 @@ check! {
 fn reachable(volume: &v1::Volume, requisite: &[Segments]) -> CheckResult {
     let reported: Vec<_> = volume.accessible_topology.iter().map(|topology| &topology.segments).collect();
     if reported.is_empty() {
-        // From everywhere.
+        // The volume is reachable from everywhere.
         return Ok(());
     }
     ensure!(
@@ -130,7 +131,7 @@ fn reachable(volume: &v1::Volume, requisite: &[Segments]) -> CheckResult {
     );
     let asked_for = |place: &Segments| requisite.iter().any(|asked| meets(place, asked));
     let covered = |asked: &Segments| reported.iter().any(|place| meets(place, asked));
-    // The rules for several places say more than the one for any number of them.
+    // The rules for several topologies are more specific than the rule for any number.
     let judged = [
         (
             &req::MSG_TOPOREQ_007,
@@ -154,8 +155,8 @@ fn reachable(volume: &v1::Volume, requisite: &[Segments]) -> CheckResult {
 }
 
 check! {
-    /// A zone that is misspelt, or that of another cluster. With one node and one topology, every volume lies where it was asked to;
-    /// only a place that the driver does not have shows whether it looks.
+    /// The zone may be misspelt, or belong to another cluster. With one node and one topology every volume satisfies
+    /// its requirements; only an unknown topology shows whether the driver reads them.
     UNREACHABLE {
         id: "controller/create-volume/unreachable-requisite",
         title: "CreateVolume for a topology that no node has is rejected, or makes a volume that can be reached from there",
@@ -170,7 +171,7 @@ check! {
         let nowhere: Segments =
             known.into_iter().flatten().map(|(key, _)| (key, "csi-sanity-nowhere".to_owned())).collect();
         let reply = cx.create_volume(request_in(cx, std::slice::from_ref(&nowhere))).await;
-        // Nothing says with which code a place is rejected that the caller has made up.
+        // The specification names no code for an unknown topology.
         let Ok(volume) = reply.any_answer()? else { return Ok(()) };
         let places = &volume.accessible_topology;
         ensure!(
@@ -184,7 +185,7 @@ check! {
 }
 
 check! {
-    /// It requires nothing and prefers nothing; callers in the field send it all the same.
+    /// The request has no requirement and no preference; real callers send it.
     EMPTY {
         id: "controller/create-volume/empty-topology-requirement",
         title: "CreateVolume with empty accessibility_requirements is rejected",
@@ -202,7 +203,7 @@ check! {
 }
 
 check! {
-    /// What an answer says of a volume's place is worth something only if the nodes there can use it.
+    /// The reported topology is only useful if nodes there can use the volume.
     REACHABLE {
         id: "controller/create-volume/reachable-from-requisite",
         title: "a volume that another node's topology is required for can be published to that node",
@@ -241,7 +242,7 @@ check! {
 }
 
 check! {
-    /// The caller would take a volume that its node never reaches for the one it asked for.
+    /// The caller would use a volume that its node cannot reach.
     OTHER_TOPOLOGY {
         id: "controller/create-volume/taken-in-another-topology",
         title: "CreateVolume with a known name and a topology that the volume cannot be reached from is ALREADY_EXISTS",
@@ -268,8 +269,8 @@ check! {
 }
 
 check! {
-    /// The workload waits in the place that was asked for, and a copy beside its source is of no use to it. To refuse is right for whoever
-    /// cannot copy to another place.
+    /// The workload waits in the requested topology and cannot use a copy elsewhere. A driver that cannot copy there
+    /// has to reject the request.
     COPY_ELSEWHERE {
         id: "controller/create-volume/copy-in-another-topology",
         title: "a volume made from a snapshot or a volume of another place lies where it was asked to, or is rejected",
@@ -315,7 +316,7 @@ check! {
 }
 
 check! {
-    /// Schedulers put the node that they have chosen first.
+    /// Schedulers put the topology of the chosen node first.
     PREFERRED {
         id: "controller/create-volume/preferred-topology",
         title: "a volume lies where it was preferred to, the first of several places if possible",

@@ -1,10 +1,10 @@
-//! The keys and values of a volume's accessible_topology.
+//! Checks the keys and values of a volume's accessible_topology.
 
 use csi_harness::prelude::*;
 
 use crate::topology::{self, Segments};
 
-/// The segments of a new volume and, where there is one, of the node.
+/// Returns the segments of a new volume and, if it has any, of the node.
 async fn segments(cx: &Cx) -> CheckResult<Vec<Segments>> {
     let volume = cx.new_volume().await?;
     let mut all: Vec<_> = volume.accessible_topology.into_iter().map(|topology| topology.segments).collect();
@@ -20,7 +20,7 @@ async fn segments(cx: &Cx) -> CheckResult<Vec<Segments>> {
 }
 
 check! {
-    /// Kubernetes makes labels of them, and rejects the whole node if one does not fit.
+    /// Kubernetes makes labels of them, and rejects the whole node if one is invalid.
     KEYS {
         id: "controller/create-volume/topology-keys",
         title: "the topology keys of a volume are names with a domain before them",
@@ -32,7 +32,7 @@ check! {
 }
 
 check! {
-    /// Label values, too.
+    /// Kubernetes makes label values of them.
     VALUES {
         id: "controller/create-volume/topology-values",
         title: "the topology values of a volume are short names",
@@ -44,7 +44,7 @@ check! {
 }
 
 check! {
-    /// Keys are compared without case, so that two spellings are one key with two values.
+    /// Keys are compared without case, so two spellings are one key with two values.
     KEYS_DIFFER {
         id: "controller/create-volume/topology-keys-differ",
         title: "no two topology keys of a volume differ in case only",

@@ -1,4 +1,4 @@
-//! ListSnapshots page by page. Checks that walk through the whole list run alone, so that no other check moves it.
+//! ListSnapshots page by page. Checks that read the whole list run alone, so that no other check changes it.
 
 use std::collections::BTreeSet;
 
@@ -7,20 +7,20 @@ use csi_harness::spec::requirements::Requirement;
 
 use super::super::common::cut_snapshot;
 
-/// Pages read of one list at the most.
+/// Limits the pages that are read of one list.
 const PAGES_MAX: usize = 10_000;
-/// Snapshots made, to have more than a page of them.
+/// The number of snapshots, so that there are several pages.
 const SNAPSHOTS: usize = 3;
-/// Entries asked for on a page, unless the list is long.
+/// The requested number of entries on a page, unless the list is long.
 const PAGE_ENTRIES: i32 = 2;
-/// Pages that a walk through a long list is to take.
+/// The intended number of pages of a long list.
 const PAGES_AIMED_AT: usize = 64;
 
 fn page_request(max_entries: i32, starting_token: &str) -> v1::ListSnapshotsRequest {
     v1::ListSnapshotsRequest { max_entries, starting_token: starting_token.to_owned(), ..Default::default() }
 }
 
-/// The ids of some new snapshots.
+/// Makes some snapshots and returns their ids.
 async fn some_snapshots(cx: &Cx) -> CheckResult<BTreeSet<String>> {
     let volume = cx.node_volume().await?;
     let mut ids = BTreeSet::new();
@@ -30,7 +30,8 @@ async fn some_snapshots(cx: &Cx) -> CheckResult<BTreeSet<String>> {
     Ok(ids)
 }
 
-/// Makes a snapshot where the driver can: one that counts from a token crashes only on a list with entries.
+/// Makes a snapshot if the driver can, because a driver that uses a token as an index only crashes if the list has
+/// entries.
 async fn list_something(cx: &Cx) -> CheckResult {
     let capabilities = cx.target().capabilities();
     if capabilities.has(Capability::CreateDeleteSnapshot) && capabilities.has(Capability::CreateDeleteVolume)
@@ -41,7 +42,7 @@ async fn list_something(cx: &Cx) -> CheckResult {
     Ok(())
 }
 
-/// All pages of the list, each with its ids; the walk ends where the driver says so.
+/// Returns the ids on each page, up to the end that the driver reports.
 async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<Vec<Vec<String>>> {
     let mut pages = Vec::new();
     let mut token = String::new();
@@ -71,8 +72,8 @@ async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<Vec<Vec<String>>> {
     Err(Stop::broken(format!("the list has not ended after {PAGES_MAX} pages")))
 }
 
-/// Fails unless each of the ids is in the list, once. Lists may lag, and what others add and remove between two pages can hide an
-/// entry or show it twice, so the list is read again before it is judged.
+/// Fails unless each of the ids is in the list once. Lists may lag, and changes by others between two pages can hide
+/// or repeat an entry, so the list is read again before it is judged.
 async fn must_have_each_once(
     cx: &Cx,
     own: &BTreeSet<String>,
@@ -106,14 +107,14 @@ async fn must_have_each_once(
     Ok(())
 }
 
-/// The entries of a list that are among these ids, in the order in which they come.
+/// Returns the list's entries with these ids, in their order.
 async fn own_entries(cx: &Cx, own: &BTreeSet<String>, max_entries: i32) -> CheckResult<Vec<String>> {
     let listed = walk(cx, max_entries).await?.into_iter().flatten();
     Ok(listed.filter(|id| own.contains(id)).collect())
 }
 
 check! {
-    /// A client that asks for few entries may have room for no more.
+    /// A client may have little memory.
     MAX_ENTRIES {
         id: "controller/list-snapshots/max-entries",
         title: "a page of ListSnapshots has at most max_entries entries",
@@ -137,7 +138,7 @@ check! {
 }
 
 check! {
-    /// A snapshot between two pages is a snapshot that nobody ever deletes.
+    /// A snapshot that no page shows is never deleted.
     PAGES {
         id: "controller/list-snapshots/pages",
         title: "the pages of ListSnapshots have all snapshots on them, each once",
@@ -164,7 +165,7 @@ check! {
 }
 
 check! {
-    /// The way most callers ask.
+    /// Most callers set no limit.
     NO_LIMIT {
         id: "controller/list-snapshots/no-limit",
         title: "ListSnapshots without max_entries has all snapshots, and comes to an end",
@@ -180,7 +181,7 @@ check! {
 }
 
 check! {
-    /// A token that is not known must not start the list anew: the caller would never come to an end.
+    /// An unknown token must not restart the list, because the caller would never reach its end.
     INVALID_TOKEN {
         id: "controller/list-snapshots/invalid-token",
         title: "ListSnapshots with a starting_token that is not valid is ABORTED",
@@ -191,7 +192,7 @@ check! {
     async |cx| {
         some_snapshots(cx).await?;
         let mut both = true;
-        // To a driver whose tokens are ids to start after, the one stands before everything, the other behind.
+        // If tokens are ids after which the page starts, one of these is before all ids and the other behind them.
         for token in ["!csi-sanity-no-token", "~csi-sanity-no-token"] {
             let reply = cx.call(page_request(0, token)).await;
             let refusal = refused_with(Code::Aborted);
@@ -209,7 +210,7 @@ check! {
 }
 
 check! {
-    /// A page of fewer than no entries cannot be had.
+    /// A page cannot have a negative number of entries.
     NEGATIVE_MAX_ENTRIES {
         id: "controller/list-snapshots/negative-max-entries",
         title: "ListSnapshots with negative max_entries is rejected",
@@ -227,7 +228,7 @@ check! {
 }
 
 check! {
-    /// Tokens that are numbers invite a driver to use them as an index.
+    /// A driver may use a numeric token as an index.
     NUMERIC_TOKEN {
         id: "controller/list-snapshots/numeric-token",
         title: "ListSnapshots with a number as starting_token is answered or ABORTED",
@@ -240,7 +241,7 @@ check! {
         list_something(cx).await?;
         for token in ["0", "999999", "4294967295", "-1", "9223372036854775808"] {
             let reply = cx.call(page_request(0, token)).await;
-            // Tokens are the driver's own affair, so that any of these may be a true one.
+            // The driver chooses its tokens, so any of these may be valid.
             reply.may_be_refused(&format!("with starting_token {token:?}"), refused_with(Code::Aborted))?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Requests that cannot be carried out.
+//! Sends requests that cannot succeed.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ check! {
 }
 
 check! {
-    /// A group of nothing is a caller's mistake.
+    /// An empty group can only be a mistake.
     NO_SOURCES {
         id: "group/create-volume-group-snapshot/no-source-volume-ids",
         title: "CreateVolumeGroupSnapshot without source_volume_ids is rejected as INVALID_ARGUMENT",
@@ -46,7 +46,7 @@ check! {
     }
 }
 
-/// A volume, and a request for a group snapshot of it and of one that does not exist.
+/// Makes a volume, and returns a request for a group snapshot of it and of a missing one.
 async fn one_source_missing(cx: &Cx) -> CheckResult<(String, v1::CreateVolumeGroupSnapshotRequest)> {
     let missing = cx.deleted_volume_id().await?;
     let there = cx.new_volume().await?.volume_id;
@@ -55,7 +55,7 @@ async fn one_source_missing(cx: &Cx) -> CheckResult<(String, v1::CreateVolumeGro
 }
 
 check! {
-    /// All or nothing is the point of a group.
+    /// A group snapshot must contain all volumes or not exist.
     MISSING_SOURCE {
         id: "group/create-volume-group-snapshot/missing-source",
         title: "CreateVolumeGroupSnapshot of a volume that does not exist is rejected",
@@ -87,7 +87,7 @@ check! {
     }
 }
 
-/// Ids of the snapshots there are of a volume.
+/// Returns the ids of a volume's snapshots.
 async fn snapshots_of(cx: &Cx, volume_id: &str) -> CheckResult<BTreeSet<String>> {
     let request = v1::ListSnapshotsRequest { source_volume_id: volume_id.to_owned(), ..Default::default() };
     let listed = cx.list_snapshots(request).await?.into_iter();
@@ -98,7 +98,7 @@ async fn snapshots_of(cx: &Cx, volume_id: &str) -> CheckResult<BTreeSet<String>>
 }
 
 check! {
-    /// Nobody knows the id of a leaked member, so nobody deletes it.
+    /// The id of a leaked member is unknown, so it is never deleted.
     NO_LEAK {
         id: "group/create-volume-group-snapshot/no-leak",
         title: "CreateVolumeGroupSnapshot that fails leaves no member behind",
@@ -125,7 +125,7 @@ check! {
 }
 
 check! {
-    /// Names come from users, and not all of them write English.
+    /// Users choose names in any language.
     UNICODE_NAME {
         id: "group/create-volume-group-snapshot/unicode-name",
         title: "CreateVolumeGroupSnapshot takes a name with any letters",

@@ -1,4 +1,4 @@
-//! A name that is in use already.
+//! Repeats the name of an existing group snapshot.
 
 use csi_harness::prelude::*;
 use csi_harness::text::wire::moment;
@@ -6,7 +6,7 @@ use csi_harness::text::wire::moment;
 use crate::group::{member_ids, request_for, two_volumes};
 use crate::moment::{another_moment, same_moment};
 
-/// What must not change between two answers about one group snapshot.
+/// Checks that two answers about a group snapshot agree in their constant fields.
 fn same(first: &v1::VolumeGroupSnapshot, again: &v1::VolumeGroupSnapshot) -> CheckResult {
     ensure!(
         first.group_snapshot_id == again.group_snapshot_id,
@@ -30,7 +30,7 @@ fn same(first: &v1::VolumeGroupSnapshot, again: &v1::VolumeGroupSnapshot) -> Che
 }
 
 check! {
-    /// A caller that got no answer asks again, and must not pay for two.
+    /// A caller without an answer repeats the call, and must not pay for two group snapshots.
     REPEATED {
         id: "group/create-volume-group-snapshot/same-name-same-group",
         title: "CreateVolumeGroupSnapshot with a known name returns the group snapshot made before",
@@ -58,7 +58,7 @@ check! {
 }
 
 check! {
-    /// Sources are a set; a driver that takes another order for another request is only told so.
+    /// Sources are a set; a driver for which their order matters only gets a remark.
     OTHER_ORDER {
         id: "group/create-volume-group-snapshot/other-order-same-group",
         title: "CreateVolumeGroupSnapshot with a known name and the sources in another order returns the same group snapshot",
@@ -86,7 +86,7 @@ check! {
 }
 
 check! {
-    /// Otherwise a caller takes an old snapshot of other volumes for the one it asked for.
+    /// Otherwise a caller would use an old snapshot of other volumes.
     OTHER_SOURCES {
         id: "group/create-volume-group-snapshot/same-name-other-sources",
         title: "CreateVolumeGroupSnapshot with a known name and other sources is rejected as ALREADY_EXISTS",
@@ -96,7 +96,7 @@ check! {
     }
     async |cx| {
         let sources = two_volumes(cx).await?;
-        // Shows that the driver takes this set at all.
+        // This shows that the driver accepts the set.
         let one = cx.create_group_snapshot(request_for(cx, &sources[..1])).await;
         one.or_skip("the driver takes no group snapshot of one volume")?;
         let request = request_for(cx, &sources);

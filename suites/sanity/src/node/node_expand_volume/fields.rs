@@ -1,11 +1,11 @@
-//! Requests that lack a field.
+//! Sends requests without a field.
 
 use csi_harness::prelude::*;
 
 use super::{expand, grown};
 
 check! {
-    /// A caller's mistake has to be told from a volume that is gone.
+    /// The error must distinguish a mistake of the caller from a volume that was deleted.
     NO_VOLUME_ID {
         id: "node/node-expand-volume/no-volume-id",
         title: "NodeExpandVolume without volume_id is rejected as INVALID_ARGUMENT",
@@ -23,7 +23,7 @@ check! {
 }
 
 check! {
-    /// An empty path must not be taken for the working directory of the driver.
+    /// An empty path must not mean the driver's working directory.
     NO_VOLUME_PATH {
         id: "node/node-expand-volume/no-volume-path",
         title: "NodeExpandVolume without volume_path is rejected as INVALID_ARGUMENT",

@@ -1,11 +1,11 @@
-//! Staging paths and long paths. The volume has not grown, so that OK is due at once.
+//! Uses staging paths and long paths. The volume has not grown, so the answer is OK at once.
 
 use csi_harness::prelude::*;
 
 use super::{expand, request};
 use crate::node::{PATH_BYTES_LONG, PATH_BYTES_MAX, published_at_path_of, staged, staged_at_path_of};
 
-/// A size that the volume has.
+/// Returns the current size of the volume.
 fn present_bytes(cx: &Cx, staged: &Staged) -> i64 {
     match staged.attached.volume.size_bytes {
         known @ 1.. => known,
@@ -14,7 +14,7 @@ fn present_bytes(cx: &Cx, staged: &Staged) -> i64 {
 }
 
 check! {
-    /// A volume that grows while no pod of the node uses it.
+    /// The volume grows while no pod on the node uses it.
     STAGING_PATH {
         id: "node/node-expand-volume/staging-path",
         title: "NodeExpandVolume of a volume that is staged and not published is OK at its staging path",
@@ -45,7 +45,7 @@ async fn takes_staging_path_of(cx: &Cx, bytes: usize) -> CheckResult {
 }
 
 check! {
-    /// The general limit on strings allows as much.
+    /// The general limit on strings permits this length.
     PATH_LENGTH {
         id: "node/node-expand-volume/path-of-128-bytes",
         title: "NodeExpandVolume takes a volume_path of 128 bytes",
@@ -57,7 +57,7 @@ check! {
 }
 
 check! {
-    /// What was published at a long path has to be expanded there.
+    /// A volume that was published at a long path has to be expanded there.
     LONG_PATH {
         id: "node/node-expand-volume/long-path",
         title: "NodeExpandVolume takes a volume_path of more than 128 bytes",
@@ -69,7 +69,7 @@ check! {
 }
 
 check! {
-    /// The general limit on strings allows as much.
+    /// The general limit on strings permits this length.
     STAGING_LENGTH {
         id: "node/node-expand-volume/staging-path-of-128-bytes",
         title: "NodeExpandVolume takes a staging_target_path of 128 bytes",
@@ -81,7 +81,7 @@ check! {
 }
 
 check! {
-    /// What was staged at a long path has to be named as such.
+    /// A request may name a long path at which the volume was staged.
     LONG_STAGING {
         id: "node/node-expand-volume/long-staging-path",
         title: "NodeExpandVolume takes a staging_target_path of more than 128 bytes",

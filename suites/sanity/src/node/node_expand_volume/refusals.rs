@@ -1,15 +1,15 @@
-//! What cannot be expanded.
+//! Sends requests about volumes that cannot be expanded.
 
 use csi_harness::prelude::*;
 
 use super::{attached, grown, published, request};
 use crate::node::{gone, not_malformed, unsupported_access};
 
-/// More than any device has.
+/// No device has this size.
 const HUGE_BYTES: i64 = 1 << 60;
 
 check! {
-    /// Neither the volume nor its path exists, so even a node plugin without state can see that there is nothing to expand.
+    /// Neither the volume nor its path exists, so even a node plugin without state can notice that.
     UNKNOWN_VOLUME {
         id: "node/node-expand-volume/unknown-volume",
         title: "NodeExpandVolume of a volume that does not exist is rejected",
@@ -31,7 +31,7 @@ check! {
 }
 
 check! {
-    /// A node plugin with nothing to do may answer OK, which is only remarked on.
+    /// A node plugin with nothing to do may answer OK, which is only a remark.
     NOT_THERE {
         id: "node/node-expand-volume/not-published",
         title: "NodeExpandVolume at a path where the volume is neither staged nor published is rejected",
@@ -56,7 +56,7 @@ check! {
 }
 
 check! {
-    /// Drivers that grow to the size of the device whatever was asked are widespread: OK is only remarked on.
+    /// Many drivers grow to the size of the device and ignore the request: OK is only a remark.
     OUT_OF_RANGE {
         id: "node/node-expand-volume/out-of-range",
         title: "NodeExpandVolume to more than the volume can have is rejected as OUT_OF_RANGE",
@@ -75,7 +75,7 @@ check! {
 }
 
 check! {
-    /// The field is optional, and drivers that ignore it are only told so.
+    /// The field is optional, so a driver that ignores it only gets a remark.
     WRONG_CAPABILITY {
         id: "node/node-expand-volume/unsupported-access-type",
         title: "NodeExpandVolume with an access type that the volume lacks is rejected as INVALID_ARGUMENT",

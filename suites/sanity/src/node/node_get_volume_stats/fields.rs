@@ -1,11 +1,11 @@
-//! Requests that lack a field, or speak of something that is not there.
+//! Sends requests without a field, or about missing objects.
 
 use csi_harness::prelude::*;
 
 use super::{STATS, gone, published, request};
 
 check! {
-    /// A caller's mistake has to be told from a volume that is gone.
+    /// The error must distinguish a mistake of the caller from a volume that was deleted.
     NO_VOLUME_ID {
         id: "node/node-get-volume-stats/no-volume-id",
         title: "NodeGetVolumeStats without volume_id is rejected as INVALID_ARGUMENT",
@@ -24,7 +24,7 @@ check! {
 }
 
 check! {
-    /// An empty path must not be measured as the working directory of the driver.
+    /// An empty path must not mean the driver's working directory.
     NO_VOLUME_PATH {
         id: "node/node-get-volume-stats/no-volume-path",
         title: "NodeGetVolumeStats without volume_path is rejected as INVALID_ARGUMENT",
@@ -42,7 +42,7 @@ check! {
 }
 
 check! {
-    /// Neither the volume nor the path exists, so every driver can see that something is missing.
+    /// Neither the volume nor the path exists, so every driver can notice that.
     UNKNOWN_VOLUME {
         id: "node/node-get-volume-stats/unknown-volume",
         title: "NodeGetVolumeStats of a volume that does not exist is rejected as NOT_FOUND",
@@ -64,7 +64,7 @@ check! {
 }
 
 check! {
-    /// Statistics of whatever file system is there would be taken for those of the volume.
+    /// Otherwise the caller gets the statistics of another file system.
     WRONG_PATH {
         id: "node/node-get-volume-stats/wrong-path",
         title: "NodeGetVolumeStats at a path that does not exist is rejected as NOT_FOUND",
@@ -82,7 +82,7 @@ check! {
 }
 
 check! {
-    /// kubelet may ask while the pod is on its way out.
+    /// Kubelet may call it while the pod is being removed.
     AFTER_UNPUBLISH {
         id: "node/node-get-volume-stats/after-unpublish",
         title: "NodeGetVolumeStats at a path that was unpublished is rejected as NOT_FOUND",

@@ -1,4 +1,4 @@
-//! Staging paths and long paths.
+//! Uses staging paths and long paths.
 
 use csi_harness::prelude::*;
 
@@ -6,7 +6,7 @@ use super::{published, request};
 use crate::node::{PATH_BYTES_LONG, PATH_BYTES_MAX, published_at_path_of, staged, staged_at_path_of};
 
 check! {
-    /// A driver whose staging mounts nothing has nothing to measure there, so a rejection is only remarked on.
+    /// If staging mounts nothing, there is nothing to measure, so an error is only a remark.
     STAGING_PATH {
         id: "node/node-get-volume-stats/staging-path",
         title: "NodeGetVolumeStats answers for a volume at its staging path",
@@ -56,7 +56,7 @@ async fn takes_staging_path_of(cx: &Cx, bytes: usize) -> CheckResult {
 }
 
 check! {
-    /// The general limit on strings allows as much.
+    /// The general limit on strings permits this length.
     PATH_LENGTH {
         id: "node/node-get-volume-stats/path-of-128-bytes",
         title: "NodeGetVolumeStats takes a volume_path of 128 bytes",
@@ -68,7 +68,7 @@ check! {
 }
 
 check! {
-    /// What was published at a long path has to be measured there.
+    /// A volume that was published at a long path has to be measured there.
     LONG_PATH {
         id: "node/node-get-volume-stats/long-path",
         title: "NodeGetVolumeStats takes a volume_path of more than 128 bytes",
@@ -80,7 +80,7 @@ check! {
 }
 
 check! {
-    /// The general limit on strings allows as much.
+    /// The general limit on strings permits this length.
     STAGING_LENGTH {
         id: "node/node-get-volume-stats/staging-path-of-128-bytes",
         title: "NodeGetVolumeStats takes a staging_target_path of 128 bytes",
@@ -92,7 +92,7 @@ check! {
 }
 
 check! {
-    /// What was staged at a long path has to be named as such.
+    /// A request may name a long path at which the volume was staged.
     LONG_STAGING {
         id: "node/node-get-volume-stats/long-staging-path",
         title: "NodeGetVolumeStats takes a staging_target_path of more than 128 bytes",

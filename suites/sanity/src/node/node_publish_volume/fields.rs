@@ -1,4 +1,4 @@
-//! Requests that lack a field.
+//! Sends requests without a field.
 
 use csi_harness::prelude::*;
 
@@ -6,7 +6,7 @@ use super::request;
 use crate::node::{incomplete, staged};
 
 check! {
-    /// A caller's mistake has to be told from a volume that is gone.
+    /// The error must distinguish a mistake of the caller from a volume that was deleted.
     NO_VOLUME_ID {
         id: "node/node-publish-volume/no-volume-id",
         title: "NodePublishVolume without volume_id is rejected as INVALID_ARGUMENT",
@@ -42,7 +42,7 @@ check! {
 }
 
 check! {
-    /// A driver that guesses how a volume is meant to be used may format a block volume.
+    /// A driver that guesses the use of a volume may format a block volume.
     NO_CAPABILITY {
         id: "node/node-publish-volume/no-volume-capability",
         title: "NodePublishVolume without volume_capability is rejected as INVALID_ARGUMENT",
@@ -60,7 +60,7 @@ check! {
 }
 
 check! {
-    /// Both halves of a capability are needed to know what to do.
+    /// A driver needs both halves of a capability.
     INCOMPLETE_CAPABILITY {
         id: "node/node-publish-volume/incomplete-volume-capability",
         title: "NodePublishVolume with an incomplete volume_capability is rejected as INVALID_ARGUMENT",
@@ -74,7 +74,7 @@ check! {
             let request = v1::NodePublishVolumeRequest { volume_capability: Some(capability), ..valid.clone() };
             let reply = cx.node_publish(request).await;
             if !matches!(reply.code()?, Code::Ok | Code::InvalidArgument) {
-                // The refusal may have nothing to do with what is missing.
+                // Otherwise the error might have another cause.
                 cx.node_publish(valid.clone()).setup("a published volume").await?;
             }
             reply.must_be_refused(what, refused_with(Code::InvalidArgument)).map_err(|stop| stop.of(rule))?;
@@ -84,8 +84,9 @@ check! {
 }
 
 check! {
-    /// Not INVALID_ARGUMENT: the field is missing because the caller has left out a step. The general table asks for that code
-    /// all the same for a field that is required, and neither says which comes first.
+    /// The code is not INVALID_ARGUMENT, because the field is missing as a result of a step that the caller left out.
+    /// The general table still requires that code for a missing REQUIRED field, and neither says which takes
+    /// precedence.
     NO_STAGING_PATH {
         id: "node/node-publish-volume/no-staging-target-path",
         title: "NodePublishVolume without the staging_target_path that the driver needs is rejected as FAILED_PRECONDITION",

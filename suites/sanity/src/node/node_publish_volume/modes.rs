@@ -1,4 +1,4 @@
-//! A volume at more than one path of the node, which the access mode allows or rules out.
+//! Publishes a volume at several paths of the node, which the access mode permits or forbids.
 
 use csi_harness::prelude::*;
 
@@ -20,7 +20,7 @@ async fn at_new_path(
 }
 
 check! {
-    /// The newer modes must not take the old one away from callers that do not know them.
+    /// Newer modes must not remove the old one from callers that do not know them.
     WRITER_STILL_ACCEPTED {
         id: "node/node-publish-volume/single-node-writer-still-accepted",
         title: "a driver with the newer single-node modes still publishes with SINGLE_NODE_WRITER",
@@ -38,7 +38,7 @@ check! {
 }
 
 check! {
-    /// Callers in the field rely on OK, so a driver that allows it is in good company.
+    /// Real callers rely on OK, so many drivers permit it.
     SINGLE_NODE_SECOND_PATH {
         id: "node/node-publish-volume/single-node-second-path",
         title: "NodePublishVolume of a SINGLE_NODE_WRITER volume at a second path is rejected as FAILED_PRECONDITION",
@@ -61,7 +61,7 @@ check! {
 }
 
 check! {
-    /// ReadWriteOncePod of Kubernetes stands on it.
+    /// ReadWriteOncePod of Kubernetes depends on it.
     SINGLE_WRITER_SECOND_PATH {
         id: "node/node-publish-volume/single-writer-second-path",
         title: "NodePublishVolume of a SINGLE_NODE_SINGLE_WRITER volume at a second path is rejected as FAILED_PRECONDITION",

@@ -1,4 +1,4 @@
-//! Long paths.
+//! Publishes volumes at long paths.
 
 use csi_harness::prelude::*;
 
@@ -15,7 +15,7 @@ async fn takes_target_path_of(cx: &Cx, bytes: usize) -> CheckResult {
     Ok(())
 }
 
-/// A driver that publishes nowhere says nothing about long paths by that.
+/// Checks that a short path works; if none does, long paths show nothing.
 async fn short_path_works(cx: &Cx, staged: &Staged) -> CheckResult {
     let request = cx.publish_request(staged, &cx.target_path().await?);
     cx.node_publish(request).setup("a volume published at a short path").await?;
@@ -36,7 +36,7 @@ async fn takes_staging_path_of(cx: &Cx, bytes: usize) -> CheckResult {
 }
 
 check! {
-    /// The general limit on strings allows as much.
+    /// The general limit on strings permits this length.
     TARGET_LENGTH {
         id: "node/node-publish-volume/path-of-128-bytes",
         title: "NodePublishVolume takes a target_path of 128 bytes",
@@ -48,7 +48,7 @@ check! {
 }
 
 check! {
-    /// kubelet's target paths hold the id of the pod and the name of the volume: 128 bytes are soon passed.
+    /// Kubelet's target paths contain the pod's id and the volume's name, so they often exceed 128 bytes.
     LONG_TARGET {
         id: "node/node-publish-volume/long-path",
         title: "NodePublishVolume takes a target_path of more than 128 bytes",
@@ -60,7 +60,7 @@ check! {
 }
 
 check! {
-    /// The general limit on strings allows as much.
+    /// The general limit on strings permits this length.
     STAGING_LENGTH {
         id: "node/node-publish-volume/staging-path-of-128-bytes",
         title: "NodePublishVolume takes a staging_target_path of 128 bytes",
@@ -72,7 +72,7 @@ check! {
 }
 
 check! {
-    /// What was staged at a long path has to be published from there.
+    /// A volume that was staged at a long path has to be published from there.
     LONG_STAGING {
         id: "node/node-publish-volume/long-staging-path",
         title: "NodePublishVolume takes a staging_target_path of more than 128 bytes",

@@ -1,11 +1,11 @@
-//! A second call for the path at which the volume is published already.
+//! Repeats the call for a path at which the volume is already published.
 
 use csi_harness::prelude::*;
 
 use super::request;
 
 check! {
-    /// kubelet publishes again after a restart, and all the time for drivers that ask for it.
+    /// Kubelet repeats the call after a restart, and periodically for drivers that request it.
     REPEATED {
         id: "node/node-publish-volume/repeated",
         title: "NodePublishVolume of a volume that is published there already is OK",
@@ -32,9 +32,9 @@ check! {
 }
 
 check! {
-    /// A workload that was promised a read-only volume must not get a writable one. The capability stays the same: what
-    /// another one would mean is not clear. OK is right where readonly makes no difference, as on a driver that mounts
-    /// everything read-only; where nobody can look, it is only remarked on.
+    /// A workload with a read-only volume must not get a writable one. The capability stays equal, because the
+    /// meaning of another one is unclear. OK is right if readonly makes no difference, for example because the driver
+    /// mounts everything read-only; if that is not observable, it is only a remark.
     OTHER_READONLY {
         id: "node/node-publish-volume/other-readonly",
         title: "NodePublishVolume at the same path with another readonly is rejected as ALREADY_EXISTS",

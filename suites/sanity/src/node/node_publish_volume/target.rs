@@ -1,4 +1,4 @@
-//! What a workload finds at the target path.
+//! Checks what a workload finds at the target path.
 
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
@@ -6,7 +6,8 @@ use csi_harness::spec::requirements::Requirement;
 use crate::node::{published, staged_with};
 
 check! {
-    /// The orchestrator makes the parent directory only: what a directory of its own would hide is a missing mount.
+    /// The orchestrator only makes the parent directory; an additional directory would hide that the mount is
+    /// missing.
     MAKES_TARGET {
         id: "node/node-publish-volume/makes-target",
         title: "NodePublishVolume makes the target path, a mounted directory or a block device",
@@ -28,7 +29,7 @@ check! {
             if cx.shares_files_with_driver().await {
                 return Err(missing.into());
             }
-            // Without a word on whose files these are, the driver may have made it where nobody looks.
+            // If it is unknown whose files the tests see, the driver may have made the target elsewhere.
             cx.warn(missing);
             return Ok(());
         }
@@ -58,7 +59,7 @@ check! {
     }
 }
 
-/// What has to be at a target path, and the rule that says so.
+/// Returns the file type that has to be at a target path, and the rule that requires it.
 fn asked_for(access: AccessType) -> (&'static Requirement, &'static str) {
     match access {
         AccessType::Mount => (&req::NODE_PUBLISH_027, "a directory at which the volume is mounted"),
@@ -66,8 +67,8 @@ fn asked_for(access: AccessType) -> (&'static Requirement, &'static str) {
     }
 }
 
-/// Whether the driver mounts volumes, and the tests see it: a driver of a mount namespace of its own, or one that only acts
-/// as if it mounted something, leaves nothing in the mount table to go by.
+/// Returns whether the driver mounts volumes and the tests see the mounts. A driver in its own mount namespace, or
+/// one that only simulates mounts, leaves nothing in the mount table.
 async fn mounts_are_seen(cx: &Cx, published: &Published) -> CheckResult<bool> {
     if cx.access() == AccessType::Mount {
         return Ok(cx.is_mount_point(&published.staged.staging_path));
