@@ -65,7 +65,8 @@ pub(crate) fn warn_of_read_only_loops() -> Option<String> {
     })
 }
 
-/// Makes free loop devices writable again that were not read-only before. Says which ones those are.
+/// Makes free loop devices writable again that were not read-only before. Says which ones those are, but not who left them so: all programs
+/// on a machine take their devices from one pool.
 pub(crate) fn clear_read_only_loops(before: &BTreeSet<String>) -> Option<String> {
     let is_cleared = |device: &String| {
         let mut command = Command::new("blockdev");
@@ -76,7 +77,8 @@ pub(crate) fn clear_read_only_loops(before: &BTreeSet<String>) -> Option<String>
         read_only_loops().difference(before).filter(|one| is_cleared(one)).cloned().collect();
     (!cleared.is_empty()).then(|| {
         format!(
-            "left read-only after the driver had detached them (BLKROSET), and made writable again for the volumes that get them next: {}",
+            "loop devices that became free and read-only meanwhile (BLKROSET), here or in another program, and were made writable again for those \
+             that get them next: {}",
             cleared.join(" ")
         )
     })
@@ -144,7 +146,7 @@ mod tests {
         let cleared = clear_read_only_loops(&before);
         // Another program may have taken the device since, or the kernel has cleared the flag with the last user.
         if let Some(cleared) = cleared {
-            assert!(cleared.contains(&device), "{cleared}");
+            assert!(cleared.contains(&device) && !cleared.contains("the driver"), "{cleared}");
         }
         assert!(!read_only_loops().contains(&device) || before.contains(&device));
     }
