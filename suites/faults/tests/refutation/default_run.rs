@@ -139,7 +139,9 @@ fn an_error_that_ends_all_starts() -> Result<(), Failed> {
     let Some(run) = bench::play(Played::Plain(None), &tries)? else { return Ok(()) };
     let stories = run.stories_of(check).join("\n");
     match run.outcomes_of(check)[..] {
-        [Outcome::Failed(finding)] if finding.violation.message.contains("does not answer after it was killed") => {
+        [Outcome::Failed(finding)]
+            if finding.violation.message.contains("does not answer after it was killed") =>
+        {
             stories.contains(fault).then_some(()).ok_or_else(|| Failed::from(stories))
         }
         _ => Err(Failed::from(stories)),
