@@ -59,34 +59,31 @@ pub(crate) struct Evidence {
     pub(crate) leftover: Option<String>,
 }
 
-/// The outcome of a check, and what it says beside that.
-pub(crate) struct Judged {
-    pub(crate) outcome: Outcome,
-    /// Everything else that came of it, the gravest first.
-    pub(crate) also: Vec<Outcome>,
-    pub(crate) warnings: Vec<Violation>,
-    pub(crate) notes: Vec<String>,
-}
-
 impl Judge {
-    /// Judges a check that has ended and registers the faults that it reports, so that other checks look behind them.
-    pub(crate) fn judge(&self, planned: &Planned, mut evidence: Evidence, faults: &Faults) -> Judged {
+    /// Judges a check that has ended and registers the faults that it reports, so that other checks look behind them. Returns its outcome,
+    /// and everything else that came of it, the gravest first. What is left of the evidence are the remarks of the check.
+    pub(crate) fn judge(
+        &self,
+        planned: &Planned,
+        evidence: &mut Evidence,
+        faults: &Faults,
+    ) -> (Outcome, Vec<Outcome>) {
         let label = planned.label();
-        machine::excuse(&mut evidence);
+        machine::excuse(evidence);
         if let Some(violation) = evidence.still_mounted.take() {
-            match reported_by(faults, &label, &violation, &evidence) {
+            match reported_by(faults, &label, &violation, evidence) {
                 Some(other) => evidence.notes.push(format!("{}; {other} fails", violation.message)),
                 None => evidence.blamed.push(violation),
             }
         }
-        let mut judged = self.weigh(planned, evidence);
         let entry = self.known.entry(&label);
-        judged.outcome = known_failures::listed(judged.outcome, entry);
-        judged.also = judged.also.into_iter().map(|one| known_failures::listed(one, entry)).collect();
-        let violations = std::iter::once(&judged.outcome).chain(&judged.also).filter_map(Outcome::violation);
+        let all = self.weigh(planned, evidence).into_iter().map(|one| known_failures::listed(one, entry));
+        let all: Vec<Outcome> = all.collect();
+        let violations = all.iter().filter_map(Outcome::violation);
         let own: Vec<&FaultKey> = violations.filter_map(|one| one.fault.as_deref()).collect();
         faults.keep_reported(&label, &own);
-        judged
+        let mut all = all.into_iter();
+        (all.next().unwrap_or(Outcome::Passed), all.collect())
     }
 
     /// The outcome of a violation that the runner found, by the profile and the list of known failures.
@@ -101,17 +98,16 @@ impl Judge {
         report.also.extend(Some(before).filter(|before| before.violation().is_some()));
     }
 
-    /// Orders everything that a check has found by the profile from which it binds.
-    fn weigh(&self, planned: &Planned, evidence: Evidence) -> Judged {
-        let Evidence { ended, blamed, warnings, mut notes, leftover, still_mounted: _ } = evidence;
+    /// Orders everything that a check has found by the profile from which it binds. A check that found nothing has one outcome.
+    fn weigh(&self, planned: &Planned, evidence: &mut Evidence) -> Vec<Outcome> {
         let by_rule = |violation: Violation, source| {
             let rule = violation.requirement.or_else(|| planned.check.requirements.first().copied());
             let binds_from = rule.map_or(Profile::Csi, |rule| rule.binds_from());
             self.strictness.weigh(Finding { binds_from, source, ..violation.into() })
         };
-        let mut all: Vec<Outcome> =
-            blamed.into_iter().map(|violation| by_rule(violation, Source::Check)).collect();
-        let ended = match ended {
+        let blamed = std::mem::take(&mut evidence.blamed);
+        let mut all: Vec<Outcome> = blamed.into_iter().map(|one| by_rule(one, Source::Check)).collect();
+        let ended = match std::mem::replace(&mut evidence.ended, Ok(())) {
             Err(Stop::Violation(violation)) => {
                 all.push(by_rule(*violation, Source::Check));
                 Ok(())
@@ -123,35 +119,31 @@ impl Judge {
             other => other,
         };
         all.sort_by_key(Outcome::binds_from);
-        let not_undone = |leftover: Option<String>| leftover.map(|what| format!("could not undo: {what}"));
-        let judged = |outcome, also, warnings, notes| Judged { outcome, also, warnings, notes };
+        let not_undone = evidence.leftover.as_ref().map(|what| format!("could not undo: {what}"));
         match ended {
-            // Nobody looks for what a check that was skipped or interrupted has left behind.
+            // The end of the run does not look for what a check that was skipped or interrupted has left behind.
             Err(Stop::Skip(reason) | Stop::Declined(_, reason)) if all.is_empty() => {
-                let outcome = match not_undone(leftover) {
+                return vec![match not_undone {
                     Some(not_undone) => Outcome::Broken(format!("{reason}; {not_undone}")),
                     None => Outcome::Skipped(reason),
-                };
-                judged(outcome, Vec::new(), warnings, notes)
+                }];
             }
             Err(Stop::Broken(reason) | Stop::Unanswered(reason)) if all.is_empty() => {
-                judged(Outcome::Broken(reason), Vec::new(), warnings, notes)
+                return vec![Outcome::Broken(reason)];
             }
-            ended => {
-                if let Err(Stop::Broken(reason) | Stop::Unanswered(reason)) = ended {
-                    notes.push(format!("it did not finish: {reason}"));
-                }
-                // A check that only warns is not sure of its evidence. A stricter rule does not make the evidence better.
-                all.extend(warnings.iter().map(|violation| {
-                    self.strictness.weigh(Finding { binds_from: Profile::Strict, ..violation.clone().into() })
-                }));
-                let mut all = all.into_iter();
-                let outcome = all
-                    .next()
-                    .unwrap_or_else(|| not_undone(leftover).map_or(Outcome::Passed, Outcome::Broken));
-                judged(outcome, all.collect(), warnings, notes)
+            Err(Stop::Broken(reason) | Stop::Unanswered(reason)) => {
+                evidence.notes.push(format!("it did not finish: {reason}"));
             }
+            _ => {}
         }
+        // A check that only warns is not sure of its evidence. A stricter rule does not make the evidence better.
+        all.extend(evidence.warnings.iter().map(|violation| {
+            self.strictness.weigh(Finding { binds_from: Profile::Strict, ..violation.clone().into() })
+        }));
+        if all.is_empty() {
+            all.push(not_undone.map_or(Outcome::Passed, Outcome::Broken));
+        }
+        all
     }
 }
 

@@ -56,11 +56,11 @@ pub struct Finding {
     pub binds_from: Profile,
     /// The number of plays of the failing case, where there was more than one: by the check, or by the run, which repeats the check.
     pub plays: Option<Plays>,
-    /// How the run knows of it.
+    /// The way in which the run came to know of it.
     pub source: Source,
 }
 
-/// How a run knows of a violation.
+/// The way in which a run came to know of a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The check found it.
@@ -190,12 +190,12 @@ impl Outcome {
         }
     }
 
-    /// What is wrong, where the driver broke something.
+    /// The violation, if the driver broke something.
     pub fn violation(&self) -> Option<&Violation> {
         self.finding().map(|finding| &finding.violation)
     }
 
-    /// What is wrong and what the run knows of it, where the driver broke something.
+    /// The violation with what the run knows of it, if the driver broke something.
     pub fn finding(&self) -> Option<&Finding> {
         match self {
             Outcome::Failed(finding)

@@ -20,7 +20,7 @@ use crate::results::outcome::{CheckReport, Halt, Outcome};
 use crate::run::runner::RepeatCommand;
 use crate::spec::verdict::{CheckResult, Stop};
 use crate::verdict::precondition::Preconditions;
-use crate::verdict::{Evidence, Judge, Judged};
+use crate::verdict::{Evidence, Judge};
 
 /// What is the same for all checks of a run.
 #[derive(Clone)]
@@ -156,8 +156,9 @@ async fn run_and_undo(
     notes.extend(cleared);
     let keeps_from_passing = !cx.may_leave() && still_mounted.is_none();
     let leftover = leftovers.first().filter(|_| keeps_from_passing).cloned();
-    let evidence = Evidence { ended, blamed, warnings, notes, still_mounted, leftover };
-    let Judged { outcome, also, warnings, notes } = rules.judge.judge(&planned, evidence, target.faults());
+    let mut evidence = Evidence { ended, blamed, warnings, notes, still_mounted, leftover };
+    let (outcome, also) = rules.judge.judge(&planned, &mut evidence, target.faults());
+    let Evidence { warnings, notes, .. } = evidence;
     let is_explained = !matches!(outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
     let keep = is_explained || rules.keep_calls || silence.is_some();
     let repeat = rules.repeat_command(&label, &outcome);

@@ -6,8 +6,8 @@ use crate::results::failure_report::{self, have_to_do};
 use crate::spec::requirements::req;
 use crate::spec::verdict::{Damage, Violation};
 
-/// Calls that are told of those that the driver may have died of.
-const CALLS_TOLD_MAX: usize = 4;
+/// Calls that a violation shows at most, of those that the driver may have died of.
+const CALLS_SHOWN_MAX: usize = 4;
 
 /// The call that the driver may have died of: the first one that broke off, since later ones met a dead driver; or the last one that took
 /// too long.
@@ -40,8 +40,8 @@ pub(crate) fn killed(calls: &[CallRecord], alive: bool) -> Violation {
         true => format!("the driver lives on, but {call} ends without a gRPC status"),
         false => format!("the driver crashed on {call}"),
     };
-    let told: Vec<String> = calls.into_iter().take(CALLS_TOLD_MAX).map(failure_report::call_line).collect();
-    let violation = cut_off(message).actual(told.join("\n      "));
+    let lines: Vec<String> = calls.into_iter().take(CALLS_SHOWN_MAX).map(failure_report::call_line).collect();
+    let violation = cut_off(message).actual(lines.join("\n      "));
     if alive { violation } else { violation.damage(Damage::Crash) }
 }
 

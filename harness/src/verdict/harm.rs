@@ -16,7 +16,7 @@ use crate::results::outcome::{CheckReport, Finding, Outcome, OutcomeKind, SameFa
 use crate::spec::verdict::Violation;
 use crate::text::shorten::shortened;
 
-/// Calls shown at the most of those one of which broke the driver.
+/// Calls shown at most, one of which broke the driver.
 const SUSPECTS_SHOWN_MAX: usize = 12;
 
 /// A plain call that failed, although the driver did it before.
@@ -77,7 +77,7 @@ impl Lost {
         violation.refused.as_deref().is_some_and(|(rpc, code)| *rpc == self.rpc && Some(*code) == self.code)
     }
 
-    /// That a plain call fails breaks the rule that its check judges first.
+    /// The violation of the rule that the check of the plain call judges first.
     fn violation(&self, judge: &Check, message: String) -> Violation {
         let violation = Violation::new(message)
             .expected(format!("{} succeeds, as it did before", self.rpc))
