@@ -80,7 +80,7 @@ impl fmt::Display for Away {
                 write!(f, "no answer within {} ms", waited.as_millis())?;
                 match longest_start {
                     Some(longest) => {
-                        write!(f, ", and it took {} ms at the most to start before", longest.as_millis())
+                        write!(f, "; earlier starts took at most {} ms", longest.as_millis())
                     }
                     None => Ok(()),
                 }

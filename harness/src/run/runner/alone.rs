@@ -88,7 +88,7 @@ impl Runner<'_> {
         let message = format!("{method} is rejected while other calls are under way, and not alone");
         let fault = FaultKey { rule: rule.id, what: FaultKey::BESIDE_ANOTHER_CALL.to_owned() };
         if let Err(reported_by) = self.target.faults().claim(&fault, &report.label()) {
-            report.notes.push(format!("{message}: {actual}; {reported_by} tells that"));
+            report.notes.push(format!("{message}: {actual}; {reported_by} reports it"));
             return;
         }
         let mut told = vec!["checks that ran at the same time".to_owned()];

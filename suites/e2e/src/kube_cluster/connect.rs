@@ -55,7 +55,9 @@ pub enum ConnectError {
         source: Box<KubeconfigError>,
     },
     /// There is neither a file nor what a pod is given.
-    #[error("no kubeconfig is found, and this is no pod of a cluster; use --kubeconfig FILE")]
+    #[error(
+        "no kubeconfig was found, and this program does not run in a pod of a cluster; use --kubeconfig FILE"
+    )]
     Nowhere(#[source] Box<InClusterError>),
     /// The file is fine, but no client can be made of it.
     #[error("failed to prepare the connection to {server}")]

@@ -43,7 +43,7 @@ test! {
         // That the claim can still be looked at says that it was refused, and not that the cluster is out of reach.
         let asks_bytes = scene.existing_claim(&spec.name).await?.spec.request_bytes;
         if grown.is_ok() || asks_bytes != asked_bytes {
-            return Err(failed("a claim grows that must not", "a rejection", format!("{} asked for", sized(asks_bytes))));
+            return Err(failed("a claim grows although its class does not allow it", "a rejection", format!("{} asked for", sized(asks_bytes))));
         }
         pod.delete().await
     }

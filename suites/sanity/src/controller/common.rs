@@ -15,7 +15,7 @@ pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {
 /// The refusal of an id that no driver has made.
 pub(crate) fn unknown_id() -> Refusal {
     refused_with(Code::NotFound)
-        .or(Code::InvalidArgument, "the id is made up, so it need not have the driver's format")
+        .or(Code::InvalidArgument, "the id is made up and may not have the driver's format")
 }
 
 /// OK is due for what was never there. A made-up id may not have the driver's format, which makes it a malformed field.
@@ -23,7 +23,9 @@ pub(crate) fn succeeds_or_malformed<T>(reply: Reply<T>, what: &str) -> CheckResu
     match reply.any_answer()? {
         Ok(_) | Err(Refused { code: Code::InvalidArgument, .. }) => Ok(()),
         Err(refused) => Err(Violation::new(format!("{what} is rejected"))
-            .expected("OK, or INVALID_ARGUMENT where ids have a format that the made-up one has not")
+            .expected(
+                "OK, or INVALID_ARGUMENT if the made-up id does not have the format of the driver's ids",
+            )
             .actual(refused)
             .into()),
     }
@@ -33,7 +35,7 @@ pub(crate) fn succeeds_or_malformed<T>(reply: Reply<T>, what: &str) -> CheckResu
 /// ([`GEN_ERR_005`](req::GEN_ERR_005)) as those of the RPCs ask for OUT_OF_RANGE, and neither says which comes first.
 pub(super) fn unsupported_size() -> Refusal {
     refused_with(Code::OutOfRange)
-        .or_warn(Code::InvalidArgument, "which tells less: the RPC has a code of its own for sizes")
+        .or_warn(Code::InvalidArgument, "which is less precise: the RPC has a code of its own for sizes")
 }
 
 /// The refusal of a size that may be more than there is space for.

@@ -16,7 +16,7 @@ async fn published(cx: &Cx) -> CheckResult<(NodeVolume, String)> {
 /// Codes for an object that is unknown, where it is not simply taken as detached.
 fn unknown() -> Refusal {
     refused_with(Code::NotFound)
-        .or(Code::InvalidArgument, "the id is made up, so it need not have the driver's format")
+        .or(Code::InvalidArgument, "the id is made up and may not have the driver's format")
 }
 
 check! {

@@ -136,7 +136,7 @@ async fn is_confirmed(cx: &Cx, volume: &NodeVolume, mode: Mode) -> CheckResult<b
 /// Why a volume may be on two nodes although it was made for one: it supports more than was asked for, or nobody can tell.
 async fn excuse(cx: &Cx, volume: &NodeVolume) -> CheckResult<Option<&'static str>> {
     if !is_confirmed(cx, volume, Mode::SingleNodeWriter).await? {
-        return Ok(Some("the driver does not tell what the volume can do"));
+        return Ok(Some("the driver does not confirm what the volume can do"));
     }
     for mode in SHARED_MODES {
         if is_confirmed(cx, volume, mode).await? {
@@ -150,7 +150,7 @@ check! {
     /// Two nodes that write to one file system destroy it; and whoever is turned away has to know which node to look at.
     HELD_ELSEWHERE {
         id: "controller/controller-publish-volume/held-by-other-node",
-        title: "a volume for one node that another one holds is FAILED_PRECONDITION, which names that node",
+        title: "publishing a volume for one node that another node holds is FAILED_PRECONDITION, and the message names that node",
         spec: [req::CTRL_PUBLISH_027, req::CTRL_PUBLISH_028],
         needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE, TWO_NODES],
         refuted_by: ["controller-publish-ignores-access-mode", "controller-publish-other-node-not-named"],
@@ -211,7 +211,7 @@ check! {
         if listed().await?.is_none() {
             return Err(Stop::skip("ListVolumes does not name the other node, as another check judges"));
         }
-        cx.controller_unpublish(&reached.volume.id, &reached.here).setup("a volume on one node less").await?;
+        cx.controller_unpublish(&reached.volume.id, &reached.here).setup("a volume that one of its two nodes no longer uses").await?;
         ensure!(
             listed().await?.is_some(),
             "a volume that was unpublished from one node is not published to the other one any more";

@@ -76,7 +76,7 @@ check! {
             // Who may read errors is not defined, and quoting a flag back to its sender is usual.
             cx.warn(
                 Violation::new("an error that is not about mount_flags quotes them")
-                    .expected("mount_flags kept from whoever reads errors")
+                    .expected("an error without mount_flags, which may be sensitive")
                     .actual(refused),
             );
         }

@@ -37,7 +37,7 @@ fn is_left_to_the_other() -> Result<(), Failed> {
     let reports = run.by_label();
     let said = reports.get("concurrency/controller-calls").ok_or("it was not run")?;
     let is_met_again = matches!(&said.outcome, Outcome::Failed(violation) if violation.met_again);
-    let is_left = said.notes.iter().any(|note| note.contains("beyond the fault that elsewhere/tells tells"));
+    let is_left = said.notes.iter().any(|note| note.contains("after the fault that elsewhere/tells reports"));
     match is_met_again && is_left {
         true => Ok(()),
         false => Err(Failed::from(format!("{:#?}\n{:#?}", said.outcome, said.notes))),

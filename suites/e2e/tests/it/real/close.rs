@@ -240,7 +240,7 @@ async fn what_does_not_go_is_told_with_its_holders_and_with_what_there_is_to_see
         "{evidence}"
     );
     let Err(Stop::Violation(violation)) = real.close().await else { panic!("a volume is left") };
-    assert_eq!(violation.message, "what a test has made does not go");
+    assert_eq!(violation.message, "what a test created cannot be removed");
     let expected = format!("PersistentVolume {volume} (held by kubernetes.io/pv-protection)");
     assert!(violation.actual.contains(&expected), "{}", violation.actual);
     assert!(!violation.transcript.is_empty());
