@@ -599,7 +599,7 @@ fn columns(stream: &impl std::os::fd::AsFd) -> Option<usize> {
 pub(crate) fn write_reports(reports: Vec<(Format, Destination)>, run: &Run) -> Result<(), Error> {
     let mut failed = Vec::new();
     for (format, destination) in reports {
-        if let Err(source) = destination.write(&format.render(run)) {
+        if let Err(source) = destination.write(format.render(run)) {
             failed.push((format.name(), source));
         }
     }

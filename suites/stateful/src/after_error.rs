@@ -151,7 +151,7 @@ async fn refused(cx: &Cx, wrong: &Asked) -> CheckResult<Option<Refused>> {
 fn told(refusal: &Refusal) -> Stop {
     let Refusal { method, what, first, then } = refusal;
     let message = match then.code {
-        Code::Aborted => format!("{method} is postponed for ever after it was rejected {what}"),
+        Code::Aborted => format!("{method} is put off for ever after it was rejected {what}"),
         _ => format!("{method} is rejected after it was rejected {what}"),
     };
     Violation::new(message)

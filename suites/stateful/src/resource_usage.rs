@@ -102,7 +102,7 @@ impl ResourceUsage {
 /// Remarks on what is missing after everything was undone.
 pub(crate) fn remark(cx: &Cx, rule: &'static Requirement, missing: String) {
     cx.warn(
-        Violation::new("something is left behind, although everything that the driver created was deleted")
+        Violation::new("something is left behind, although all that the driver answered for was deleted")
             .of(rule)
             .expected("the volumes and the capacity that there were before")
             .actual(missing),

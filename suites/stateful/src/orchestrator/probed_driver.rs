@@ -185,7 +185,7 @@ fn is_listed<'a>(cx: &'a Cx, id: &'a str) -> BoxFuture<'a, CheckResult<bool>> {
     })
 }
 
-/// How long a deleted volume still exists, with some time to spare.
+/// How long a deleted volume goes on being there, with some time to spare.
 async fn settle(cx: &Cx, request: &v1::CreateVolumeRequest) -> CheckResult<Duration> {
     let request = v1::CreateVolumeRequest { name: cx.unique_name(), ..request.clone() };
     let volume = cx.create_volume(request).setup("a volume").await?;

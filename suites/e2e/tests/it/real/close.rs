@@ -180,7 +180,7 @@ async fn a_snapshot_that_is_kept_goes_with_its_content_when_it_is_deleted() {
     };
     assert!(!is_going(), "not before its snapshot is seen to be gone");
     let error = real.snapshot("snapshot-0").await.unwrap().unwrap().error.unwrap();
-    assert_eq!(error, format!("its content {content} is there still"));
+    assert_eq!(error, format!("its content {content} still exists"));
     assert!(is_going());
     api.store(|store| store.remove(&held));
     assert_eq!(real.snapshot("snapshot-0").await.unwrap(), None);

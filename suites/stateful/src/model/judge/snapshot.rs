@@ -256,7 +256,7 @@ fn looked_up(held: Held<'_, SnapshotLife>, id: Id, said: &SnapshotResponse, arou
         (Held::Gone, SnapshotResponse::Seen(_)) => says(
             false,
             &req::CTRL_INTERACT_008,
-            "a deleted snapshot still exists",
+            "a deleted snapshot goes on being there",
             "nothing of it once the deletion is complete",
             "the snapshot",
         )

@@ -142,7 +142,7 @@ fn said_of_nothing(call: &VolumeCall, said: &VolumeResponse) -> Finding {
     says(
         !matches!(said, VolumeResponse::Seen(..)),
         &req::CTRL_DELETEVOL_002,
-        "a deleted volume still exists",
+        "a deleted volume goes on being there",
         "nothing of it once the deletion is complete",
         "the volume",
     )
