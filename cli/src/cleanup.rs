@@ -68,10 +68,10 @@ fn left_alone(runs: usize, others: BTreeMap<String, usize>) -> String {
     let named = others.iter().take(OTHERS_NAMED_MAX);
     let mut named: Vec<String> = named.map(|(place, resources)| format!("{resources} at {place}")).collect();
     if let Some(more @ 1..) = others.len().checked_sub(OTHERS_NAMED_MAX) {
-        named.push(format!("the rest at {more} more"));
+        named.push(format!("the rest in {more} other places"));
     }
     format!(
-        "left alone: {all} leftovers of {runs} other {}: {}. --cleanup with the --endpoint of such a driver undoes them; \
+        "left alone: {all} leftovers of {runs} other {}: {}. --cleanup with the --endpoint of such a driver removes them; \
          --cleanup --forget forgets them all",
         if runs == 1 { "run" } else { "runs" },
         named.join(", ")

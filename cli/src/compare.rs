@@ -26,7 +26,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Exit, Error> {
 /// The place of the page.
 fn page(report: &ReportArg) -> Result<Destination, Error> {
     if report.format != Format::Html {
-        let problem = format!("{} is of one run; the page on several is html=FILE", report.format.name());
+        let problem =
+            format!("{} shows one run; a page that compares several is html=FILE", report.format.name());
         return Err(Error::Flag { flag: "--report", problem });
     }
     Destination::open(&report.path).map_err(|source| Error::Report { format: Format::Html.name(), source })

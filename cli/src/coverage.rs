@@ -279,8 +279,8 @@ fn text(mut out: impl Write, coverage: &Coverage) -> io::Result<()> {
     let totals = &coverage.totals;
     writeln!(
         out,
-        "\n{} requirements on drivers: {} checked, {} that checked ones say as well, {} claimed by checks that no known \
-         defect proves to judge them, {} not checked yet, {} that no check can test",
+        "\n{} requirements on drivers: {} checked, {} repeated by checked ones, {} claimed by checks that no known defect proves \
+         to judge them, {} not checked yet, {} that no check can test",
         totals.requirements,
         totals.checked,
         totals.said_again,
@@ -288,10 +288,10 @@ fn text(mut out: impl Write, coverage: &Coverage) -> io::Result<()> {
         totals.unchecked,
         totals.untestable
     )?;
-    writeln!(out, "{} of them bind under the profile kubernetes, and not under csi", totals.kubernetes)?;
+    writeln!(out, "{} of them bind under the profile kubernetes but not under csi", totals.kubernetes)?;
     writeln!(
         out,
-        "of those that are no permission and that could show from outside, in CSI 1.12 and 1.13 together:"
+        "of the MUST and SHOULD requirements that can be observed from outside, in CSI 1.12 and 1.13 together:"
     )?;
     share(&mut out, "MUST", &totals.testable_must)?;
     share(&mut out, "SHOULD", &totals.testable_should)

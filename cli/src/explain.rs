@@ -159,16 +159,16 @@ fn explain_check(mut out: impl Write, check: &Check) -> io::Result<()> {
     writeln!(out, "\nruns {}, {}; since {}", course(check.course()), access(check.access), check.since)
 }
 
-fn course(runs: Runs) -> &'static str {
+pub(crate) fn course(runs: Runs) -> &'static str {
     match runs {
         Runs::Parallel => "in parallel with others",
         Runs::Serial => "alone, since it looks at the driver as a whole",
-        Runs::Odd => "alone and late, since drivers are known to stumble over it for good",
-        Runs::CrashProne => "alone and last, since drivers are known to crash on it",
+        Runs::Odd => "alone and late, since some drivers do not recover from it",
+        Runs::CrashProne => "alone and last, since some drivers crash on it",
         Runs::Restarts => "alone and after those, since it ends the driver",
-        Runs::Erases => "alone and after those, since drivers are known to lose everything over it",
+        Runs::Erases => "alone and after those, since some drivers lose everything over it",
         Runs::EndsAtWork => {
-            "alone and after those, since it ends the driver at work, and drivers are known never to start again"
+            "alone and after those, since it kills the driver under load, and some drivers do not start again"
         }
         Runs::Finally => "after everything else, since it judges what was seen in the whole run",
     }

@@ -54,7 +54,7 @@ pub(crate) fn init(args: InitArgs) -> Result<Exit, Error> {
         .chain(definition::CLASSES)
         .chain(of_system.into_iter().flatten());
     if let Some(there) = names.map(|name| directory.join(name)).find(|path| !force && path.exists()) {
-        let problem = format!("{} is there already; --force writes it anew", there.display());
+        let problem = format!("{} already exists; --force overwrites it", there.display());
         return Err(Error::Flag { flag: "--output", problem });
     }
     // Secrets of the configuration go into the new one; those of --secrets stay in their own file.
@@ -125,7 +125,7 @@ fn tell(
     writeln!(out)?;
     drafts.iter().try_for_each(|draft| writeln!(out, "wrote {}", shown(draft.name).display()))?;
     if let Some(file) = to_fill_in {
-        writeln!(out, "\nto be filled in, in {}: the command that starts your driver", file.display())?;
+        writeln!(out, "\nto do, in {}: fill in the command that starts your driver", file.display())?;
     }
     let config = shown(CONFIG_FILE);
     match (survey.works(), survey.makes_volumes()) {

@@ -51,7 +51,7 @@ fn replay_fuzz(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
 
 /// Breaks again what was stored, by the check that found it.
 fn replay_fault(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
-    has_one_form(&args, "a fault cannot be printed: calls alone do not inject it")?;
+    has_one_form(&args, "a fault cannot be printed as calls: no call injects it")?;
     let path = args.file.clone();
     let case = fault_case::Case::load(&path)?;
     let args = run_args(args);

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &RunArgs, repeat: Repeat) -> Result<Exit, Error> {
     }
     let plan = Plan::new(args)?.shard(args, &repeat);
     match args.course.dry_run {
-        true => dry_run(&plan, &BTreeSet::new()),
+        true => dry_run(&plan),
         false => carry_out(args, plan, repeat),
     }
 }
@@ -97,10 +97,9 @@ pub(crate) fn run_suites(
 ) -> Result<Exit, Error> {
     let registry = Registry::new(suites);
     let mut plan = Plan::of(args, settings, terms, &registry, registry.clone())?.shard(args, &repeat);
-    plan.in_turn = true;
-    (plan.driver_name, plan.definition) = (defined.driver_name, defined.definition);
+    (plan.in_turn, plan.defined) = (true, defined);
     match args.course.dry_run {
-        true => dry_run(&plan, &defined.skips),
+        true => dry_run(&plan),
         false => carry_out(args, plan, repeat),
     }
 }
@@ -193,10 +192,8 @@ struct Plan {
     reports: Vec<(Format, Destination)>,
     /// Whether suites run one after the other.
     in_turn: bool,
-    /// The name that the driver has to have, if the checks depend on it.
-    driver_name: Option<String>,
-    /// The DriverDefinition that the checks come from.
-    definition: Option<PathBuf>,
+    /// The demands of the DriverDefinition, if the checks come from one.
+    defined: Defined,
 }
 
 impl Plan {
@@ -209,20 +206,9 @@ impl Plan {
         let selection = selection(&registry, &Terms::default());
         let known = KnownFailing::default();
         let reports = open_reports(&args.output.words)?;
-        let (registry, shard, in_turn) = (crate::suites::all(), None, false);
-        let (driver_name, definition) = (None, None);
-        Ok(Plan {
-            config,
-            registry,
-            checks,
-            selection,
-            shard,
-            known,
-            reports,
-            in_turn,
-            driver_name,
-            definition,
-        })
+        let (shard, in_turn, defined) = Default::default();
+        let registry = crate::suites::all();
+        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn, defined })
     }
 
     fn new(args: &RunArgs) -> Result<Plan, Error> {
@@ -245,19 +231,8 @@ impl Plan {
         let known_failing = args.course.known_failing.as_deref();
         let plan::Plan { checks, known } = plan::Plan::new(chosen, &filter, known_failing, &config, note)?;
         let reports = open_reports(&args.output.words)?;
-        let (shard, in_turn, driver_name, definition) = (None, false, None, None);
-        Ok(Plan {
-            config,
-            registry,
-            checks,
-            selection,
-            shard,
-            known,
-            reports,
-            in_turn,
-            driver_name,
-            definition,
-        })
+        let (shard, in_turn, defined) = Default::default();
+        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn, defined })
     }
 
     /// Leaves out what falls to other shards.
@@ -332,9 +307,9 @@ pub(crate) fn open_reports(args: &WordsArgs) -> Result<Vec<(Format, Destination)
 }
 
 /// Names what would run, but for those of which it is known that they would skip.
-fn dry_run(plan: &Plan, skips: &BTreeSet<String>) -> Result<Exit, Error> {
+fn dry_run(plan: &Plan) -> Result<Exit, Error> {
     let mut out = std::io::stdout().lock();
-    for planned in plan.checks.iter().filter(|planned| !skips.contains(&*planned.check.id)) {
+    for planned in plan.checks.iter().filter(|planned| !plan.defined.skips.contains(&*planned.check.id)) {
         writeln!(out, "{}", planned.label())?;
     }
     Ok(Exit::Success)
@@ -434,8 +409,7 @@ async fn run_plan(
     driver: Option<Driver>,
     log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
-    let Plan { config, registry, checks, selection, shard, known, reports, in_turn, driver_name, definition } =
-        plan;
+    let Plan { config, registry, checks, selection, shard, known, reports, in_turn, defined } = plan;
     let bundle = Bundle::open(&args.output, &reports)?;
     let settings = provenance::settings(&config);
     let is_built_in = args.target.is_embedded() && selection.is_whole;
@@ -450,7 +424,7 @@ async fn run_plan(
             return Ok(Summary { halt, ..Summary::default() }.verdict().into());
         }
     };
-    if let Some(expected) = driver_name.filter(|name| *name != target.info().name) {
+    if let Some(expected) = defined.driver_name.filter(|name| *name != target.info().name) {
         return Err(Error::OtherDriver {
             expected,
             actual: target.info().name.clone(),
@@ -516,7 +490,7 @@ async fn run_plan(
             programs,
             log: target.driver().and_then(Driver::log),
             known_failing: args.course.known_failing.as_deref(),
-            definition: definition.as_deref(),
+            definition: defined.definition.as_deref(),
             regressions: effort.regressions.as_deref(),
             replayed: effort.replay.as_deref(),
         };
@@ -606,7 +580,7 @@ fn columns(stream: &impl std::os::fd::AsFd) -> Option<usize> {
 pub(crate) fn write_reports(reports: Vec<(Format, Destination)>, run: &Run) -> Result<(), Error> {
     let mut failed = Vec::new();
     for (format, destination) in reports {
-        if let Err(source) = destination.write(&format.render(run)) {
+        if let Err(source) = destination.write(format.render(run)) {
             failed.push((format.name(), source));
         }
     }

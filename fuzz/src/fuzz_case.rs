@@ -88,7 +88,7 @@ csi-sanity-fuzz-case: 1
 check: fuzz/requests/delete-volume
 requirement: HOSTILE-PATH-001
 message: DeleteVolume reaches files outside the driver's directory
-expected: a text that is taken for what it is
+expected: a text that is taken literally
 actual: \"'x' is gone\"
 driver: a.example 1.0.0
 rpc: DeleteVolume

@@ -119,7 +119,7 @@ pub enum DriverError {
     },
     /// The command has left the driver to somebody else.
     #[error(
-        "--driver-command has ended well, so the driver runs elsewhere, if at all; --restart-command reaches it there"
+        "--driver-command exited with 0, so if the driver still runs, it is not a process of this run; --restart-command can stop and start it"
     )]
     Detached,
     /// The user's command failed.

@@ -9,7 +9,7 @@ use csi_harness::spec::need::Need;
 use csi_harness::spec::requirements::{Level, Requirement};
 
 use super::{check_section, escaped};
-use crate::suites;
+use crate::{explain, suites};
 
 #[test]
 fn the_checks() {
@@ -49,18 +49,7 @@ fn entry(check: &Check) -> String {
     list(&mut text, "Refuted by", check.refuted_by.iter().copied());
     list(&mut text, "Not reported where this one fails", check.leader().into_iter());
     list(&mut text, "In the Go csi-sanity", check.replaces.iter().copied());
-    let course = match check.course() {
-        Runs::Parallel => None,
-        Runs::Serial => Some("alone, since it looks at the driver as a whole"),
-        Runs::Odd => Some("alone and late, since drivers are known to stumble over it for good"),
-        Runs::CrashProne => Some("alone and last, since drivers are known to crash on it"),
-        Runs::Restarts => Some("alone and after those, since it ends the driver"),
-        Runs::Erases => Some("alone and after those, since drivers are known to lose everything over it"),
-        Runs::EndsAtWork => Some(
-            "alone and after those, since it ends the driver at work, and drivers are known never to start again",
-        ),
-        Runs::Finally => Some("after everything else, since it judges what was seen in the whole run"),
-    };
+    let course = Some(check.course()).filter(|course| *course != Runs::Parallel).map(explain::course);
     let access = (check.access == Variants::Each).then_some("once for each access type");
     let runs: Vec<&str> = access.into_iter().chain(course).collect();
     if !runs.is_empty() {

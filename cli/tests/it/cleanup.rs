@@ -120,7 +120,7 @@ fn what_was_left_in_drivers_that_are_gone_is_summed_up_and_can_be_forgotten() {
     let said = place.cleanup(&["--endpoint", &here.endpoint], 0);
     let notes: Vec<&str> = said.stderr.lines().filter(|line| line.starts_with("note: ")).collect();
     let [note] = notes[..] else { panic!("one line for all of them: {}", said.stderr) };
-    assert!(note.contains("5 other runs") && note.contains("the rest at 2 more"), "{note}");
+    assert!(note.contains("5 other runs") && note.contains("the rest in 2 other places"), "{note}");
     assert!(note.contains("--cleanup --forget"), "{note}");
 
     let said = place.cleanup(&["--forget"], 0);

@@ -101,7 +101,7 @@ fn every_request_in_progress_when_the_driver_died_is_a_suspect() {
 #[test]
 fn what_has_not_begun_when_the_time_is_over_is_skipped() {
     let said = check(&["fuzz", "--seed", "1", "--duration", "300ms"], 0, &[]);
-    assert!(said.stdout.contains("--duration was over before it could begin"), "{}", said.stdout);
+    assert!(said.stdout.contains("--duration ended before it could begin"), "{}", said.stdout);
 }
 
 #[test]

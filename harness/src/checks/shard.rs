@@ -117,7 +117,9 @@ impl FromStr for Shard {
     fn from_str(text: &str) -> Result<Shard, String> {
         let parsed =
             text.split_once('/').and_then(|(index, of)| Shard::new(index.parse().ok()?, of.parse().ok()?));
-        parsed.ok_or_else(|| format!("write which of how many, such as 2/4, with {SHARDS_MAX} at the most"))
+        parsed.ok_or_else(|| {
+            format!("write the part and the number of parts, such as 2/4; there can be {SHARDS_MAX} parts")
+        })
     }
 }
 

@@ -76,7 +76,7 @@ pub enum Settles {
 impl fmt::Display for Settles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Settles::Willing(method) => return write!(f, "{method}, which the driver puts off"),
+            Settles::Willing(method) => return write!(f, "{method}, which the driver postpones"),
             Settles::Healed(method) => return write!(f, "{method}, which failed while something was broken"),
             Settles::Everything => "the driver to finish whatever it may still be doing",
             Settles::PluginReady => "the plugin to be ready",
@@ -90,10 +90,10 @@ impl fmt::Display for Settles {
             Settles::StreamEnded => "a stream that was cut off to end",
             Settles::NameFree => "a name to be free again",
             Settles::NodeKnown => "the controller to know the node",
-            Settles::IllnessTold => "the driver to notice that something is ill",
-            Settles::IllnessOver => "the driver to notice that something is well again",
+            Settles::IllnessTold => "the driver to notice that something is unhealthy",
+            Settles::IllnessOver => "the driver to notice that something is healthy again",
             Settles::NextSecond => "the next second",
-            Settles::ProcessShrunk => "the driver to give back what it took",
+            Settles::ProcessShrunk => "the driver to release what it took",
         };
         f.pad(text)
     }

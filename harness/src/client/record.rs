@@ -45,7 +45,7 @@ enum Body {
 }
 
 /// What stands behind the last message that was read of a stream that had more.
-const CUT_OFF: &str = "cut off from here";
+const CUT_OFF: &str = "cut off by the test";
 
 impl Message {
     /// Keeps a request.

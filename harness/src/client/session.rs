@@ -449,13 +449,14 @@ impl Session {
             )));
         }
         if let Some(elsewhere) = &self.config().elsewhere {
-            let why = format!("{} is called by others, {}", elsewhere.driver, elsewhere.place);
+            let why =
+                format!("in this run only its cluster calls {} ({})", elsewhere.driver, elsewhere.place);
             return Err(NoAnswer::Withheld(why));
         }
         if let Some(probe) = &self.probe
             && let Some(lost) = probe.lost().await
         {
-            return Err(NoAnswer::Withheld(format!("a plain {lost} fails by now")));
+            return Err(NoAnswer::Withheld(format!("a plain {lost} no longer succeeds")));
         }
         let whole = self.config().time_limits.call(rpc.method);
         let limit = whole.min(self.remaining());

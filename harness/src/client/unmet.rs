@@ -49,20 +49,20 @@ impl Need {
             Need::TwoNodes => match target.nodes() {
                 [] | [_] => Some("needs a second node, which --node-endpoint names".to_owned()),
                 [first, second, ..] if first.id().is_none() || second.id().is_none() => {
-                    Some("needs a second node, but not both say which they are".to_owned())
+                    Some("needs a second node, but NodeGetInfo does not return an id on both".to_owned())
                 }
                 [first, second, ..] if first.id() == second.id() => {
-                    Some("needs a second node, but both say that they are the same".to_owned())
+                    Some("needs a second node, but NodeGetInfo returns one id on both".to_owned())
                 }
                 _ => None,
             },
             Need::Destructive => (!config.allow_harm).then(|| {
-                "a driver that is wrong here could harm what is not the tests'; --allow-harm runs it, for a machine and \
-                 a back end that may be lost"
+                "a faulty driver could damage things here that do not belong to the tests; --allow-harm runs it, for a \
+                 machine and a back end that you can afford to lose"
                     .to_owned()
             }),
             Need::Restarts => target.driver().is_none().then(|| {
-                "the run may not end and start the driver; --driver-command or --restart-command says how"
+                "the run cannot stop and start the driver; --driver-command or --restart-command makes that possible"
                     .to_owned()
             }),
         }

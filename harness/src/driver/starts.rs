@@ -80,7 +80,7 @@ impl fmt::Display for Away {
                 write!(f, "no answer within {} ms", waited.as_millis())?;
                 match longest_start {
                     Some(longest) => {
-                        write!(f, ", and it took {} ms at the most to start before", longest.as_millis())
+                        write!(f, "; earlier starts took at most {} ms", longest.as_millis())
                     }
                     None => Ok(()),
                 }
@@ -109,7 +109,7 @@ mod tests {
         assert!(Away::Unstarted(DriverError::Serve("the state cannot be read".into())).is_fault());
         assert_eq!(
             silent(10_000, Some(12_000)).to_string(),
-            "no answer within 10000 ms, and it took 12000 ms at the most to start before"
+            "no answer within 10000 ms; earlier starts took at most 12000 ms"
         );
     }
 }

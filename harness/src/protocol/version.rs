@@ -37,7 +37,7 @@ impl FromStr for Version {
 
     fn from_str(text: &str) -> Result<Version, String> {
         let known = Version::ALL.into_iter().find(|version| version.to_string() == text);
-        known.ok_or_else(|| format!("{text:?} is no version of CSI that is known here: 1.12 and 1.13 are"))
+        known.ok_or_else(|| format!("{text:?} is not a known version of CSI; write 1.12 or 1.13"))
     }
 }
 
@@ -123,7 +123,7 @@ impl FromStr for CsiVersion {
             "auto" => Ok(CsiVersion::Auto),
             "1.12" => Ok(CsiVersion::V1_12),
             "1.13" => Ok(CsiVersion::V1_13),
-            _ => Err(format!("{text:?} is none of auto, 1.12 and 1.13")),
+            _ => Err(format!("{text:?} is not a version; write auto, 1.12 or 1.13")),
         }
     }
 }

@@ -12,7 +12,7 @@ pub trait Cleanup: fmt::Debug + Send + Sync {
     /// What it is called where it is left behind.
     fn name(&self) -> String;
 
-    /// Removes it, if it is there still.
+    /// Removes it, if it still exists.
     ///
     /// # Errors
     /// Why it is left.

@@ -187,7 +187,7 @@ impl Paths {
     /// caller that has to have it there before each NodeStageVolume.
     pub(crate) fn renew_staging(&self, path: &Path) {
         if self.commands.create_staging_path_command.is_none() && lock(&self.made).contains_key(path) {
-            // Where it is there still, there is nothing to do; where it cannot be made, the driver says so.
+            // Where it still exists, there is nothing to do; where it cannot be made, the driver says so.
             let _ = std::fs::create_dir(path);
         }
     }

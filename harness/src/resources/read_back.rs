@@ -25,7 +25,7 @@ const PROTECTING_FLAGS: [&str; 4] = ["nodev", "noexec", "nosuid", "ro"];
 /// Flags that the mount table shows, and that only save time.
 const OTHER_FLAGS: [&str; 2] = ["noatime", "nodiratime"];
 /// The finding for a target without a mount. A driver that never mounts anything may fill the directory itself.
-const BARE_TARGET: &str = "a volume that was asked for as a file system is a bare directory at its target";
+const BARE_TARGET: &str = "a volume requested with a file system is a bare directory at its target path";
 /// The finding for a target that shows a staging directory without a mount. A driver that mounts nothing when it stages may keep
 /// its files there.
 const BARE_STAGING: &str = "the target shows the staging directory, in which nothing is mounted";
@@ -257,13 +257,13 @@ fn other_kind(path: &Path, request: &v1::NodePublishVolumeRequest) -> Option<Fou
     match access(request)? {
         AccessType::Block(_) if !kind.is_block_device() && !mounts::at(path).is_empty() => Some((
             &req::NODE_PUBLISH_026,
-            "a volume that was asked for as a device is none at its target",
+            "a volume requested as a block device is not one at its target path",
             "a block device".to_owned(),
             if kind.is_dir() { "a directory" } else { "a file" }.to_owned(),
         )),
         AccessType::Mount(_) if kind.is_block_device() => Some((
             &req::NODE_PUBLISH_027,
-            "a volume that was asked for as a file system is a device at its target",
+            "a volume requested with a file system is a block device at its target path",
             "a mounted directory".to_owned(),
             "a block device".to_owned(),
         )),
@@ -322,7 +322,7 @@ fn unlike(request: &v1::NodePublishVolumeRequest, mount: &Mount, attached_readon
     let is_asked_for = |flag: &&str| asked.mount_flags.iter().any(|asked| asked == flag);
     let may_be_readonly = request.readonly || is_for_readers || attached_readonly || is_asked_for(&"ro");
     if has("ro") && !may_be_readonly {
-        let what = "a volume that was asked for for writing is mounted for reading only";
+        let what = "a volume requested writable is mounted read-only";
         found.push((
             &req::NODE_PUBLISH_032,
             what,
@@ -342,7 +342,7 @@ fn unlike(request: &v1::NodePublishVolumeRequest, mount: &Mount, attached_readon
     // A directory of a larger file system has no type of its own.
     let is_whole = mount.source.starts_with("/dev/") && mount.root == Path::new("/");
     if is_whole && !asked.fs_type.is_empty() && asked.fs_type != mount.fs_type {
-        let what = "a volume has another file system than fs_type asks for";
+        let what = "a volume has another file system than fs_type requests";
         let actual = format!("{} on {}", mount.fs_type, mount.source);
         found.push((&req::NODE_PUBLISH_032, what, asked.fs_type.clone(), actual));
     }
@@ -350,9 +350,10 @@ fn unlike(request: &v1::NodePublishVolumeRequest, mount: &Mount, attached_readon
 }
 
 /// The finding for a flag that only saves time: the specification leaves open for what mount_flags may be used.
-pub const MISSES_FLAGS: &str = "a volume is mounted without mount_flags that were asked for";
+pub const MISSES_FLAGS: &str = "a volume is mounted without the mount_flags of the request";
 /// The finding for a flag without which a workload can do what the administrator has forbidden.
-const LACKS_PROTECTION: &str = "a volume is mounted without mount_flags that protect the node or the volume";
+const LACKS_PROTECTION: &str =
+    "a volume is mounted without the mount_flags that protect the node or the volume";
 
 #[cfg(test)]
 mod tests {

@@ -187,7 +187,7 @@ struct Over(Arc<Results>);
 impl Drop for Over {
     fn drop(&mut self) {
         self.0.tell(|inner| {
-            inner.over.get_or_insert_with(|| "the run ended without a word about it".to_owned());
+            inner.over.get_or_insert_with(|| "the run ended without a result for it".to_owned());
         });
     }
 }

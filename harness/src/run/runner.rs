@@ -514,7 +514,7 @@ impl<'a> Runner<'a> {
         // As a task it is where the connections are, so that an answer wakes up no other thread.
         running.begin(planned.clone(), check);
         let done = self.with_news(running.next(&rules)).await;
-        let done = done.unwrap_or_else(|| Done::broken(planned, "it has not come to its end", &rules));
+        let done = done.unwrap_or_else(|| Done::broken(planned, "it has not ended", &rules));
         self.emit(&Event::CheckEnded(&done.report.planned));
         done
     }
@@ -747,7 +747,7 @@ impl<'a> Runner<'a> {
             Found::Larger(bytes) => {
                 target.grow_to(access, bytes);
                 let why =
-                    "the least of the sizes tried that the driver takes; --volume-size-bytes chooses another";
+                    "the smallest size tried that the driver accepts; --volume-size-bytes chooses another";
                 format!("volumes for {access} access are made with {}, {why}", sized(bytes))
             }
             Found::Invalid(refused) => {

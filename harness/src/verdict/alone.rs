@@ -50,7 +50,7 @@ impl Rejected {
         let message = format!("{} is rejected while other calls are under way, and not alone", self.by.0);
         let fault = FaultKey { rule: rule.id, what: FaultKey::BESIDE_ANOTHER_CALL.to_owned() };
         if let Err(reported_by) = faults.claim(&fault, &alone.label()) {
-            alone.notes.push(format!("{message}: {}; {reported_by} tells that", self.actual));
+            alone.notes.push(format!("{message}: {}; {reported_by} reports it", self.actual));
             return;
         }
         let mut lines = vec!["checks that ran at the same time".to_owned()];

@@ -116,7 +116,7 @@ fn fault(rpc: Rpc, ended: &CheckResult) -> Option<PlainCallFailure> {
             })
         }
         Err(Stop::Broken(why) | Stop::Unanswered(why)) => {
-            Some(PlainCallFailure::Passing(format!("a plain {rpc} cannot be had: {why}")))
+            Some(PlainCallFailure::Passing(format!("a plain {rpc} cannot be made: {why}")))
         }
         Ok(()) | Err(Stop::Skip(_) | Stop::Declined(..) | Stop::MetAgain(_)) => None,
     }

@@ -142,8 +142,8 @@ async fn without_a_second_node_such_checks_are_skipped() {
     let silent = serve(vec![(Default::default(), vec![0]), (silent, vec![1])]).await;
     for (nodes, expected) in [
         (one, "needs a second node, which --node-endpoint names"),
-        (twice, "needs a second node, but both say that they are the same"),
-        (silent, "needs a second node, but not both say which they are"),
+        (twice, "needs a second node, but NodeGetInfo returns one id on both"),
+        (silent, "needs a second node, but NodeGetInfo does not return an id on both"),
     ] {
         let ran = ran(nodes.config, &[&MOVES, &STAYS]).await;
         assert_eq!(ran.outcome(&MOVES), &Outcome::Skipped(expected.to_owned()));

@@ -36,7 +36,7 @@ check! {
 async fn the_story_tells_where_a_stream_was_cut_off() {
     let ran = Bench::start(csi_mock_driver::Config::default(), config()).await.run(&[&CUTS_OFF]).await;
     assert_eq!(ran.outcome(&CUTS_OFF), &Outcome::Broken("it wants its story told".to_owned()));
-    assert!(ran.stories.contains(r#"},"cut off from here"] ("#), "{}", ran.stories);
+    assert!(ran.stories.contains(r#"},"cut off by the test"] ("#), "{}", ran.stories);
 }
 
 check! {

@@ -29,7 +29,7 @@ check! {
     /// was tested on, or a second pod that writes elsewhere. Looked at after every NodePublishVolume of the run.
     AS_ASKED {
         id: "data/mounts/as-asked",
-        title: "what is mounted has the file system, the options and the device that were asked for",
+        title: "a mount has the requested file system, options and device",
         spec: [req::NODE_PUBLISH_026, req::NODE_PUBLISH_027, req::NODE_PUBLISH_032],
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
         refuted_by: [
@@ -133,7 +133,7 @@ check! {
     /// not by a half.
     MEASURED {
         id: "data/stats/measured",
-        title: "NodeGetVolumeStats tells the size that a workload finds",
+        title: "NodeGetVolumeStats reports the size that a workload finds",
         spec: [req::MSG_USAGE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, GET_VOLUME_STATS, ROOT],
         refuted_by: ["hostpath/stats-of-the-host", "hostpath/stats-doubled"],
@@ -157,7 +157,7 @@ check! {
             if is_right {
                 continue;
             }
-            let violation = Violation::new("total of a usage is not the size that a workload finds")
+            let violation = Violation::new("the total bytes are not the size that a workload finds")
                 .of(&req::MSG_USAGE_002)
                 .expected(format!("about {}", sized(measured)))
                 .actual(sized(total).to_string());
@@ -176,7 +176,7 @@ check! {
     /// was written either, as one that compresses, nothing is judged. How old numbers may be, the specification leaves open.
     FOLLOWS {
         id: "data/stats/follows-writes",
-        title: "NodeGetVolumeStats tells of what was written since it was last asked",
+        title: "NodeGetVolumeStats reports what was written since the call before",
         spec: [req::MSG_USAGE_003],
         needs: [NODE, CREATE_DELETE_VOLUME, GET_VOLUME_STATS, ROOT, MOUNT_ACCESS],
         refuted_by: ["hostpath/stats-remembered"],
@@ -184,7 +184,7 @@ check! {
     async |cx| {
         let used = Used::begin(cx, &cx.node_volume().await?).await?;
         let (told, in_use) = (told_in_use(cx, &used).await?, used.in_use_bytes().await?);
-        let Some(told) = told else { return Err(Stop::skip("the driver does not tell how many bytes are in use")) };
+        let Some(told) = told else { return Err(Stop::skip("the driver does not report how many bytes are used")) };
         let written = FILL_BYTES.min(used.measured_bytes().await? / 4);
         used.fill(written).await?;
         if used.in_use_bytes().await?.saturating_sub(in_use) < written / 2 {
@@ -197,7 +197,7 @@ check! {
         if seen.await?.is_none() {
             let now = told_in_use(cx, &used).await?.unwrap_or_default();
             cx.warn(
-                Violation::new("used of a usage stays as it was, although a workload has written")
+                Violation::new("the used bytes do not change although a workload has written")
                     .expected(format!("some {} more than {}", sized(written), sized(told)))
                     .actual(sized(now).to_string()),
             );

@@ -248,7 +248,7 @@ check! {
         let small = used.size_bytes(source.size_bytes).await?;
         used.end().await?;
         if source.size_bytes <= 0 {
-            return Err(Stop::skip("the driver does not say how large its volumes are"));
+            return Err(Stop::skip("the driver does not report the size of its volumes"));
         }
         let wanted = source.size_bytes.saturating_mul(2);
         let Some(copy) = larger(cx, &source, wanted).await? else {
@@ -267,7 +267,7 @@ check! {
         // A driver may have rounded up, so that it has more than was asked for.
         let large = used.measured_bytes().await?;
         let Some(small) = small else {
-            cx.note("how much room a volume has cannot be seen in the file system that is mounted");
+            cx.note("the mounted file system does not show how much room the volume has");
             return used.end().await;
         };
         let (rule, least) = match cx.access() {
@@ -278,7 +278,7 @@ check! {
             large >= least,
             "a volume made larger than its source has no more room when it is published";
             of: rule,
-            expected: format!("at least {}, since CreateVolume was asked for {} and said OK", sized(least), sized(wanted)),
+            expected: format!("at least {}, since CreateVolume returned OK for {}", sized(least), sized(wanted)),
             actual: format!("{}; the source has {}", sized(large), sized(small))
         );
         used.end().await

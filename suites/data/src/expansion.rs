@@ -47,7 +47,7 @@ check! {
         // A driver may have rounded up, so that it has more than was asked for.
         let large = used.measured_bytes().await?;
         let Some(small) = small else {
-            return Err(Stop::skip("how much room a volume has cannot be seen in the file system that is mounted"));
+            return Err(Stop::skip("the mounted file system does not show how much room the volume has"));
         };
         let least = match cx.access() {
             AccessType::Block => wanted.unsigned_abs(),
@@ -55,7 +55,7 @@ check! {
         };
         ensure!(
             large >= least,
-            "a workload does not find the room that the volume was expanded by, after all was done that the driver asked for";
+            "a workload does not find the room that the volume was expanded by, although every requested step was done";
             of: rule,
             expected: format!("at least {}, since {} were asked for, and the answer was OK", sized(least), sized(wanted)),
             actual: format!("{}, {} before; node_expansion_required was {}", sized(large), sized(small), expanded.node_expansion_required)

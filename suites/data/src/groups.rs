@@ -47,7 +47,7 @@ check! {
             tries += 1;
         }
         if straddled == 0 {
-            cx.note(format!("none of {tries} group snapshots took long enough for a workload to write beside it"));
+            cx.note(format!("none of {tries} group snapshots took long enough for a workload to write at the same time"));
         }
         Ok(())
     }
@@ -61,7 +61,7 @@ async fn taken_at_one_moment(cx: &Cx, volumes: &[NodeVolume; 2], stamp: &mut u32
     let taken = async { cx.create_group_snapshot(request.clone()).await.any_answer() };
     let (taken, first_stamp, beside) = beside_writes(&used, stamp, taken).await?;
     let Ok(group) = taken else {
-        return Err(Stop::skip("the driver makes no group snapshot of volumes that are written to"));
+        return Err(Stop::skip("the driver creates no group snapshot while its volumes are written to"));
     };
     ready(cx, &request).await?;
     // These writes show in a member that is taken only now.

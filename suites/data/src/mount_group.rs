@@ -22,7 +22,7 @@ check! {
     /// have an option for that; of others, the directory or what is made in it belongs to the group.
     HONOURED {
         id: "data/mount-group/honoured",
-        title: "what is made in a volume published with volume_mount_group is for that group",
+        title: "files created in a volume published with volume_mount_group belong to that group",
         spec: [req::MSG_VOLCAP_005, req::MSG_VOLCAP_006],
         needs: [NODE, CREATE_DELETE_VOLUME, VOLUME_MOUNT_GROUP, MOUNT_ACCESS, ROOT],
         refuted_by: ["hostpath/ignores-group", "hostpath/group-of-directory-only"],

@@ -43,7 +43,7 @@ impl Point<'_> {
             left == 0,
             "something is still mounted at the {} path after the call that undoes it", self.told;
             of: rule,
-            expected: "OK, and nothing there: what the calls before have done is undone",
+            expected: "OK, and nothing mounted: the calls before are undone",
             actual: format!("{:?} is in the mount table {left} times; the call was answered with {answer}", self.path)
         );
         Ok(())
@@ -55,7 +55,7 @@ check! {
     /// undo it takes the uppermost mount away, and the volume stays in use for ever.
     UNDONE {
         id: "data/mounts/undone",
-        title: "what was staged and published several times is gone when it was undone once",
+        title: "a volume that was staged and published several times is gone after one undo",
         spec: [req::NODE_UNPUBLISH_002, req::NODE_UNSTAGE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
         refuted_by: ["hostpath/stacks-publications", "hostpath/stacks-stagings"],

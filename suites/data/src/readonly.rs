@@ -18,7 +18,7 @@ async fn cannot_be_written(cx: &Cx, usage: Usage, rule: &'static Requirement) ->
         written.is_err(),
         "a workload can write to a volume published readonly";
         of: rule,
-        expected: "any error that keeps it from writing",
+        expected: "any error when it writes",
         actual: "it was written, and is durable"
     );
     used.end().await?;

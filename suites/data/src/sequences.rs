@@ -10,7 +10,7 @@ check! {
     /// back and deleted before, while and after a copy is made; copies are copied; a copy is given up half-way and asked for again.
     COPIES {
         id: "data/sequences/copies",
-        title: "copies hold what their sources held, whatever is done to either before and after",
+        title: "copies hold the data of their sources, whatever is done to either before and after",
         spec: GIVEN_UP,
         needs: [
             NODE,
@@ -54,7 +54,7 @@ check! {
     /// used again while the other one is in use.
     TWO_VOLUMES {
         id: "data/sequences/two-volumes",
-        title: "each of two volumes holds what was written to it through whatever is done with the other one",
+        title: "each of two volumes keeps its data, whatever is done with the other one",
         spec: GIVEN_UP,
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
         refuted_by: [
@@ -105,7 +105,7 @@ check! {
     /// Drivers round sizes, and not everywhere in the same way. Devices are measured; their last block is written.
     SIZES {
         id: "data/sequences/sizes",
-        title: "volumes of sizes that are multiples of nothing have the room that was answered",
+        title: "volumes of odd sizes have the room that CreateVolume returned",
         spec: GIVEN_UP,
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
         refuted_by: [

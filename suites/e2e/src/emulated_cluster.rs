@@ -85,8 +85,8 @@ const REGISTRATION_LIMIT: Duration = Duration::from_secs(300);
 
 /// Features that no emulated cluster has, with the reasons.
 pub const NEVER_OFFERED: [(Feature, &str); 2] = [
-    (Feature::SeLinux, "nodes that are played do not enforce SELinux"),
-    (Feature::Orchestrator, "it is about Kubernetes alone, which is played here"),
+    (Feature::SeLinux, "the emulated nodes do not enforce SELinux"),
+    (Feature::Orchestrator, "it tests Kubernetes alone, which is emulated here"),
 ];
 
 /// The settings of an emulated cluster.
@@ -145,7 +145,7 @@ impl EmulatedCluster {
         let config = cx.config();
         if config.path_layout != PathLayout::Kubelet {
             return Err(Stop::broken(
-                "a cluster is played with the paths of kubelet; use --path-layout kubelet",
+                "the emulated cluster needs the paths of kubelet; use --path-layout kubelet",
             ));
         }
         if config.paths.any() {
@@ -224,7 +224,7 @@ impl Cleanup for Components {
         let mut over = self.over.lock().await;
         match tokio::time::timeout(END_LIMIT, over.recv()).await {
             Ok(_) => Ok(()),
-            Err(_) => Err(format!("it goes on after {} s", END_LIMIT.as_secs())),
+            Err(_) => Err(format!("it is still running after {} s", END_LIMIT.as_secs())),
         }
     }
 }
@@ -262,7 +262,7 @@ async fn registered(node: &Cx, streaks: &Streaks) -> Result<v1::NodeGetInfoRespo
         }
         tokio::time::sleep(pause).await;
     }
-    Err(Stop::broken("a driver cannot be registered"))
+    Err(Stop::broken("kubelet could not register a driver"))
 }
 
 fn already(kind: &str, name: &str) -> Stop {
@@ -620,7 +620,7 @@ impl Cluster for EmulatedCluster {
         kubelet.task.abort();
         match tokio::time::timeout(END_LIMIT, kubelet.over.recv()).await {
             Ok(_) => Ok(()),
-            Err(_) => Err(Stop::broken(format!("kubelet goes on after {} s", END_LIMIT.as_secs()))),
+            Err(_) => Err(Stop::broken(format!("kubelet still runs after {} s", END_LIMIT.as_secs()))),
         }
     }
 
@@ -659,7 +659,7 @@ impl Cluster for EmulatedCluster {
         };
         match stuck {
             None => Ok(()),
-            Some(why) => Err(Violation::new("what a test has made does not go")
+            Some(why) => Err(Violation::new("what a test created cannot be removed")
                 .expected("pods, snapshots, claims and their volumes can be deleted, in this order")
                 .actual(why)
                 .into()),

@@ -72,11 +72,12 @@ pub const DEFAULT_IMAGE: &str = "registry.k8s.io/e2e-test-images/busybox:1.29-4"
 /// Limits the removal of a test's objects.
 const CLOSE_LIMIT: Duration = Duration::from_secs(8 * 60);
 /// The reason why health is not tested.
-const NO_HEALTH: &str = "what a cluster says of health is not looked at; without --cluster these tests run, and --with-sanity judges the RPCs";
+const NO_HEALTH: &str = "these tests do not read what a real cluster reports about health; they run without --cluster, and --with-sanity judges the RPCs";
 /// The reason why changing limits are not tested.
-const NO_READING: &str = "when kubelet has read a limit again cannot be seen; without --cluster it is played";
+const NO_READING: &str =
+    "a real cluster does not show when kubelet has read a limit again; the test runs without --cluster";
 /// The reason why files of nodes and kubelet are not used.
-const NO_NODE_ACCESS: &str = "files of nodes and kubelet are left alone without --node-access";
+const NO_NODE_ACCESS: &str = "without --node-access, the tests do not touch files of nodes or kubelet";
 
 /// The settings of tests in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -305,7 +306,7 @@ impl Discovered {
             Feature::GroupSnapshots => has(ApiKind::GroupSnapshot),
             Feature::AttributesClasses => has(ApiKind::AttributesClass),
             Feature::SnapshotTopology => Err(
-                "classes of snapshots are made without allowedTopologies; without --cluster they have them"
+                "snapshot classes in a cluster are created without allowedTopologies; without --cluster they have them"
                     .to_owned(),
             ),
             Feature::VolumeStats | Feature::VolumeHealth | Feature::StorageHealth | Feature::ClaimHealth => {
@@ -313,12 +314,12 @@ impl Discovered {
             }
             Feature::LimitsReadAgain => Err(NO_READING.to_owned()),
             Feature::ServiceAccountTokens => {
-                Err("kubelet gives them in every test where the CSIDriver asks for them".to_owned())
+                Err("kubelet passes them in every test if the CSIDriver asks for them".to_owned())
             }
             Feature::SeLinux => match self.nodes.iter().all(|node| node.enforces_selinux) {
                 true => Ok(()),
                 false => {
-                    Err(format!("no label {} says that the nodes enforce SELinux", discovery::SELINUX_LABEL))
+                    Err(format!("no label {} states that the nodes enforce SELinux", discovery::SELINUX_LABEL))
                 }
             },
         }
@@ -333,7 +334,7 @@ fn retained(content: Option<&Value>) -> Option<String> {
 
 /// Describes a deleted snapshot whose content remains.
 fn rest(content: &Value) -> Option<String> {
-    Some(format!("its content {} is there still", text(content, "/metadata/name")))
+    Some(format!("its content {} still exists", text(content, "/metadata/name")))
 }
 
 #[async_trait]
@@ -631,7 +632,7 @@ impl Cluster for KubeCluster {
         if left.is_empty() {
             return Ok(());
         }
-        Err(Violation::new("what a test has made does not go")
+        Err(Violation::new("what a test created cannot be removed")
             .expected("pods, snapshots, claims and their volumes can be deleted, in this order")
             .actual(close::sentence(&left))
             .transcript(self.evidence().await)

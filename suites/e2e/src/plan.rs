@@ -157,12 +157,16 @@ impl Instance {
         }
     }
 
-    /// Fails if the driver lacks a promised capability, because no component would ever call it.
+    /// Fails if the driver does not advertise a promised capability, because no component would ever call it.
     fn promised(&self, definition: &DriverDefinition, cluster: &dyn Cluster) -> Done {
         for promise in PROMISES.iter().filter(|promise| promise.is_needed_by(self.needs())) {
             if let Some(lacked) = promise.lacked(definition, |one| cluster.advertises(one).unwrap_or(true)) {
                 let expected = format!("the driver advertises {lacked}: the definition has {}", promise.text);
-                return Err(failed("the driver lacks what the definition promises", expected, "it does not"));
+                return Err(failed(
+                    "the driver does not advertise what the definition promises",
+                    expected,
+                    "it does not",
+                ));
             }
         }
         Ok(())

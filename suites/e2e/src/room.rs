@@ -43,7 +43,7 @@ impl Room {
             Err(_) => {
                 let waited_s = limit.as_secs();
                 Err(Stop::broken(format!(
-                    "other tests had the room on the nodes for {waited_s} s; see --jobs"
+                    "waited {waited_s} s for other tests to free room on the nodes; see --jobs"
                 )))
             }
         }

@@ -135,7 +135,7 @@ impl Need {
             }),
             Need::Cannot(one) => definition.can(*one).then(|| format!("the definition says {one}: true")),
             Need::Offers(_) | Need::SpareSegments(_) | Need::NodeLimit(_) => None,
-            Need::FileSystem => missing(!at.pattern.is_block(), "for volumes with a file system"),
+            Need::FileSystem => missing(!at.pattern.is_block(), "only for volumes with a file system"),
             Need::BlockIfAsked => match at.pattern.is_block() {
                 true => Need::Can(Capability::Block).unpromised(at),
                 false => None,
@@ -166,7 +166,7 @@ impl Need {
                 });
                 let waits =
                     at.pattern.binding.map_or(of_class, |mode| mode == BindingMode::WaitForFirstConsumer);
-                missing(!waits, "the StorageClass makes no volume before a pod wants it")
+                missing(!waits, "the StorageClass creates no volume before a pod needs it")
             }
             Need::Never(reason) => Some((*reason).to_owned()),
         }

@@ -98,7 +98,7 @@ check! {
     /// in which one is made and the other is not; each of these moments is met here, and none by chance.
     CRASH_POINTS {
         id: "faults/crash-points",
-        title: "a driver that is killed before any change it makes, or right after its answer, knows what it has answered for and can be asked again",
+        title: "a driver that is killed before any of its changes, or right after its answer, still knows what it has answered OK for, and takes the call again",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: [
@@ -146,7 +146,7 @@ check! {
     /// used up what a process may open. Callers give up meanwhile, and come again.
     RESOURCES {
         id: "faults/resources",
-        title: "a driver that is frozen, finds every disk full or for reading only, or can open nothing, loses nothing, and goes on when that is over",
+        title: "a driver that is frozen, finds every disk full or read-only, or can open no file, loses nothing, and continues when that is over",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["plain/ends-on-error", "plain/keeps-lock-after-error"],
@@ -184,7 +184,7 @@ check! {
     /// was mounted is mounted any more. What a driver has answered for has to be durable by then.
     POWER {
         id: "faults/power",
-        title: "what a driver has answered for outlives a loss of power, whatever is lost of what it has not made durable",
+        title: "what a driver has answered OK for survives a loss of power, whatever is lost that it has not made durable",
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: [
@@ -266,7 +266,7 @@ async fn devices_for(search: &Search<'_>) -> CheckResult<Vec<&'static FileSystem
     lacks.dedup();
     let told = |why: String| {
         format!(
-            "no power is lost of file systems of the kernel's, which takes device-mapper and dmsetup: {why}"
+            "kernel file systems are not tested for a loss of power, which needs device-mapper and dmsetup: {why}"
         )
     };
     match lacks.is_empty() {
@@ -403,7 +403,7 @@ async fn plain_life(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Places
             Step::PublishAgain => plan.grows_by = life.has_grown_by().await,
             Step::Restore => match without_fault(life.restored_holds().await) {
                 Err(Stop::Broken(why)) => cx.note(format!(
-                    "volumes that are restored from snapshots are not looked into, since that fails even without a fault: {why}"
+                    "volumes restored from snapshots are not checked for their data, since that fails even without a fault: {why}"
                 )),
                 held => {
                     held?;

@@ -116,7 +116,7 @@ impl Neighbour {
             return Ok(());
         }
         Err(Violation::new(
-            "ListVolumes says OK while something is broken, and leaves a volume out that is there",
+            "ListVolumes returns OK while something is broken, and leaves out an existing volume",
         )
         .of(&FAULT_DONE_001)
         .expected(format!("an error, or a list with volume {:?}", self.volume.volume.id))

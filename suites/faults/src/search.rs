@@ -113,7 +113,7 @@ impl<'a> Search<'a> {
     ) -> CheckResult {
         let cx = self.cx;
         let Some((plan, places)) = self.learnt.clone() else {
-            return Err(Stop::broken("the life without faults was not led"));
+            return Err(Stop::broken("the run without faults did not take place"));
         };
         let stored = self.stored.iter().filter(|(_, case)| lever.knows(&case.fault)).cloned();
         let mut first: Vec<Try> = stored.map(Try::from).collect();

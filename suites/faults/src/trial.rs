@@ -652,7 +652,7 @@ impl<'a> Trial<'a> {
                 Ok(took)
             }
             Err(last) => {
-                let message = format!("{} is not done any more after something has failed once", step.rpc());
+                let message = format!("{} no longer succeeds after something has failed once", step.rpc());
                 let expected = "OK when the same call is made again, now that nothing is broken";
                 Err(self.unhealed(life, step, message, expected, last).await)
             }

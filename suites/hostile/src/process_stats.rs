@@ -35,9 +35,9 @@ impl Vitals {
             && let Some(growth) = now().and_then(|now| self.growth(&now))
         {
             cx.warn(
-                Violation::new("the driver keeps what hostile requests have cost it")
+                Violation::new("the driver does not release what hostile requests made it use")
                     .of(&HOSTILE_GROWTH_001)
-                    .expected("memory, open files and threads as before, or nearly so")
+                    .expected("about as much memory, open files and threads as before")
                     .actual(growth),
             );
         }

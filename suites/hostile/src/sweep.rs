@@ -170,7 +170,10 @@ impl LeftBehind {
 
     fn tell(&self, cx: &Cx) {
         if let Some(why) = &self.first {
-            cx.note(format!("what {} of the requests have made stays; the first: {why}", self.requests));
+            cx.note(format!(
+                "what {} of the requests created was not removed; the first: {why}",
+                self.requests
+            ));
         }
     }
 }

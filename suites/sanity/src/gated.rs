@@ -26,7 +26,7 @@ pub(crate) async fn promised_are_there(cx: &Cx, service: Service) -> CheckResult
     }
     ensure!(
         missing.is_empty(),
-        "a capability is advertised, and the RPC behind it is not there";
+        "a capability is advertised, but its RPC is not implemented";
         expected: "any answer but UNIMPLEMENTED",
         actual: missing.join("; ")
     );

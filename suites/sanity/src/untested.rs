@@ -4,23 +4,23 @@ use csi_harness::spec::requirements::{Requirement, req};
 
 /// The requirements without a check, sorted by id.
 pub static UNTESTED: &[(&Requirement, &str)] = &[
-    (&req::CTRL_CAPS_009, "what a condition says is free text"),
-    (&req::CTRL_CREATESNAP_003, "which code fits an error, the table says, whose rows are checked"),
-    (&req::CTRL_CREATESNAP_005, "whether a snapshot is still processed shows in ready_to_use alone"),
+    (&req::CTRL_CAPS_009, "the text of a condition is free"),
+    (&req::CTRL_CREATESNAP_003, "the table says which code fits an error, and its rows are checked"),
+    (&req::CTRL_CREATESNAP_005, "only ready_to_use shows whether a snapshot is still processed"),
     (&req::CTRL_CREATESNAP_007, "needs a back end that fails while it processes a snapshot"),
-    (&req::CTRL_CREATESNAP_011, "whether a snapshot is still processed shows in ready_to_use alone"),
+    (&req::CTRL_CREATESNAP_011, "only ready_to_use shows whether a snapshot is still processed"),
     (&req::CTRL_CREATESNAP_027, "needs a back end whose space for snapshots is used up"),
     (&req::CTRL_CREATESNAP_033, "needs a location whose storage is used up"),
     (&req::CTRL_CREATEVOL_006, "volume_context is opaque, so that it does not show which value a volume got"),
     (
         &req::CTRL_CREATEVOL_023,
-        "what it does not know a driver may ignore, and which values are valid it alone knows",
+        "a driver may ignore what it does not know, and only the driver knows which values are valid",
     ),
     (&req::CTRL_CREATEVOL_026, "documents are not visible over gRPC"),
     (&req::CTRL_CREATEVOL_046, "needs a location whose storage is used up"),
     (
         &req::CTRL_CREATEVOL_049,
-        "where a volume lies that was made from a snapshot, CTRL-CREATEVOL-025 says, which is checked",
+        "CTRL-CREATEVOL-025 says where a volume made from a snapshot lies, and is checked",
     ),
     (
         &req::CTRL_GETHEALTH_010,
@@ -32,10 +32,7 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
         "upstream callers send no secrets, but a driver may document that it needs some",
     ),
     (&req::CTRL_LISTSNAP_003, "the moment at which a snapshot is cut does not show from outside"),
-    (
-        &req::CTRL_PUBLISH_020,
-        "the calls that carry no publish_context can do nothing else, and all others may need it",
-    ),
+    (&req::CTRL_PUBLISH_020, "calls without publish_context cannot use it, and all others may need it"),
     (&req::GEN_ERR_006, "needs a valid identity of the back end that lacks a permission"),
     (
         &req::GEN_ERR_010,
@@ -46,18 +43,18 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     (&req::GEN_SECRET_006, "documents are not visible over gRPC"),
     (
         &req::GEN_SKEW_002,
-        "drivers that move from one version to the next send what both have, so that the run only remarks on it",
+        "drivers that move from one version to the next send the fields of both, so the run only remarks on it",
     ),
-    (&req::GROUP_CREATE_005, "whether a group snapshot is still processed shows in ready_to_use alone"),
-    (&req::ID_PCAPS_019, "an endpoint of nodes alone may advertise it for the controller elsewhere"),
+    (&req::GROUP_CREATE_005, "only ready_to_use shows whether a group snapshot is still processed"),
+    (&req::ID_PCAPS_019, "a node-only endpoint may advertise it for the controller elsewhere"),
     (&req::ID_PROBE_005, "documents are not visible over gRPC"),
     (&req::ID_PROBE_006, "needs a driver that is put into a broken state"),
     (&req::ID_PROBE_011, "needs a driver that is put into a broken state"),
     (&req::ID_PROBE_013, "needs a driver that is put into a broken state"),
     (&req::ID_PROBE_014, "needs a driver that is put into a broken state"),
     (&req::META_STREAM_002, "needs a back end that fails while it collects metadata"),
-    (&req::MSG_HEALTH_016, "whether a volume can be used that is degraded, other checks see that use it"),
-    (&req::MSG_TOPOLOGY_005, "which company a prefix belongs to cannot be told from its letters"),
+    (&req::MSG_HEALTH_016, "other checks use volumes, and so see whether a degraded one can be used"),
+    (&req::MSG_TOPOLOGY_005, "a prefix does not show which company it belongs to"),
     (
         &req::MSG_TOPOREQ_010,
         "a place that was tried in vain looks like one that was not tried; MSG-TOPOREQ-014 warns",
@@ -70,27 +67,24 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     (&req::MSG_TOPOREQ_017, "a place that was tried in vain looks like one that was not tried"),
     (
         &req::MSG_VOLCAP_007,
-        "what a mode rules out, the tables of the publishing RPCs say, whose rows are checked",
+        "the tables of the publishing RPCs say what a mode rules out, and their rows are checked",
     ),
     (
         &req::MSG_VOLUME_009,
         "a sensitive value that is no secret of a request looks like any other; GEN-SECRET-001 is checked",
     ),
-    (
-        &req::MSG_VOLUME_010,
-        "the calls that carry no volume_context can do nothing else, and all others may need it",
-    ),
+    (&req::MSG_VOLUME_010, "calls without volume_context cannot use it, and all others may need it"),
     (&req::NODE_EXPAND_022, "needs a file system that is known not to grow while it is in use"),
     (&req::NODE_HEALTH_007, "a path that is not absolute breaks a rule of the caller, and OK does no harm"),
     (&req::NODE_HEALTH_017, "needs a fault of one node out of several"),
     (&req::NODE_HEALTH_020, "needs a fault that stays over a restart of the driver"),
     (
         &req::NODE_INFO_004,
-        "a driver that counts on a second call does so only where there is none, and each run makes some",
+        "a driver that relies on a second call shows only where there is none, and each run has such calls",
     ),
     (
         &req::NODE_PUBLISH_002,
-        "where a call runs does not show; that the volume is there does, by NODE-PUBLISH-026 and -027",
+        "it does not show where a call runs, but NODE-PUBLISH-026 and -027 check that the volume is there",
     ),
     (
         &req::NODE_PUBLISH_009,
@@ -98,29 +92,29 @@ pub static UNTESTED: &[(&Requirement, &str)] = &[
     ),
     (
         &req::NODE_STAGE_002,
-        "where a call runs does not show; that the volume is there does, by NODE-PUBLISH-026 and -027",
+        "it does not show where a call runs, but NODE-PUBLISH-026 and -027 check that the volume is there",
     ),
     (
         &req::NODE_UNPUBLISH_005,
-        "where a call runs does not show; that the mount is gone does, by NODE-UNPUBLISH-002",
+        "it does not show where a call runs, but NODE-UNPUBLISH-002 checks that the mount is gone",
     ),
     (
         &req::NODE_UNSTAGE_005,
-        "where a call runs does not show; that the mount is gone does, by NODE-UNSTAGE-002",
+        "it does not show where a call runs, but NODE-UNSTAGE-002 checks that the mount is gone",
     ),
     (
         &req::OPS_CONFIG_004,
-        "who has made what lies next to the socket does not show: others may use the directory, and a driver be told to",
+        "it does not show who created the files next to the socket: others may use the directory",
     ),
     (
         &req::OPS_LIFE_007,
-        "a command that starts a driver may name the address itself, so that what CSI_ENDPOINT does is not seen",
+        "a command that starts a driver may name the address itself, which hides what CSI_ENDPOINT does",
     ),
-    (&req::OPS_MODE_003, "what is a wrong configuration, the driver alone knows"),
-    (&req::PROTO_CONN_002, "what is encoded otherwise cannot be read, and so breaks the rule of its RPC"),
+    (&req::OPS_MODE_003, "only the driver knows which configuration is wrong"),
+    (&req::PROTO_CONN_002, "a message in another encoding cannot be read, and so breaks the rule of its RPC"),
     (
         &req::PROTO_CONN_005,
-        "a command that starts a driver may name the address itself, so that what CSI_ENDPOINT does is not seen",
+        "a command that starts a driver may name the address itself, which hides what CSI_ENDPOINT does",
     ),
     (
         &req::PROTO_CONN_006,
@@ -173,22 +167,22 @@ pub static SAID_AGAIN: &[(&Requirement, &[&Requirement])] = &[
 pub static ONLY_WARNED: &[(&Requirement, &str)] = &[
     (
         &req::CTRL_CAPACITY_002,
-        "storage is shared and moves, and may be told as 0 or rejected where nothing can be made",
+        "storage is shared and changes, and may be reported as 0 or rejected where nothing can be created",
     ),
     (
         &req::CTRL_CAPACITY_003,
-        "storage is shared and moves, and what a parameter changes the driver alone knows",
+        "storage is shared and changes, and only the driver knows what a parameter does",
     ),
     (&req::CTRL_EXPAND_014, "the field is optional, and a driver may leave it unread"),
     (&req::CTRL_PUBLISH_010, "a controller may leave it to the node to reject"),
     (
         &req::ID_PROBE_007,
-        "what a driver that starts still waits for does not show, and a missing dependency is an error by ID-PROBE-014",
+        "it does not show what a starting driver still waits for, and a missing dependency is an error by ID-PROBE-014",
     ),
-    (&req::MSG_USAGE_005, "what it takes to work well is for the driver to say"),
+    (&req::MSG_USAGE_005, "only the driver knows what it needs to work well"),
     (
         &req::MSG_VOLCAP_002,
-        "who is not to be trusted is not defined, and whoever reads the error may have sent the flags",
+        "the text does not define who is not to be trusted, and the reader of the error may have sent the flags",
     ),
     (&req::NODE_EXPAND_020, "the field is optional, and a driver may leave it unread"),
     (&req::NODE_PUBLISH_039, "a node plugin without state cannot know which volumes exist"),

@@ -47,7 +47,7 @@ pub(crate) async fn walk(cx: &Cx, max_entries: i32) -> CheckResult<BTreeMap<Stri
     for _ in 0..PAGES_MAX {
         let call = page(cx, max_entries, &token);
         let page = if tokens.is_empty() {
-            call.setup("the list of volumes that are ill").await?
+            call.setup("the list of unhealthy volumes").await?
         } else {
             call.await.must("take its own next_token").map_err(|stop| stop.of(&req::CTRL_LISTHEALTH_012))?
         };
@@ -84,9 +84,9 @@ pub(crate) fn is_about(
     other: &'static Requirement,
 ) -> CheckResult<v1::VolumeHealth> {
     let Some(health) = health else {
-        return Err(Violation::new("the answer has no volume_health, which callers take for health")
+        return Err(Violation::new("the answer has no volume_health, which callers read as healthy")
             .of(absent)
-            .expected("volume_health, without health_statuses if nothing is wrong")
+            .expected("volume_health, without health_statuses if the volume is healthy")
             .actual("none")
             .into());
     };
@@ -114,7 +114,7 @@ pub(crate) fn is_well(cx: &Cx, problems: &Problems, rule: &'static Requirement, 
     else {
         return Ok(());
     };
-    let violation = Violation::new(format!("something is told to be wrong with {what}"))
+    let violation = Violation::new(format!("the driver reports that something is wrong with {what}"))
         .of(rule)
         .expected("no health_statuses")
         .actual(format!("{problems:?}"));

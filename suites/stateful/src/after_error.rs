@@ -202,7 +202,7 @@ fn violation(rejection: &Rejection) -> Stop {
         _ => format!("{method} is rejected after it was rejected {what}"),
     };
     Violation::new(message)
-        .expected(format!("OK: the call {what} was answered {malformed}, so that nothing came of it"))
+        .expected(format!("OK: the call {what} was answered {malformed}, so it created nothing"))
         .actual(right)
         .into()
 }

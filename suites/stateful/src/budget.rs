@@ -82,7 +82,7 @@ impl Budget {
     pub(crate) fn note_chances(&self, cx: &Cx, done: u32, what: &str) {
         if let Some(rarest) = rarest(done).filter(|_| cx.config().effort.budget_ms.is_some()) {
             cx.note(format!(
-                "{done} {what}, all right: a fault that shows in 1 of {rarest} would have been found with a probability of 95 %"
+                "{done} {what} found nothing wrong: a fault that shows in 1 of {rarest} would have been found with a probability of 95 %"
             ));
         }
     }

@@ -36,7 +36,7 @@ check! {
     /// asked for twice, a volume is attached while it is deleted, lists are read while they change.
     CONTROLLER_CALLS {
         id: "concurrency/controller-calls",
-        title: "what many callers are told at the same time could have been told to one after another",
+        title: "the answers to concurrent callers could also have been given one after another (they are linearizable)",
         spec: AT_ONCE,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -60,7 +60,7 @@ check! {
     /// undoes. Whatever comes of it, it is one of the two orders.
     PAIRS {
         id: "concurrency/pairs",
-        title: "of two calls for one volume at the same moment one comes first",
+        title: "two calls for one volume at the same moment take effect one after the other",
         spec: AT_ONCE,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-loses-updates", "create-volume-races-on-name"],

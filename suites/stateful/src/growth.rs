@@ -81,75 +81,75 @@ macro_rules! grows {
 
 grows! {
     /// Orchestrators ask for as long as the driver runs.
-    LOOKS = "growth/looks", "a driver that is only asked takes up no more with each call",
+    LOOKS = "growth/looks", "a driver needs no more resources with each call that only reads",
         Cycle::Looks, by GROWTH_001,
         needs [], refuted_by ["list-volumes-keeps-memory"];
     /// A cluster makes and deletes volumes for years.
-    VOLUMES = "growth/volumes", "a driver takes up no more with each volume that was made and deleted",
+    VOLUMES = "growth/volumes", "a driver needs no more resources with each volume that was made and deleted",
         Cycle::DoAndUndo(CreateVolume), by GROWTH_001,
         needs [CREATE_DELETE_VOLUME], refuted_by ["create-volume-keeps-memory", "delete-volume-keeps-file"],
         duplicate_of "growth/looks";
     /// Copies open their source, and have workers of their own.
-    COPIES = "growth/copies", "a driver takes up no more with each copy that was made and deleted",
+    COPIES = "growth/copies", "a driver needs no more resources with each copy that was made and deleted",
         Cycle::Copies, by GROWTH_001,
         needs [CREATE_DELETE_VOLUME, any_of(&[Capability::CreateDeleteSnapshot, Capability::CloneVolume])],
         refuted_by ["create-volume-from-source-keeps-file"], duplicate_of "growth/volumes";
     /// Backups make a snapshot each hour, and delete one.
-    SNAPSHOTS = "growth/snapshots", "a driver takes up no more with each snapshot that was made and deleted",
+    SNAPSHOTS = "growth/snapshots", "a driver needs no more resources with each snapshot that was made and deleted",
         Cycle::DoAndUndo(CreateSnapshot), by GROWTH_001,
         needs [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT], refuted_by ["create-snapshot-keeps-thread"],
         duplicate_of "growth/looks";
     /// Each member is a snapshot that has to be given back.
-    GROUP_SNAPSHOTS = "growth/group-snapshots", "a driver takes up no more with each group snapshot that was made and deleted",
+    GROUP_SNAPSHOTS = "growth/group-snapshots", "a driver needs no more resources with each group snapshot that was made and deleted",
         Cycle::DoAndUndo(CreateVolumeGroupSnapshot), by GROWTH_001,
         needs [CREATE_DELETE_VOLUME, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT], refuted_by ["create-group-snapshot-keeps-memory"],
         duplicate_of "growth/looks";
     /// Each pod that comes and goes attaches and detaches.
-    ATTACHMENTS = "growth/attachments", "a driver takes up no more with each volume that was attached and detached",
+    ATTACHMENTS = "growth/attachments", "a driver needs no more resources with each volume that was attached and detached",
         Cycle::DoAndUndo(ControllerPublishVolume), by GROWTH_001,
         needs [CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, NODE], refuted_by ["controller-publish-keeps-socket"],
         duplicate_of "growth/looks";
     /// Sessions, mappings and loop devices are made here.
-    STAGINGS = "growth/stagings", "a driver takes up no more with each volume that was staged and unstaged",
+    STAGINGS = "growth/stagings", "a driver needs no more resources with each volume that was staged and unstaged",
         Cycle::DoAndUndo(NodeStageVolume), by GROWTH_001,
         needs [VOLUME, NODE, STAGE_UNSTAGE_VOLUME], refuted_by ["node-stage-keeps-child"], duplicate_of "growth/looks";
     /// Each pod that comes and goes publishes and unpublishes.
-    PUBLICATIONS = "growth/publications", "a driver takes up no more with each volume that was published and unpublished",
+    PUBLICATIONS = "growth/publications", "a driver needs no more resources with each volume that was published and unpublished",
         Cycle::DoAndUndo(NodePublishVolume), by GROWTH_001,
         needs [VOLUME, NODE], refuted_by ["node-unpublish-leaves-zombie"], duplicate_of "growth/looks";
     /// kubelet asks for statistics of each volume every minute, for as long as its pod is there.
-    STATISTICS = "growth/statistics", "a driver takes up no more with each look at a volume in use",
+    STATISTICS = "growth/statistics", "a driver needs no more resources with each query about a volume in use",
         Cycle::Statistics, by GROWTH_001,
         needs [VOLUME, NODE, GET_VOLUME_STATS], refuted_by ["node-get-volume-stats-keeps-thread"], duplicate_of "growth/looks";
     /// A claim that cannot be met is asked for again and again, for days.
-    REFUSED_VOLUMES = "growth/refused-volumes", "a driver takes up no more with each volume that it refuses to make",
+    REFUSED_VOLUMES = "growth/refused-volumes", "a driver needs no more resources with each volume that it refuses to make",
         Cycle::Reject(&[CreateVolume, DeleteVolume]), by GROWTH_002,
         needs [CREATE_DELETE_VOLUME], refuted_by ["create-volume-refusal-keeps-memory"], duplicate_of "growth/looks";
     /// The same of a snapshot.
-    REFUSED_SNAPSHOTS = "growth/refused-snapshots", "a driver takes up no more with each snapshot that it refuses to make",
+    REFUSED_SNAPSHOTS = "growth/refused-snapshots", "a driver needs no more resources with each snapshot that it refuses to make",
         Cycle::Reject(&[CreateSnapshot, DeleteSnapshot]), by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT], refuted_by ["create-snapshot-refusal-keeps-thread"],
         duplicate_of "growth/looks";
     /// The same of an attachment.
-    REFUSED_ATTACHMENTS = "growth/refused-attachments", "a driver takes up no more with each volume that it refuses to attach",
+    REFUSED_ATTACHMENTS = "growth/refused-attachments", "a driver needs no more resources with each volume that it refuses to attach",
         Cycle::Reject(&[ControllerPublishVolume]), by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, PUBLISH_UNPUBLISH_VOLUME, NODE], refuted_by ["controller-publish-refusal-keeps-socket"],
         duplicate_of "growth/looks";
     /// Kubelet repeats what is rejected for as long as the pod is there.
-    REFUSED_STAGINGS = "growth/refused-stagings", "a driver takes up no more with each volume that it refuses to stage",
+    REFUSED_STAGINGS = "growth/refused-stagings", "a driver needs no more resources with each volume that it refuses to stage",
         Cycle::Reject(&[NodeStageVolume]), by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, NODE, STAGE_UNSTAGE_VOLUME], refuted_by ["node-stage-refusal-leaves-zombie"],
         duplicate_of "growth/looks";
     /// The same of a publication.
-    REFUSED_PUBLICATIONS = "growth/refused-publications", "a driver takes up no more with each volume that it refuses to publish",
+    REFUSED_PUBLICATIONS = "growth/refused-publications", "a driver needs no more resources with each volume that it refuses to publish",
         Cycle::Reject(&[NodePublishVolume]), by GROWTH_002,
         needs [CREATE_DELETE_VOLUME, NODE], refuted_by ["node-publish-refusal-keeps-file"], duplicate_of "growth/looks";
     /// A slow back end has its callers give up, and what waits for it has to end with them.
-    GIVEN_UP = "growth/given-up", "a driver takes up no more with each call that its caller gave up",
+    GIVEN_UP = "growth/given-up", "a driver needs no more resources with each call that its caller gave up",
         Cycle::GivenUp, by GROWTH_003,
         needs [CREATE_DELETE_VOLUME], refuted_by ["create-volume-given-up-keeps-file"], duplicate_of "growth/volumes";
     /// Sidecars come and go, and probes connect each time.
-    CONNECTIONS = "growth/connections", "a driver takes up no more with each connection that was broken",
+    CONNECTIONS = "growth/connections", "a driver needs no more resources with each connection that was broken",
         Cycle::Connections, by GROWTH_003,
         needs [], refuted_by ["connection-keeps-file"], duplicate_of "growth/looks";
 }
@@ -273,7 +273,7 @@ impl CaseRunner<'_> {
             self.cycle.description()
         ))
         .of(self.cycle.rule())
-        .expected("what was taken up is given back, or levels off")
+        .expected("the resources are released, or level off")
         .actual(told.collect::<Vec<_>>().join("; "))
         // It grew in each series of rounds.
         .replayed(2, 2)

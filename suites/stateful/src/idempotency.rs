@@ -127,7 +127,7 @@ check! {
     /// A caller whose deadline has passed does not know what was done, and can only ask again.
     GIVEN_UP_AND_REPEATED {
         id: "idempotency/given-up-and-repeated",
-        title: "a call that its caller gave up is completed when it is made again, and leaves nothing twice",
+        title: "a call that its caller gave up is completed when it is repeated, and creates nothing twice",
         spec: GIVEN_UP,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -149,7 +149,7 @@ check! {
     /// Kubelet stops waiting for an unstaging, the next pod wants the volume, and what still goes on takes it away from under that.
     GIVEN_UP_AND_DONE_AGAIN {
         id: "idempotency/given-up-and-done-again",
-        title: "what was undone by a call that its caller gave up, and done again, stays done",
+        title: "what was undone by a call that its caller gave up, and then done again, stays done",
         spec: GIVEN_UP,
         needs: [CREATE_DELETE_VOLUME, NODE],
         refuted_by: ["node-unstage-goes-on"],
@@ -182,7 +182,7 @@ check! {
     /// A sidecar that dies takes its connection with it, and the next one asks again over another.
     BROKEN_AND_REPEATED {
         id: "idempotency/connection-broken-and-repeated",
-        title: "a call whose connection broke is completed when it is made again over another one, and leaves nothing twice",
+        title: "a call whose connection broke is completed when it is repeated over another one, and creates nothing twice",
         spec: GIVEN_UP,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["lock-owned-by-connection"],

@@ -27,7 +27,7 @@ check! {
     /// copied, listed and deleted in any order that an orchestrator may choose.
     VOLUMES_AT_RANDOM {
         id: "property/volumes",
-        title: "volumes are what earlier calls have made of them, in whichever order the calls come",
+        title: "volumes are in the state that earlier calls led to, whatever the order of the calls",
         spec: VOLUMES,
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -64,7 +64,7 @@ check! {
     /// Snapshots outlive volumes, volumes are made from snapshots, and names come again.
     SNAPSHOTS_AT_RANDOM {
         id: "property/snapshots",
-        title: "snapshots are what earlier calls have made of them, in whichever order the calls come",
+        title: "snapshots are in the state that earlier calls led to, whatever the order of the calls",
         spec: SNAPSHOTS,
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: [
@@ -92,7 +92,7 @@ check! {
     /// The same for what several volumes go into at once.
     GROUPS_AT_RANDOM {
         id: "property/group-snapshots",
-        title: "group snapshots are what earlier calls have made of them, in whichever order the calls come",
+        title: "group snapshots are in the state that earlier calls led to, whatever the order of the calls",
         spec: GROUPS,
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT],
         refuted_by: [
@@ -119,7 +119,7 @@ check! {
     /// on the driver's host, data are written and looked for in the volume and in its copies.
     NODES_AT_RANDOM {
         id: "property/nodes",
-        title: "volumes are where earlier calls have put them, with what was written to them, in whichever order the calls come",
+        title: "volumes are where earlier calls have put them, with what was written to them, whatever the order of the calls",
         spec: ALL,
         needs: [NODE, CREATE_DELETE_VOLUME],
         refuted_by: [

@@ -147,15 +147,15 @@ impl Reported {
         }
         for (fault, Again { breach, reported_by, times, .. }) in &self.again {
             let by = match self.own.contains(fault) {
-                true => "this fault again",
-                false => &format!("the fault that {reported_by} tells"),
+                true => "this fault",
+                false => &format!("the fault that {reported_by} reports"),
             };
             let times = if *times == 1 { "once".to_owned() } else { format!("{times} times") };
             let what = match fault.what == FaultKey::BESIDE_ANOTHER_CALL {
-                true => "calls are rejected beside others",
+                true => "calls are rejected while others are under way",
                 false => &breach.message,
             };
-            self.cx.note(format!("went on {times} beyond {by}: {what} ({})", fault.rule));
+            self.cx.note(format!("went on {times} after {by}: {what} ({})", fault.rule));
         }
         let others = |again: &Again| !again.by_chance && !self.own.contains(&again.breach.fault());
         match self.again.into_values().find(others) {

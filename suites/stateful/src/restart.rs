@@ -62,7 +62,7 @@ check! {
     /// told, and makes calls again that were not answered.
     UNDER_LOAD {
         id: "restart/under-load",
-        title: "what was answered for survives that the driver is killed or stopped, and the rest can be asked for again",
+        title: "what the driver has answered OK for survives a kill or a stop, and everything else can be requested again",
         spec: RESTARTED,
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["restart-forgets-last-write", "restart-takes-truncated-for-empty", "saves-after-answer"],

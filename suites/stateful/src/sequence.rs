@@ -202,7 +202,7 @@ fn never_done(call: &Call, code: Code) -> Breach {
     Breach {
         rule: &AFTER_ERROR_005,
         message: format!("{} is put off for ever after a call that got no answer", call.method()),
-        expected: "the work picked up where it stood, and OK once it is done".to_owned(),
+        expected: "the work resumed where it stopped, and OK once it is done".to_owned(),
         actual: code_name(code).to_owned(),
         code: Some(code),
         leaves_doubt: true,

@@ -261,7 +261,7 @@ impl Runner<'_> {
         if let Some(last) = last.filter(|_| is_back) {
             let rpc = plain.rpc();
             let remark = format!(
-                "after {last}, a plain {rpc} cannot be had; the driver was started anew, and does it again"
+                "after {last}, a plain {rpc} failed; the driver was restarted, and {rpc} works again"
             );
             self.emit(&Event::Remark(&remark));
         }

@@ -53,7 +53,7 @@ impl Block {
     pub(crate) fn told(byte_offset: i64, size_bytes: i64) -> Done<Block> {
         match (u64::try_from(byte_offset), u64::try_from(size_bytes)) {
             (Ok(offset_bytes), Ok(size_bytes)) if size_bytes > 0 => Ok(Block { offset_bytes, size_bytes }),
-            _ => Err(Violation::new("a block of a snapshot is none")
+            _ => Err(Violation::new("a block of a snapshot has no valid range")
                 .expected("byte_offset is not negative, and size_bytes is more than 0")
                 .actual(format!("byte_offset {byte_offset}, size_bytes {size_bytes}"))
                 .into()),

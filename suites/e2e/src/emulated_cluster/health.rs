@@ -23,10 +23,10 @@ pub(super) fn of_volume(
     health: Option<&v1::VolumeHealth>,
 ) -> Done<Vec<HealthCondition>> {
     let Some(health) = health else {
-        return Err(failed(format!("{rpc} does not tell health"), "volume_health in the reply", "none"));
+        return Err(failed(format!("{rpc} does not report health"), "volume_health in the reply", "none"));
     };
     if health.volume_id != volume_id {
-        let what = format!("{rpc} tells the health of another volume than was asked for");
+        let what = format!("{rpc} reports the health of another volume than requested");
         return Err(failed(what, volume_id, &health.volume_id));
     }
     of_entries(&health.health_statuses)
@@ -93,7 +93,7 @@ fn conditions<'a>(
     match conditions.len() {
         0..=CONDITIONS_MAX => Ok(conditions),
         many => Err(failed(
-            "more is wrong than Kubernetes can store",
+            "more problems are reported than Kubernetes can store",
             format!("at most {CONDITIONS_MAX} entries"),
             many,
         )),
@@ -103,7 +103,7 @@ fn conditions<'a>(
 fn fits(field: &str, text: &str, bytes_max: usize) -> Done {
     match text.len() {
         bytes if bytes > bytes_max => Err(failed(
-            format!("the {field} of what is wrong is longer than Kubernetes can store"),
+            format!("the {field} of a problem is longer than Kubernetes can store"),
             format!("at most {bytes_max} bytes"),
             format!("{bytes} bytes"),
         )),

@@ -305,9 +305,9 @@ async fn usable(
     } else if request.volume_content_source.is_some()
         && volume.content_source != request.volume_content_source
     {
-        "the volume made is no copy: content_source is not what was asked for".to_owned()
+        "the new volume is not a copy: content_source is not the requested one".to_owned()
     } else if volume.capacity_bytes != 0 && volume.capacity_bytes < required {
-        format!("the volume made has {}, and not {}", sized(volume.capacity_bytes), sized(required))
+        format!("the new volume has {}, not {}", sized(volume.capacity_bytes), sized(required))
     } else {
         return Ok(volume);
     };

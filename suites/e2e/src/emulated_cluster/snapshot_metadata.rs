@@ -17,7 +17,7 @@ pub(super) async fn blocks(shared: &Shared, snapshot: &str, earlier: Option<&str
         None => {
             let request = v1::GetMetadataAllocatedRequest { snapshot_id: target, ..Default::default() };
             let parts =
-                cx.stream(request).await.must("the blocks of a snapshot that hold data can be asked for")?;
+                cx.stream(request).await.must("the blocks of a snapshot that hold data can be listed")?;
             parts.into_iter().flat_map(|part| part.block_metadata).collect()
         }
         Some(earlier) => {
@@ -26,8 +26,10 @@ pub(super) async fn blocks(shared: &Shared, snapshot: &str, earlier: Option<&str
                 target_snapshot_id: target,
                 ..Default::default()
             };
-            let parts =
-                cx.stream(request).await.must("the blocks that differ in two snapshots can be asked for")?;
+            let parts = cx
+                .stream(request)
+                .await
+                .must("the blocks that differ between two snapshots can be listed")?;
             parts.into_iter().flat_map(|part| part.block_metadata).collect()
         }
     };

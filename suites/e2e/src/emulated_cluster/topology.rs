@@ -22,7 +22,7 @@ pub(super) fn requirement(
 ) -> Result<v1::TopologyRequirement, String> {
     let mut places: Vec<Pairs> = if selected.is_none() && !usable.is_empty() {
         joined(&class.allowed_topologies, usable)
-            .ok_or("the class allows no place from which the snapshot can be used")?
+            .ok_or("the class allows no topology from which the snapshot can be used")?
     } else if class.allowed_topologies.is_empty() {
         shared.nodes.iter().map(|node| node.node.topology.clone()).collect()
     } else {
@@ -40,7 +40,7 @@ pub(super) fn requirement(
         None => Some(start_for(claim, places.len())),
     };
     let message = |segments: &Pairs| v1::Topology { segments: segments.clone() };
-    let start = start.ok_or("the class does not allow the place of the node")?;
+    let start = start.ok_or("the class does not allow the topology of the node")?;
     let preferred = places[start..].iter().chain(&places[..start]).map(message).collect();
     Ok(v1::TopologyRequirement { requisite: places.iter().map(message).collect(), preferred })
 }

@@ -52,7 +52,9 @@ pub enum ConnectError {
         source: Box<KubeconfigError>,
     },
     /// There is neither a file nor a pod's service account.
-    #[error("no kubeconfig is found, and this is no pod of a cluster; use --kubeconfig FILE")]
+    #[error(
+        "no kubeconfig was found, and this program does not run in a pod of a cluster; use --kubeconfig FILE"
+    )]
     Nowhere(#[source] Box<InClusterError>),
     /// No client can be made from the file.
     #[error("failed to prepare the connection to {server}")]

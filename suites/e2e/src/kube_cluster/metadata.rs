@@ -167,9 +167,7 @@ fn failed(service: &MetadataService, status: &tonic::Status) -> Stop {
         | Code::Cancelled => {
             Stop::broken(format!("the SnapshotMetadata service at {}: {told}", service.address))
         }
-        _ => {
-            Violation::new("the blocks of a snapshot cannot be asked for").expected("OK").actual(told).into()
-        }
+        _ => Violation::new("the blocks of a snapshot cannot be listed").expected("OK").actual(told).into(),
     }
 }
 

@@ -116,7 +116,7 @@ impl KubeCluster {
             if Instant::now() >= until {
                 let stop_command = &self.node_access()?.stop_command;
                 return Err(Stop::broken(format!(
-                    "kubelet on node {node} goes on after `{stop_command}`; see --kubelet-stop-command"
+                    "kubelet on node {node} still runs after `{stop_command}`; see --kubelet-stop-command"
                 )));
             }
             tokio::time::sleep(PAUSE).await;
@@ -153,8 +153,9 @@ impl KubeCluster {
                 _ if Instant::now() < until => tokio::time::sleep(PAUSE).await,
                 asked => {
                     let start = &self.node_access()?.start_command;
-                    let why = asked
-                        .map_or_else(close::reason, |_| "it answers, but its pod starts it still".to_owned());
+                    let why = asked.map_or_else(close::reason, |_| {
+                        "it answers, but its pod is still starting it".to_owned()
+                    });
                     let told = format!("kubelet on node {node} is not back; run `{start}` there: {why}");
                     return Err(Stop::broken(told));
                 }
@@ -174,9 +175,10 @@ impl KubeCluster {
         let output = self.on_node(pod, script, LOOK_LIMIT).await?;
         match output.code {
             0 => Ok(output.stdout),
-            code => {
-                Err(Stop::broken(format!("a look at a node ends with {code}: {}", output.stderr.trim_end())))
-            }
+            code => Err(Stop::broken(format!(
+                "a command on a node ended with {code}: {}",
+                output.stderr.trim_end()
+            ))),
         }
     }
 

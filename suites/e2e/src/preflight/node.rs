@@ -39,7 +39,7 @@ fn nowhere(driver: &str, nodes: &Nodes) -> Finding {
 fn lacking(nodes: &Nodes) -> Option<Finding> {
     let finding = || {
         Finding::warning(
-            "nodes lack the driver, and pods of the tests are kept off them",
+            "nodes lack the driver, but test pods may be scheduled on them",
             format!("{} lack it, {} of others have it", named(&nodes.without), nodes.with.len()),
             "look at tolerations and node selectors of the driver's DaemonSet, and at its pods there",
         )

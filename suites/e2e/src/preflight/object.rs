@@ -48,7 +48,7 @@ fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fact
     let mut findings = Vec::new();
     if definition.can(Promise::Capacity) && !object.storage_capacity {
         findings.push(Finding::error(
-            "nobody reads the driver's free space",
+            "the driver's free space is not read",
             "the definition has `capacity: true`, the CSIDriver storageCapacity: false",
             "set storageCapacity: true and --enable-capacity of csi-provisioner, or take `capacity` out of the definition",
         ));
@@ -79,7 +79,7 @@ fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fact
             .is_some_and(|plugin| plugin.capabilities.contains(&Capability::VolumeMountGroup));
     if definition.can(Promise::FsGroup) && object.fs_group_policy == "None" && !by_driver {
         findings.push(Finding::error(
-            "no volume is handed over to the group of a pod",
+            "no volume gets the fsGroup of a pod",
             "the definition has `fsGroup: true`, the CSIDriver fsGroupPolicy: None",
             "set fsGroupPolicy: File, or take `fsGroup` out of the definition",
         ));
@@ -98,7 +98,7 @@ fn advertised(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fa
             "set attachRequired: true, for which the object must be deleted and created again",
         )),
         (true, false) => findings.push(Finding::warning(
-            "pods wait for attachments in which the driver has no part",
+            "pods wait for attachments that the driver does not make",
             "the CSIDriver has attachRequired: true, the driver does not advertise PUBLISH_UNPUBLISH_VOLUME",
             "set attachRequired: false, for which the object must be deleted and created again",
         )),

@@ -94,7 +94,7 @@ fn switched_off(definition: &DriverDefinition, facts: &Facts) -> Vec<Finding> {
     for gate in GATES.iter().filter(|gate| (gate.is_made)(definition)) {
         findings.extend(of(gate.role).find_map(|sidecar| gate.closed(sidecar)).map(|why| {
             Finding::error(
-                format!("{} does not look at it: the definition has {}", gate.role.name(), gate.promise),
+                format!("{} ignores it, but the definition has {}", gate.role.name(), gate.promise),
                 why,
                 format!("give it --feature-gates={}=true, or take it out of the definition", gate.name),
             )
@@ -124,7 +124,7 @@ fn metadata(definition: &DriverDefinition, facts: &Facts) -> Option<Finding> {
     match &facts.metadata_service {
         Ok(true) => None,
         Ok(false) => Some(Finding::error(
-            "nobody can be asked for block metadata",
+            "no service can be asked for block metadata",
             format!(
                 "the definition has `snapshotMetadata: true`, there is no SnapshotMetadataService {}",
                 definition.driver_info.name

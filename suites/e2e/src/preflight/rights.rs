@@ -11,7 +11,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         Ok(refused) => findings.extend(by_resource(refused).into_iter().map(|(resource, verbs)| {
             Finding::error(
                 format!("the tests may not {verbs} {resource}"),
-                "the API server says so of this account",
+                "according to the API server",
                 "bind it to the role that ci/kubernetes has for e2e",
             )
         })),
@@ -27,7 +27,7 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
                 findings.extend(by_resource(&rights).into_iter().map(|(resource, verbs)| {
                     Finding::error(
                         format!("{} may not {verbs} {resource}", role.name()),
-                        format!("the API server says so of {account}"),
+                        format!("according to the API server, for {account}"),
                         "add it to the role that the account is bound to",
                     )
                 }));

@@ -71,7 +71,7 @@ fn runs(role: Role, why: &str, sidecars: &[Sidecar], lease: Option<&Lease>) -> O
     }
     let what = format!("{why}: no {name} is found");
     let mend = if role == Role::SnapshotController {
-        "install it once for the cluster, or see that the cluster brings its own".to_owned()
+        "install it once for the cluster, unless the cluster has its own".to_owned()
     } else {
         format!("add {name} to the driver's pods")
     };
@@ -86,13 +86,13 @@ fn runs(role: Role, why: &str, sidecars: &[Sidecar], lease: Option<&Lease>) -> O
         }
         (_, Some(other)) => {
             let evidence = format!(
-                "{} has one, but neither it nor a lease names the driver, so nobody can know whose it is",
+                "{} has one, but neither it nor a lease names the driver, so it may belong to another driver",
                 other.pod
             );
             Finding::warning(what, evidence, mend)
         }
         (_, None) => {
-            let evidence = "no pod has such an image; a driver that does this itself is not seen to do so";
+            let evidence = "no pod has such an image; if the driver does this itself, that cannot be seen";
             Finding::warning(what, evidence, mend)
         }
     })

@@ -198,7 +198,7 @@ fn where_nobody_can_know_it_is_a_warning() {
         said.iter().all(|line| line.starts_with("warning") && line.contains("does this itself")),
         "{said:#?}"
     );
-    finds("warning", &["nobody can know whose it is"], |facts| {
+    finds("warning", &["may belong to another driver"], |facts| {
         // There is one provisioner of unknown owner; the other sidecars have leases.
         sidecars(facts).retain(|one| matches!(one.role, Role::Provisioner | Role::SnapshotController));
         sidecars(facts)[0].is_drivers = false;

@@ -68,7 +68,7 @@ impl Scene {
             Ok(match claim.attributes_class.as_deref() == Some(&class.name) {
                 true => Seen::Never(format!("the volume of claim {} has them", claim.spec.name)),
                 false if is_refused => Seen::There(()),
-                false => Seen::NotYet("neither has it failed nor is it done".to_owned()),
+                false => Seen::NotYet("it has neither failed nor finished".to_owned()),
             })
         })
         .await

@@ -180,7 +180,7 @@ impl RunningPod<'_> {
 
     /// Checks that the file system cannot be written.
     pub(crate) async fn cannot_write(&self, path: &str) -> Done {
-        self.sh_fails("a pod can write to a volume that it may only read", &format!("touch {path}/more"))
+        self.sh_fails("a pod can write to a volume that is read-only for it", &format!("touch {path}/more"))
             .await
     }
 
@@ -190,11 +190,7 @@ impl RunningPod<'_> {
         let output = self.output(&format!("test {flag} {path}")).await?;
         if output.code != 0 {
             let actual = self.output(&format!("stat -c %F {path}")).await?.stdout;
-            return Err(failed(
-                "a pod sees something else than a volume of its mode",
-                kind,
-                actual.trim_end(),
-            ));
+            return Err(failed("a pod does not see a volume of its mode", kind, actual.trim_end()));
         }
         if fs_type.is_empty() {
             return Ok(());
@@ -202,7 +198,7 @@ impl RunningPod<'_> {
         let found = self.mounted(path, 2).await?;
         match found == fs_type {
             true => Ok(()),
-            false => Err(failed("the volume has another file system than was asked for", fs_type, found)),
+            false => Err(failed("the volume has another file system than requested", fs_type, found)),
         }
     }
 

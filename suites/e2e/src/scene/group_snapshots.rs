@@ -108,7 +108,7 @@ impl Scene {
     pub(crate) async fn members(&self, group: &GroupSnapshot, volumes: usize) -> Done<Vec<Snapshot>> {
         csi_harness::ensure!(
             group.members.len() == volumes,
-            "a group snapshot has another number of members than there are volumes";
+            "the number of members of a group snapshot is not that of its volumes";
             expected: volumes,
             actual: group.members.len(),
         );
@@ -123,7 +123,7 @@ impl Scene {
         self.until(&format!("group snapshot {name} is gone"), limit, || async {
             Ok(match self.cluster().group_snapshot(name).await? {
                 None => Seen::There(()),
-                Some(left) => Seen::NotYet(left.error.unwrap_or_else(|| "it is there still".to_owned())),
+                Some(left) => Seen::NotYet(left.error.unwrap_or_else(|| "it still exists".to_owned())),
             })
         })
         .await

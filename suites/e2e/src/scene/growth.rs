@@ -120,7 +120,7 @@ impl RunningPod<'_> {
         let needed_bytes = before.needed_bytes(block, wanted_bytes.unsigned_abs());
         csi_harness::ensure!(
             bytes >= needed_bytes,
-            "a volume has grown, but a pod does not see it";
+            "a volume has grown, but its pod does not see it";
             expected: format!("{} or more", sized(needed_bytes)),
             actual: sized(bytes).to_string(),
         );

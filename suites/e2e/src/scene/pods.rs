@@ -94,7 +94,7 @@ impl Scene {
 
     /// Waits until a restarted kubelet has mounted the volumes of a pod that kept running.
     pub(crate) async fn taken_up(&self, pod: &RunningPod<'_>) -> Done {
-        let what = format!("kubelet takes up pod {}", pod.name);
+        let what = format!("kubelet starts pod {}", pod.name);
         self.until(&what, self.timeouts().pod_start, || async {
             let pod = self.existing_pod(&pod.name).await?;
             if pod.mounted { Ok(Seen::There(())) } else { self.not_yet(&pod).await }
@@ -161,7 +161,7 @@ impl Scene {
             Ok(match self.cluster().pod(name).await? {
                 None => Seen::There(()),
                 Some(Pod { given_up: Some(why), .. }) => Seen::Never(why),
-                Some(_) => Seen::NotYet(format!("it is there still{}", self.telling_event(name).await?)),
+                Some(_) => Seen::NotYet(format!("it still exists{}", self.telling_event(name).await?)),
             })
         })
         .await

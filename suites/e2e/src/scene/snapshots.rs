@@ -95,7 +95,7 @@ impl Scene {
         self.until(&format!("snapshot {name} is gone"), self.timeouts().snapshot_delete, || async {
             Ok(match self.cluster().snapshot(name).await? {
                 None => Seen::There(()),
-                Some(left) => Seen::NotYet(left.error.unwrap_or_else(|| "it is there still".to_owned())),
+                Some(left) => Seen::NotYet(left.error.unwrap_or_else(|| "it still exists".to_owned())),
             })
         })
         .await

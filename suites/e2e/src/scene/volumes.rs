@@ -225,7 +225,7 @@ impl Scene {
         self.until(&format!("claim {name} is gone"), limit, || async {
             Ok(match self.cluster().claim(name).await? {
                 None => Seen::There(()),
-                Some(_) => Seen::NotYet(format!("it is there still{}", self.telling_event(name).await?)),
+                Some(_) => Seen::NotYet(format!("it still exists{}", self.telling_event(name).await?)),
             })
         })
         .await
@@ -251,7 +251,7 @@ impl Scene {
         self.until(&format!("PersistentVolume {volume} is detached"), limit, || async {
             Ok(match self.cluster().is_attached(volume).await? {
                 false => Seen::There(()),
-                true => Seen::NotYet(format!("it is attached still{}", self.telling_event(volume).await?)),
+                true => Seen::NotYet(format!("it is still attached{}", self.telling_event(volume).await?)),
             })
         })
         .await
@@ -279,7 +279,7 @@ impl Scene {
         let (claim, volume) = self.bound(&spec.name, limit).await?;
         let as_asked = |holds: bool, what: &str, expected: String, actual: String| match holds {
             true => Ok(()),
-            false => Err(failed(format!("the volume made for a claim has {what}"), expected, actual)),
+            false => Err(failed(format!("the volume created for a claim has {what}"), expected, actual)),
         };
         as_asked(
             volume.capacity_bytes >= spec.request_bytes,

@@ -104,5 +104,5 @@ pub(crate) async fn all<T>(steps: impl IntoIterator<Item = impl Future<Output = 
 }
 
 fn late(what: &str, why: String) -> Stop {
-    Violation::new(format!("{what}: it does not come to that")).expected(what).actual(why).into()
+    Violation::new(format!("{what}: this does not happen")).expected(what).actual(why).into()
 }

@@ -40,7 +40,7 @@ test! {
         // A limit that changes by itself hardly ever falls by exactly this number, and then stays lower.
         match before.zip(during) {
             Some((limit, during)) if before == after && during + IN_USE == limit => Err(failed(
-                "a node takes fewer volumes by as many as it has, and the scheduler takes them off once more",
+                "the limit shrinks with each volume on the node, and the scheduler subtracts these volumes once more",
                 format!("max_volumes_per_node {limit}, with volumes and without"),
                 format!("{during} with {IN_USE} volumes"),
             )),
@@ -87,7 +87,7 @@ test! {
         match rejected {
             true => Ok(()),
             // The scheduler keeps to max_volumes_per_node; a driver that accepts more breaks no rule.
-            false => Err(Stop::skip("the node takes more volumes than its limit says, and is never full")),
+            false => Err(Stop::skip("the node accepts more volumes than its limit")),
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) static SUITE: Suite = Suite {
         Need::BlockIfAsked,
         Need::Fits(
             |pattern, definition| !binds_at_once(pattern) || definition.driver_info.topology_keys.is_empty(),
-            "the volume may be made where the pod cannot run, since the definition has TopologyKeys",
+            "the volume may be created where the pod cannot run, since the definition has TopologyKeys",
         ),
     ],
     tests: &[&READ_ONLY, &READ_WRITE, &EXPANDS, &TWO_PODS, &TWO_VOLUMES],
@@ -53,7 +53,7 @@ test! {
         only_read(&mut spec, 0);
         let pod = scene.run(spec).await?;
         is_mounted(&pod, &path(0), "ro").await?;
-        pod.sh_fails("a container can write where it may only read", &format!("touch {}/new", path(0))).await?;
+        pod.sh_fails("a container can write to a read-only volume", &format!("touch {}/new", path(0))).await?;
         ends(scene, pod).await
     }
 }
@@ -132,7 +132,7 @@ test! {
         name: "should support multiple inline ephemeral volumes",
         needs: [Need::Fits(
             |pattern, _| !binds_at_once(pattern),
-            "volumes that are made at once may be in places that no pod reaches both of",
+            "volumes that are created together may be in places that no pod can reach both",
         )],
     }
     async |scene| {
@@ -188,7 +188,7 @@ async fn is_mounted(pod: &RunningPod<'_>, path: &str, option: &str) -> Done {
     let options = pod.mount_options(path).await?;
     csi_harness::ensure!(
         options.split(',').any(|one| one == option),
-        "a volume is mounted without an option";
+        "a volume is mounted without a requested option";
         expected: option,
         actual: options,
     );
@@ -203,7 +203,7 @@ async fn lacks(pod: &RunningPod<'_>, block: bool, content: &Content) -> Done {
     };
     csi_harness::ensure!(
         !content.is(&found),
-        "two pods that have a volume each find the same data";
+        "two pods with a volume each find the same data";
         expected: "the volume of the second pod without the data of the first",
         actual: found,
     );

@@ -107,7 +107,8 @@ test! {
 }
 
 /// The reason why the test of populators does nothing.
-const POPULATOR: &str = "needs a populator, which is a controller of its own; no driver has a part in that";
+const POPULATOR: &str =
+    "needs a volume populator, which is a separate controller; the driver is not involved";
 
 test! {
     /// Drivers have no part in volume populators.

@@ -24,7 +24,7 @@ pub(crate) static SUITE: Suite = Suite {
 const WATCH: Duration = Duration::from_secs(10);
 
 /// The reason why the test of priorities does nothing.
-const SCHEDULER: &str = "the scheduler chooses which pod goes; no driver has a part in that";
+const SCHEDULER: &str = "the scheduler chooses which pod is evicted; the driver is not involved";
 
 test! {
     /// The scheduler evicts a pod for one of higher priority that needs its volume.
@@ -58,7 +58,7 @@ test! {
             let is_kept = pod.waiting.is_some() || events.iter().any(|event| event.reason == "FailedMount");
             Ok(match pod.phase {
                 PodPhase::Pending if is_kept => Seen::There(()),
-                PodPhase::Pending => Seen::NotYet("nothing is reported of it".to_owned()),
+                PodPhase::Pending => Seen::NotYet("no event mentions it".to_owned()),
                 phase => Seen::Never(format!("it is {phase:?}")),
             })
         })

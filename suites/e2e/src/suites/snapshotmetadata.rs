@@ -146,7 +146,7 @@ async fn become_equal(scene: &Scene, from: &Volume, to: &Volume, blocks: &[Block
     match compared.code {
         0 => pod.delete().await,
         _ => Err(failed(
-            format!("{} blocks that the driver tells do not carry all of the data over", blocks.len()),
+            format!("copying the {} blocks that the driver lists does not copy all data", blocks.len()),
             "two devices with the same content",
             compared.stdout.trim_end(),
         )),

@@ -127,7 +127,11 @@ fn has_policy(scene: &Scene, snapshot: &Snapshot) -> Done {
         true => Ok(()),
         false => {
             let actual = format!("{:?}", snapshot.deletion);
-            Err(failed("a snapshot has another policy than its class", format!("{expected:?}"), actual))
+            Err(failed(
+                "the deletion policy of a snapshot differs from that of its class",
+                format!("{expected:?}"),
+                actual,
+            ))
         }
     }
 }

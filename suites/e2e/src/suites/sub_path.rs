@@ -377,7 +377,7 @@ test! {
             })
         });
         if !refused.await? {
-            return Err(failed("a container has written to a volume that its pod may only read", "a failure", "exit code 0"));
+            return Err(failed("a container has written to a volume that is read-only for its pod", "a failure", "exit code 0"));
         }
         scene.delete_pod(&spec.name).await
     }

@@ -43,7 +43,7 @@ test! {
         // Reading the claim shows that the request was rejected, and that the cluster is reachable.
         let asks_bytes = scene.existing_claim(&spec.name).await?.spec.request_bytes;
         if grown.is_ok() || asks_bytes != asked_bytes {
-            return Err(failed("a claim grows that must not", "a rejection", format!("{} asked for", sized(asks_bytes))));
+            return Err(failed("a claim grows although its class does not allow it", "a rejection", format!("{} asked for", sized(asks_bytes))));
         }
         pod.delete().await
     }

@@ -28,7 +28,7 @@ test! {
     async |scene| {
         let (_, pod, of) = volume_in_use(scene).await?;
         scene.cluster().look_after_health().await?;
-        is_well(scene, &of, "a volume that works is shown as ill in its pod").await?;
+        is_well(scene, &of, "a healthy volume is shown as unhealthy in its pod").await?;
         pod.delete().await
     }
 }
@@ -84,7 +84,7 @@ test! {
         let (volume, pod, _) = volume_in_use(scene).await?;
         scene.cluster().look_after_health().await?;
         let of = HealthOf::Claim(volume.claim().unwrap_or_default().to_owned());
-        is_well(scene, &of, "a volume that works is shown as ill in its claim").await?;
+        is_well(scene, &of, "a healthy volume is shown as unhealthy in its claim").await?;
         pod.delete().await
     }
 }
@@ -124,7 +124,9 @@ async fn is_well(scene: &Scene, of: &HealthOf, otherwise: &str) -> Done {
     match scene.cluster().health(of).await? {
         Some(conditions) if conditions.is_empty() => Ok(()),
         Some(conditions) => Err(failed(otherwise, "no conditions", words(&conditions))),
-        None => Err(failed("the health of what works cannot be found out", "an answer", "none that is OK")),
+        None => {
+            Err(failed("the health of a working volume cannot be read", "an answer", "no answer with OK"))
+        }
     }
 }
 
@@ -135,12 +137,12 @@ async fn is_damaged_and_repaired(scene: &Scene, what: &str, of: &HealthOf) -> Do
         return Err(Stop::skip("--config has no `health` commands that break a volume"));
     }
     scene.cluster().look_after_health().await?;
-    is_well(scene, of, "something is wrong before anything was made ill").await?;
+    is_well(scene, of, "something is unhealthy before the test has broken anything").await?;
     cx.make_ill(what).await?;
     let told =
         cx.eventually(Settles::IllnessTold, async || shown(scene, of, |shown| !shown.is_empty()).await);
     if told.await?.is_none() {
-        return Err(failed("what was made ill is shown as well", format!("conditions of {of:?}"), "none"));
+        return Err(failed("what was broken is shown as healthy", format!("conditions of {of:?}"), "none"));
     }
     cx.make_well(what).await?;
     let gone = cx.eventually(Settles::IllnessOver, async || shown(scene, of, <[_]>::is_empty).await);
@@ -149,7 +151,7 @@ async fn is_damaged_and_repaired(scene: &Scene, what: &str, of: &HealthOf) -> Do
         None => {
             let left = scene.cluster().health(of).await?.unwrap_or_default();
             Err(failed(
-                "what is well again is shown as ill",
+                "what is healthy again is shown as unhealthy",
                 format!("no conditions of {of:?}"),
                 words(&left),
             ))

@@ -41,18 +41,18 @@ test! {
         let count = loaded.len() as f64;
         let average_s = latencies().sum::<f64>() / count;
         let throughput = count / latencies().fold(f64::MIN_POSITIVE, f64::max);
-        scene.note(format!("volumes are made in {average_s:.3} s on average, {throughput:.1} a second"));
+        scene.note(format!("a volume is created in {average_s:.3} s on average, {throughput:.1} volumes a second"));
 
         let limit_s = Duration::from_nanos(limits.average_latency_ns).as_secs_f64();
         csi_harness::ensure!(
             average_s <= limit_s,
-            "volumes are made more slowly than ExpectedMetrics.AvgLatency";
-            expected: format!("{limit_s:.3} s on average at the most"),
+            "volumes are created more slowly than ExpectedMetrics.AvgLatency";
+            expected: format!("at most {limit_s:.3} s on average"),
             actual: format!("{average_s:.3} s"),
         );
         csi_harness::ensure!(
             throughput >= limits.throughput,
-            "fewer volumes are made than ExpectedMetrics.Throughput";
+            "fewer volumes are created than ExpectedMetrics.Throughput";
             expected: format!("{} volumes a second", limits.throughput),
             actual: format!("{throughput:.3}"),
         );

@@ -41,7 +41,7 @@ test! {
         let nodes = scene.cluster().nodes().await?;
         let node = nodes.first().ok_or_else(|| Stop::broken("the cluster has no node"))?;
         let Some(limit) = node.volume_limit else {
-            return Err(failed("a node does not say how many volumes it takes", "max_volumes_per_node", "none"));
+            return Err(failed("a node does not report how many volumes it takes", "max_volumes_per_node", "none"));
         };
         let mut class = scene.class_copy()?;
         if !scene.driver().driver_info.topology_keys.is_empty() {

@@ -39,7 +39,7 @@ test! {
             let events = scene.cluster().events(&spec.name).await?;
             Ok(match events.iter().any(|event| event.reason == "ProvisioningFailed") {
                 true => Seen::There(()),
-                false => Seen::NotYet("nothing has failed".to_owned()),
+                false => Seen::NotYet("no error was reported".to_owned()),
             })
         })
         .await
@@ -70,7 +70,7 @@ test! {
             let is_refused = events.iter().any(|event| event.reason == "FailedMount");
             Ok(match is_refused || since.elapsed() >= limit {
                 true => Seen::There(()),
-                false => Seen::NotYet("nothing has failed".to_owned()),
+                false => Seen::NotYet("no error was reported".to_owned()),
             })
         })
         .await?;

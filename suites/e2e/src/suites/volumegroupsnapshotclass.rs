@@ -41,7 +41,7 @@ test! {
 }
 
 /// The reason why the tests of the controller's errors do nothing.
-const CONTROLLER: &str = "the controller of snapshots chooses the class; no driver has a part in that";
+const CONTROLLER: &str = "the snapshot controller chooses the class; the driver is not involved";
 
 test! {
     /// The controller reports that there is no default class.

@@ -66,7 +66,7 @@ test! {
         let listed = pod.sh(script).await?;
         csi_harness::ensure!(
             listed.contains("list.sh"),
-            "a script in the volume prints something else than it should";
+            "a script in the volume prints the wrong text";
             expected: "a list that has list.sh in it",
             actual: listed,
         );

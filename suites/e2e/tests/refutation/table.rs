@@ -61,7 +61,7 @@ pub(crate) static ROWS: &[Row] = &[
         Defect::IgnoresFsType,
         "ignores `fs_type`",
         "volumes/dynamic-pv-xfs:should-store-data",
-        "another file system than was asked for",
+        "another file system than requested",
     ),
     row(
         Defect::IgnoresMountFlags,
@@ -79,7 +79,7 @@ pub(crate) static ROWS: &[Row] = &[
         Defect::IgnoresReadonly,
         "ignores `readonly`",
         "multivolume/dynamic-pv-ext4:should-concurrently-access-the-single-read-only-volume-from-pods-on-the-same-node",
-        "may only read",
+        "read-only",
     ),
     row(
         Defect::HidesFromSecondPod,
@@ -151,19 +151,19 @@ pub(crate) static ROWS: &[Row] = &[
         Defect::NodeExpandsNothing,
         "answers NodeExpandVolume without growing the file system",
         "volume-expand/dynamic-pv-xfs:should-resize-volume-when-pvc-is-edited-while-pod-is-using-it",
-        "a pod does not see it",
+        "its pod does not see it",
     ),
     row(
         Defect::ControllerExpandsNothing,
         "answers ControllerExpandVolume without growing the device",
         "volume-expand/dynamic-pv-block-volmode-allowexpansion:should-resize-volume-when-pvc-is-edited-while-pod-is-using-it",
-        "a pod does not see it",
+        "its pod does not see it",
     ),
     row(
         Defect::ControllerExpandsNothing,
         "answers ControllerExpandVolume, without growing anything, that the node has nothing to do",
         "volume-expand/dynamic-pv-default-fs-allowexpansion:verify-if-offline-pvc-expansion-works",
-        "a pod does not see it",
+        "its pod does not see it",
     ),
     row(
         Defect::ClonesNothing,
@@ -217,13 +217,13 @@ pub(crate) static ROWS: &[Row] = &[
         Defect::KeepsStreams,
         "serves one stream of SnapshotMetadata, and never gives back its room",
         "snapshot-metadata-stress/snapshotmetadata:should-stress-getmetadatadelta-with-concurrent-pods",
-        "the blocks that differ in two snapshots can be asked for",
+        "the blocks that differ between two snapshots can be listed",
     ),
     row(
         Defect::KeepsStreams,
         "serves one stream of SnapshotMetadata, and never gives back its room",
         "snapshot-metadata-stress/snapshotmetadata:should-stress-getallocatedmetadata-with-concurrent-pods",
-        "the blocks of a snapshot that hold data can be asked for",
+        "the blocks of a snapshot that hold data can be listed",
     ),
     mock(
         MockDefect::NodeGetVolumeHealthOtherId,
@@ -235,7 +235,7 @@ pub(crate) static ROWS: &[Row] = &[
         MockDefect::NodeGetVolumeHealthWithoutHealth,
         "answers NodeGetVolumeHealth without `volume_health`, which kubelet takes for healthy",
         "volume-health/dynamic-pv-block-volmode:return-normal-volume-health",
-        "does not tell health",
+        "does not report health",
     ),
     mock(
         MockDefect::VolumeHealthEntryTwice,
@@ -247,25 +247,25 @@ pub(crate) static ROWS: &[Row] = &[
         MockDefect::NodeGetVolumeHealthInaccessibleWhenUsed,
         "tells that a volume that works is inaccessible",
         "volume-health/dynamic-pv-filesystem-volmode:return-normal-volume-health",
-        "shown as ill in its pod",
+        "shown as unhealthy in its pod",
     ),
     mock(
         MockDefect::NodeGetVolumeHealthRefusesStagingPath,
         "rejects NodeGetVolumeHealth with a staging path, as kubelet always has one",
         "volume-health/dynamic-pv-block-volmode:return-normal-volume-health",
-        "cannot be found out",
+        "cannot be read",
     ),
     mock(
         MockDefect::NodeGetVolumeHealthNeverIll,
         "never tells that a volume is ill",
         "volume-health/dynamic-pv-block-volmode:return-abnormal-volume-health",
-        "is shown as well",
+        "is shown as healthy",
     ),
     mock(
         MockDefect::NodeGetStorageHealthNeverIll,
         "never tells that its back end is ill",
         "volume-health/dynamic-pv-filesystem-volmode:should-mark-csinode-unhealthy-and-then-healthy",
-        "is shown as well",
+        "is shown as healthy",
     ),
     Row {
         // With a list, no component calls the RPC for one volume while it has a problem.
@@ -275,13 +275,13 @@ pub(crate) static ROWS: &[Row] = &[
         ),
         flaw: "goes on telling that a volume is ill that is well again",
         test: "volume-health/dynamic-pv-filesystem-volmode:should-mark-the-claim-unhealthy-and-then-healthy",
-        says: "what is well again",
+        says: "what is healthy again",
     },
     mock(
         MockDefect::ControllerListVolumeHealthInverted,
         "lists the volumes that are well, and leaves out those that are ill",
         "volume-health/dynamic-pv-filesystem-volmode:should-show-nothing-in-the-claim-of-a-healthy-volume",
-        "shown as ill in its claim",
+        "shown as unhealthy in its claim",
     ),
     mock(
         MockDefect::SnapshotTopologyElsewhere,
@@ -305,7 +305,7 @@ pub(crate) static ROWS: &[Row] = &[
         Defect::TakesOwnOffLimit,
         "takes the volumes that a node has off `max_volumes_per_node`, as the scheduler does",
         "mutablecsinodeallocatablecount/dynamic-pv-filesystem-volmode:should-not-take-its-own-volumes-off-the-csinode-allocatable-count",
-        "takes fewer volumes",
+        "the limit shrinks",
     ),
     installed(
         Defect::FullIsInternal,

@@ -101,8 +101,7 @@ impl Lever for Commands<'_> {
 
     fn tell(&self, fault: &Fault) -> String {
         let told = find(fault).map(|(command, nth, way)| {
-            let which =
-                if nth == 1 { String::new() } else { format!(" when it is called for the {nth}. time") };
+            let which = if nth == 1 { String::new() } else { format!(" in call {nth}") };
             format!("{command} {}{which}", way.told())
         });
         told.unwrap_or_else(|| fault.to_string())

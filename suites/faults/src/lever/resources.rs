@@ -25,8 +25,7 @@ const FILES: &str = "files";
 const FROZEN: &str = "frozen";
 const NO_DESCRIPTORS: &str = "no-descriptors";
 /// What it costs not to have it.
-const COSTS: &str =
-    "a driver that is frozen, whose disk is full or can only be read, or that can open nothing";
+const COSTS: &str = "a driver that is frozen, whose disk is full or read-only, or that can open no file";
 
 /// A way, what it means, the error that calls fail with, and which of them.
 const OF_FILES: &[(&str, &str, i32, &[&str])] = &[
@@ -38,7 +37,7 @@ const OF_FILES: &[(&str, &str, i32, &[&str])] = &[
     ),
     (
         "read-only",
-        "every file system can only be read",
+        "every file system is read-only",
         30,
         &["create", "truncate", "fallocate", "mkdir", "rename", "link", "symlink", "unlink", "rmdir"],
     ),
@@ -70,7 +69,8 @@ impl<'a> Resources<'a> {
 
     /// Lets the driver open nothing more, by a limit below which all numbers are used.
     async fn take_descriptors(&self) -> CheckResult<NoDescriptors> {
-        let failed = |why: String| Stop::broken(format!("failed to limit what the driver can open: {why}"));
+        let failed =
+            |why: String| Stop::broken(format!("failed to limit the files that the driver can open: {why}"));
         let process = self.supervised.cx.driver_process().await;
         let process = process.and_then(|process| i32::try_from(process).ok()).and_then(Pid::from_raw);
         let process = process.ok_or_else(|| failed("its process is not known".to_owned()))?;
@@ -146,7 +146,7 @@ impl Lever for Resources<'_> {
 
     fn tell(&self, fault: &Fault) -> String {
         if fault.way == NO_DESCRIPTORS {
-            return "the driver can open nothing more (EMFILE)".to_owned();
+            return "the driver can open no more files (EMFILE)".to_owned();
         }
         let of_files = OF_FILES.iter().find(|row| row.0 == fault.way);
         of_files.map_or("the driver is frozen for longer than its caller waits", |row| row.1).to_owned()

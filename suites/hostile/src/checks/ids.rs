@@ -13,7 +13,7 @@ check! {
     /// some by hand. Each id has a random part, so that it names no existing volume.
     FORMS {
         id: "hostile/ids/forms",
-        title: "an id of another form is refused, or taken for one of nothing; the driver survives",
+        title: "an id of another form is rejected, or taken for an unknown one; the driver survives",
         spec: [HOSTILE_CODE_001, req::GEN_ERR_001],
         needs: [VOLUME],
         refuted_by: [

@@ -47,7 +47,7 @@ check! {
             let again = !seen.insert(request.starting_token.clone());
             ensure!(
                 !again,
-                "the list of volumes leads round in a circle";
+                "the pages of the list of volumes repeat";
                 expected: "an empty next_token on the last page",
                 actual: format!("next_token {:?} of page {} was there before", request.starting_token, page - 1),
             );

@@ -13,7 +13,7 @@ check! {
     /// its contents removes files that are not its own.
     FILES_STAY {
         id: "hostile/targets/files-stay",
-        title: "a directory with files that is no mount of the driver is not emptied",
+        title: "a directory with files that the driver did not mount is not emptied",
         spec: [HOSTILE_PATH_002],
         needs: [VOLUME, NODE],
         refuted_by: ["node-unpublish-removes-everything", "node-unstage-removes-everything"],

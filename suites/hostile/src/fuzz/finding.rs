@@ -135,19 +135,19 @@ impl Symptom {
             Trouble::Command(changed) => (
                 &HOSTILE_COMMAND_001,
                 format!("{rpc} runs a command that a text of the request holds"),
-                "a text that is taken for what it is, and handed to no shell",
+                "a text that is taken literally, and not passed to a shell",
                 changed,
             ),
             Trouble::Gone(what) => (
                 &HOSTILE_EFFECT_001,
-                format!("{rpc} about something else takes a volume away"),
-                "what no request speaks of stays",
+                format!("{rpc} about something else removes a volume"),
+                "things that no request names stay",
                 what,
             ),
             Trouble::Left(difference) => (
                 &HOSTILE_EFFECT_001,
                 format!("after {rpc} was rejected, and all else undone, the lists differ"),
-                "nothing comes of a request that is rejected as invalid",
+                "a request that is rejected as invalid has no effect",
                 difference,
             ),
         };

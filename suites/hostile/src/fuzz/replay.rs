@@ -19,7 +19,7 @@ check! {
     /// Sends the case that the configuration names.
     CASE {
         id: "replay/fuzz-case",
-        title: "the driver stands the request that it did not when the case was stored",
+        title: "the driver survives the request that harmed it when the case was stored",
         spec: ALL,
         needs: [VOLUME],
         refuted_by: ["delete-volume-follows-paths"],

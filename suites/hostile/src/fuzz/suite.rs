@@ -96,7 +96,7 @@ fn kebab(method: &str) -> String {
 }
 
 fn time_is_over() -> Stop {
-    Stop::skip("--duration was over before it could begin; a longer one, or --filter, reaches it")
+    Stop::skip("--duration ended before it could begin; use a longer one, or --filter")
 }
 
 async fn fuzz(cx: &Cx, rpc: Option<Rpc>, allowance: &Allowance) -> CheckResult {
@@ -106,7 +106,7 @@ async fn fuzz(cx: &Cx, rpc: Option<Rpc>, allowance: &Allowance) -> CheckResult {
         return Err(Stop::skip("the driver does not offer it"));
     };
     if share.inputs_max == 0 {
-        return Err(Stop::skip("none was left of the inputs of the run"));
+        return Err(Stop::skip("the other checks used up the inputs of the run"));
     }
     let process_stats = Vitals::take(cx).await;
     let started = Instant::now();

@@ -16,7 +16,7 @@ pub(super) fn unknown_volume(cx: &Cx) -> NodeVolume {
 /// Returns the permitted error for an id that no driver has made.
 pub(crate) fn unknown_id() -> Refusal {
     refused_with(Code::NotFound)
-        .or(Code::InvalidArgument, "the id is made up, so it need not have the driver's format")
+        .or(Code::InvalidArgument, "the id is made up and may not have the driver's format")
 }
 
 /// Requires OK for a deletion of an object that never existed. INVALID_ARGUMENT is accepted as well, because a
@@ -25,7 +25,9 @@ pub(crate) fn succeeds_or_malformed<T>(reply: Reply<T>, what: &str) -> CheckResu
     match reply.any_answer()? {
         Ok(_) | Err(Refused { code: Code::InvalidArgument, .. }) => Ok(()),
         Err(refused) => Err(Violation::new(format!("{what} is rejected"))
-            .expected("OK, or INVALID_ARGUMENT where ids have a format that the made-up one has not")
+            .expected(
+                "OK, or INVALID_ARGUMENT if the made-up id does not have the format of the driver's ids",
+            )
             .actual(refused)
             .into()),
     }
@@ -36,7 +38,7 @@ pub(crate) fn succeeds_or_malformed<T>(reply: Reply<T>, what: &str) -> CheckResu
 /// OUT_OF_RANGE; neither says which takes precedence.
 pub(super) fn unsupported_size() -> Refusal {
     refused_with(Code::OutOfRange)
-        .or_warn(Code::InvalidArgument, "which tells less: the RPC has a code of its own for sizes")
+        .or_warn(Code::InvalidArgument, "which is less precise: the RPC has a code of its own for sizes")
 }
 
 /// Returns the permitted error for a size that may exceed the free space.

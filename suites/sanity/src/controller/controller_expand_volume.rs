@@ -227,7 +227,7 @@ check! {
             volume_capability: None,
             ..expand_request(cx, &volume.id)
         };
-        cx.call(request).await.must("expand a volume without being told its use")?;
+        cx.call(request).await.must("expand a volume without volume_capability")?;
         Ok(())
     }
 }
@@ -320,7 +320,7 @@ check! {
         if let Some(response) = reply.may_be_refused("to 4 EiB", too_large())? {
             ensure!(
                 response.capacity_bytes >= HUGE_BYTES,
-                "the expansion was not rejected, and not done";
+                "the expansion was neither rejected nor done";
                 expected: format!("OUT_OF_RANGE, or capacity_bytes of at least {}", sized(HUGE_BYTES).of_field()),
                 actual: format!("OK with capacity_bytes {}", sized(response.capacity_bytes).of_field())
             );

@@ -69,7 +69,7 @@ check! {
         ensure!(
             response.status.is_some(),
             "the answer has no status";
-            expected: "status, empty if there is nothing to tell",
+            expected: "status, empty if there is nothing to report",
             actual: "no status"
         );
         Ok(())
@@ -80,7 +80,7 @@ check! {
     /// An operator would take a volume without a condition for a healthy one.
     CONDITION {
         id: "controller/controller-get-volume/condition",
-        title: "a driver with VOLUME_CONDITION tells the condition of a volume",
+        title: "a driver with VOLUME_CONDITION reports the condition of a volume",
         spec: [req::CTRL_GETVOL_010, req::CTRL_GETVOL_003],
         needs: [GET_VOLUME, VOLUME_CONDITION, VOLUME],
         refuted_by: ["controller-get-volume-omits-condition", "controller-get-volume-omits-status"],
@@ -158,7 +158,7 @@ check! {
     /// A caller needs the current size, not the first one.
     CURRENT_SIZE {
         id: "controller/controller-get-volume/current-size",
-        title: "ControllerGetVolume tells the size after an expansion",
+        title: "ControllerGetVolume returns the new size after an expansion",
         spec: [req::CTRL_GETVOL_004],
         needs: [GET_VOLUME, EXPAND_VOLUME, CREATE_DELETE_VOLUME],
         refuted_by: ["controller-get-volume-stale-capacity", "controller-expand-changes-nothing"],
@@ -170,7 +170,7 @@ check! {
         let size = response.volume.unwrap_or_default().capacity_bytes;
         ensure!(
             size == 0 || size == grown.capacity_bytes,
-            "ControllerGetVolume does not tell the size that ControllerExpandVolume answered";
+            "ControllerGetVolume does not return the size that ControllerExpandVolume returned";
             expected: format!("capacity_bytes {}, or 0 for unknown", sized(grown.capacity_bytes).of_field()),
             actual: format!("capacity_bytes {}", sized(size).of_field())
         );

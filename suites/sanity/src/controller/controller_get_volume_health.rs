@@ -25,7 +25,7 @@ check! {
     /// Callers take an answer without volume_health, or about another volume, for health.
     FINDS {
         id: "controller/controller-get-volume-health/finds",
-        title: "ControllerGetVolumeHealth tells of the volume that was asked for, published or not",
+        title: "ControllerGetVolumeHealth reports on the requested volume, published or not",
         spec: [
             req::CTRL_GETHEALTH_003,
             req::CTRL_GETHEALTH_004,
@@ -53,7 +53,7 @@ check! {
                 Code::NotFound => &req::CTRL_GETHEALTH_008,
                 _ => &req::CTRL_GETHEALTH_001,
             };
-            let response = reply.must("tell of a volume that exists").map_err(|stop| stop.of(rule))?;
+            let response = reply.must("report on a volume that exists").map_err(|stop| stop.of(rule))?;
             is_about(
                 response.volume_health,
                 &volume.id,
@@ -86,7 +86,7 @@ check! {
     /// If a controller reports INACCESSIBLE, no node can use the volume.
     USED_VOLUME {
         id: "controller/controller-get-volume-health/used-volume",
-        title: "a volume that a node can use is not told to be inaccessible",
+        title: "a volume that a node can use is not reported as inaccessible",
         spec: [req::CTRL_GETHEALTH_014],
         needs: [GET_VOLUME_HEALTH, NODE, VOLUME],
         refuted_by: ["controller-get-volume-health-inaccessible-when-used"],

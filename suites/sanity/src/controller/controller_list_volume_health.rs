@@ -16,7 +16,7 @@ check! {
         plain: ["ControllerListVolumeHealth"],
     }
     async |cx| {
-        page(cx, 0, "").await.must("list the volumes that are ill")?;
+        page(cx, 0, "").await.must("list the unhealthy volumes")?;
         walk(cx, 0).await?;
         Ok(())
     }
@@ -38,7 +38,7 @@ check! {
         let id = cx.new_volume().await?.volume_id;
         let Some(entries) = walk(cx, 0).await?.remove(&id) else { return Ok(()) };
         if !problems_of(cx, &id).await?.is_empty() {
-            return Err(Stop::skip("the new volume is told to be ill, which another check judges"));
+            return Err(Stop::skip("the new volume is reported as unhealthy, which another check judges"));
         }
         let listed = Violation::new("a volume that nothing is wrong with is listed")
             .expected(format!("a list without {id:?}"))
@@ -68,7 +68,7 @@ check! {
         });
         ensure!(
             gone.await?.is_some(),
-            "a deleted volume is listed as ill";
+            "a deleted volume is listed as unhealthy";
             expected: format!("a list without {id:?} once the deletion is complete"),
             actual: "the volume in the list until time-limits: settle-ms had passed"
         );

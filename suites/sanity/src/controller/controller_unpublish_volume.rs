@@ -16,7 +16,7 @@ async fn published(cx: &Cx) -> CheckResult<(NodeVolume, String)> {
 /// Returns the permitted errors for an unknown object, which a driver may also treat as detached.
 fn unknown() -> Refusal {
     refused_with(Code::NotFound)
-        .or(Code::InvalidArgument, "the id is made up, so it need not have the driver's format")
+        .or(Code::InvalidArgument, "the id is made up and may not have the driver's format")
 }
 
 check! {

@@ -126,7 +126,7 @@ check! {
         });
         ensure!(
             unknown.await?.is_some(),
-            "a deleted volume goes on being found";
+            "a deleted volume is still found";
             of: &req::CTRL_VALIDATE_018,
             expected: "NOT_FOUND from ValidateVolumeCapabilities once the deletion is complete",
             actual: "OK until time-limits: settle-ms had passed"
@@ -140,7 +140,7 @@ check! {
         });
         ensure!(
             unlisted.await?.is_some(),
-            "a deleted volume goes on being listed";
+            "a deleted volume is still listed";
             expected: "a list without it once the deletion is complete",
             actual: "the volume in ListVolumes until time-limits: settle-ms had passed"
         );

@@ -263,7 +263,7 @@ check! {
         let reply = cx.create_volume(create).await;
         ensure!(
             reply.code()? != Code::OutOfRange,
-            "there is a largest volume, but GetCapacity does not tell its size";
+            "there is a largest volume, but GetCapacity does not report its size";
             expected: "maximum_volume_size",
             actual: format!("unset, and OUT_OF_RANGE for a volume of {HUGE_BYTES} bytes")
         );

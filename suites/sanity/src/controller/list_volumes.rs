@@ -198,7 +198,7 @@ check! {
         });
         ensure!(
             gone.await?.is_some(),
-            "a deleted volume goes on being listed";
+            "a deleted volume is still listed";
             expected: format!("a list without {deleted:?} once the deletion is complete"),
             actual: "the volume in the list until time-limits: settle-ms had passed"
         );
@@ -431,7 +431,7 @@ check! {
     /// For volumes that the orchestrator did not make, later calls use the data of this list.
     SAME_VOLUME {
         id: "controller/list-volumes/same-volume",
-        title: "ListVolumes says of a volume what CreateVolume said",
+        title: "ListVolumes describes a volume as CreateVolume did",
         spec: [req::MSG_VOLUME_011, req::MSG_VOLUME_008],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-drops-context", "list-volumes-stale-capacity"],

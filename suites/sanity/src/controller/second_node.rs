@@ -137,7 +137,7 @@ async fn is_confirmed(cx: &Cx, volume: &NodeVolume, mode: Mode) -> CheckResult<b
 /// Explains why a volume for one node may be on two: it supports more than requested, or this cannot be determined.
 async fn excuse(cx: &Cx, volume: &NodeVolume) -> CheckResult<Option<&'static str>> {
     if !is_confirmed(cx, volume, Mode::SingleNodeWriter).await? {
-        return Ok(Some("the driver does not tell what the volume can do"));
+        return Ok(Some("the driver does not confirm what the volume can do"));
     }
     for mode in SHARED_MODES {
         if is_confirmed(cx, volume, mode).await? {
@@ -152,7 +152,7 @@ check! {
     /// volume.
     HELD_ELSEWHERE {
         id: "controller/controller-publish-volume/held-by-other-node",
-        title: "a volume for one node that another one holds is FAILED_PRECONDITION, which names that node",
+        title: "publishing a volume for one node that another node holds is FAILED_PRECONDITION, and the message names that node",
         spec: [req::CTRL_PUBLISH_027, req::CTRL_PUBLISH_028],
         needs: [PUBLISH_UNPUBLISH_VOLUME, CREATE_DELETE_VOLUME, NODE, TWO_NODES],
         refuted_by: ["controller-publish-ignores-access-mode", "controller-publish-other-node-not-named"],
@@ -213,7 +213,7 @@ check! {
         if listed().await?.is_none() {
             return Err(Stop::skip("ListVolumes does not name the other node, as another check judges"));
         }
-        cx.controller_unpublish(&reached.volume.id, &reached.here).setup("a volume on one node less").await?;
+        cx.controller_unpublish(&reached.volume.id, &reached.here).setup("a volume that one of its two nodes no longer uses").await?;
         ensure!(
             listed().await?.is_some(),
             "a volume that was unpublished from one node is not published to the other one any more";

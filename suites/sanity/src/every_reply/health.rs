@@ -63,7 +63,7 @@ check! {
     /// a pair.
     ENTRIES {
         id: "every-reply/health/entries",
-        title: "everything that is told to be wrong with a volume has a status and a reason, and is told once",
+        title: "each problem reported for a volume has a status and a reason, and is reported once",
         spec: [req::MSG_HEALTH_001, req::MSG_HEALTH_004, req::MSG_HEALTH_005, req::MSG_HEALTH_007],
         needs: [TOLD],
         refuted_by: [
@@ -81,7 +81,7 @@ check! {
             &[
                 (&req::MSG_HEALTH_001, "there is none", "the id of the volume"),
                 (&req::MSG_HEALTH_004, "there is none", "DEGRADED, INACCESSIBLE or DATA_LOSS"),
-                (&req::MSG_HEALTH_005, "it is empty", "a brief word"),
+                (&req::MSG_HEALTH_005, "it is empty", "a short word"),
                 (&req::MSG_HEALTH_007, "two entries are the same", "each pair of status and reason once"),
             ],
         )?;
@@ -93,7 +93,7 @@ check! {
     /// Programs read reasons, and Kubernetes limits their form.
     WORDS {
         id: "every-reply/health/words",
-        title: "reasons of what is wrong with volumes are brief words in CamelCase, and messages short",
+        title: "the reasons of volume problems are short words in CamelCase, and their messages are short",
         spec: [req::MSG_HEALTH_009, req::MSG_HEALTH_006, req::MSG_HEALTH_017],
         needs: [TOLD],
         refuted_by: [
@@ -110,7 +110,7 @@ check! {
         judge(
             cx,
             &[
-                (&req::MSG_HEALTH_006, "it is no word in CamelCase", "such as ReplicaLost"),
+                (&req::MSG_HEALTH_006, "it is not a word in CamelCase", "such as ReplicaLost"),
                 (&req::MSG_HEALTH_017, "there are many", "at most 16 entries, all that Kubernetes keeps"),
             ],
         )?;
@@ -122,7 +122,7 @@ check! {
     /// The rules for volumes also apply to the storage system.
     STORAGE {
         id: "every-reply/health/storage",
-        title: "everything that is told to be wrong with the storage has a status and a brief reason, and is told once",
+        title: "each problem reported for the storage has a status and a short reason, and is reported once",
         spec: [
             req::NODE_STORHEALTH_003,
             req::NODE_STORHEALTH_004,
@@ -146,12 +146,12 @@ check! {
             cx,
             &[
                 (&req::NODE_STORHEALTH_003, "there is none", "STORAGE_DEGRADED or STORAGE_UNREACHABLE"),
-                (&req::NODE_STORHEALTH_004, "it is empty", "a brief word"),
+                (&req::NODE_STORHEALTH_004, "it is empty", "a short word"),
                 (&req::NODE_STORHEALTH_006, "two entries are the same", "each status, reason and volume_capability once"),
             ],
         )?;
         short(cx, &req::NODE_STORHEALTH_007)?;
-        judge(cx, &[(&req::NODE_STORHEALTH_005, "it is no word in CamelCase", "such as PathDown")])?;
+        judge(cx, &[(&req::NODE_STORHEALTH_005, "it is not a word in CamelCase", "such as PathDown")])?;
         asked
     }
 }
@@ -177,7 +177,7 @@ check! {
             return asked;
         }
         let rule = &req::MSG_SNAPSHOT_020;
-        let message = "it is there, and SNAPSHOT_ACCESSIBILITY_CONSTRAINTS is not advertised";
+        let message = "it is set, although SNAPSHOT_ACCESSIBILITY_CONSTRAINTS is not advertised";
         report(asked, rule, &cx.target().breaches(rule), message, "the capability, or no topology")
     }
 }

@@ -32,7 +32,7 @@ check! {
         }
         if !wrong.is_empty() {
             cx.warn(
-                Violation::new("RPCs that are not advertised are rejected with a code that says nothing")
+                Violation::new("RPCs that are not advertised are rejected with another code than UNIMPLEMENTED")
                     .expected("UNIMPLEMENTED")
                     .actual(wrong.join("; ")),
             );

@@ -76,7 +76,7 @@ check! {
             // The readers of errors are not defined, and quoting a flag to its sender is common.
             cx.warn(
                 Violation::new("an error that is not about mount_flags quotes them")
-                    .expected("mount_flags kept from whoever reads errors")
+                    .expected("an error without mount_flags, which may be sensitive")
                     .actual(refused),
             );
         }

@@ -40,7 +40,7 @@ check! {
     /// An orchestrator decides by the code alone what to do next.
     CODE {
         id: "every-reply/status/code",
-        title: "every code is one of gRPC's, and says more than UNKNOWN",
+        title: "every code is one of gRPC's, and not UNKNOWN",
         spec: [req::GEN_ERR_002, req::GEN_ERR_001],
         refuted_by: ["status-code-not-canonical", "invalid-argument-as-unknown"],
         runs: Finally,
@@ -52,11 +52,11 @@ check! {
             .breaches(&req::GEN_ERR_002)
             .into_iter()
             .partition(|breach| breach.actual.starts_with("UNKNOWN"));
-        report(Ok(()), &req::GEN_ERR_002, &odd, "the code is none of gRPC's", "a code between 0 and 16")?;
+        report(Ok(()), &req::GEN_ERR_002, &odd, "the code is not one of gRPC's", "a code between 0 and 16")?;
         if let Some(first) = unknown.first() {
             // UNKNOWN is usually an error without a chosen code.
             let all: Vec<_> = unknown.iter().map(describe).collect();
-            let violation = Violation::new(format!("{}: the code says nothing", place(first)));
+            let violation = Violation::new(format!("{}: the code is UNKNOWN", place(first)));
             cx.warn(
                 seen_with(violation, &unknown)
                     .expected("a code that tells the caller what to do")

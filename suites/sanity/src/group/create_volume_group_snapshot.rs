@@ -33,7 +33,7 @@ check! {
         let group = reply.must("create a group snapshot of two volumes")?;
         ensure!(
             group != v1::VolumeGroupSnapshot::default(),
-            "CreateVolumeGroupSnapshot was done, and does not say what it made";
+            "CreateVolumeGroupSnapshot returned OK, but not the group snapshot";
             of: &req::GROUP_CREATE_019,
             expected: "group_snapshot in the answer",
             actual: "none"

@@ -76,7 +76,7 @@ check! {
     /// An orchestrator calls any instance, and only once.
     SAME_EACH_TIME {
         id: "identity/get-plugin-capabilities/same-each-time",
-        title: "GetPluginCapabilities says the same each time",
+        title: "GetPluginCapabilities returns the same each time",
         spec: [req::ID_PCAPS_002],
         refuted_by: ["get-plugin-capabilities-changes"],
     }
@@ -89,7 +89,7 @@ check! {
             let again = as_set(capabilities(cx).await?);
             ensure!(
                 again == first,
-                "GetPluginCapabilities does not say the same each time";
+                "GetPluginCapabilities does not return the same each time";
                 expected: listed(&first),
                 actual: listed(&again)
             );
@@ -141,12 +141,12 @@ check! {
 
 fn there<T>(reply: Reply<T>, promised_by: &str) -> CheckResult {
     match reply.any_answer()? {
-        Err(refused) if refused.code == Code::Unimplemented => {
-            Err(Violation::new(format!("{promised_by} is advertised, and a mandatory RPC is not there"))
-                .expected("any answer but UNIMPLEMENTED")
-                .actual(refused)
-                .into())
-        }
+        Err(refused) if refused.code == Code::Unimplemented => Err(Violation::new(format!(
+            "{promised_by} is advertised, but a mandatory RPC is not implemented"
+        ))
+        .expected("any answer but UNIMPLEMENTED")
+        .actual(refused)
+        .into()),
         _ => Ok(()),
     }
 }

@@ -45,7 +45,7 @@ check! {
     /// A backup reads only these blocks.
     WORKS {
         id: "metadata/get-metadata-allocated/works",
-        title: "GetMetadataAllocated tells the blocks of a snapshot, to the end of the stream",
+        title: "GetMetadataAllocated lists the blocks of a snapshot, to the end of the stream",
         spec: [req::META_ALLOC_001],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["get-metadata-allocated-unimplemented", "get-metadata-breaks-off"],
@@ -56,7 +56,7 @@ check! {
         if reply.code()? == Code::FailedPrecondition {
             return reply.or_skip(UNTRACKED).map(drop);
         }
-        reply.must("tell the blocks of a snapshot that is ready")?;
+        reply.must("list the blocks of a snapshot that is ready")?;
         Ok(())
     }
 }
@@ -179,7 +179,7 @@ check! {
     /// Without it a broken stream has to be read from the beginning.
     STARTING_OFFSET {
         id: "metadata/get-metadata-allocated/starting-offset",
-        title: "GetMetadataAllocated tells all that lies behind starting_offset, and nothing before",
+        title: "GetMetadataAllocated lists every block from starting_offset on, and none before it",
         spec: [req::META_ALLOC_005, req::META_ALLOC_012],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["get-metadata-ignores-offset", "get-metadata-resume-skips-block"],
@@ -204,7 +204,7 @@ check! {
     /// Callers leave in the middle of a stream, and the driver has to end its work for them.
     CUT_OFF {
         id: "metadata/get-metadata-allocated/cut-off",
-        title: "GetMetadataAllocated serves on after streams that were cut off",
+        title: "GetMetadataAllocated still works after streams were cut off",
         spec: [req::META_STREAM_003],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["get-metadata-stuck-after-cut"],
@@ -241,7 +241,7 @@ check! {
     /// A block that is not listed is lost to the backup. Listing more blocks than were written is permitted.
     WRITTEN {
         id: "metadata/get-metadata-allocated/written-blocks",
-        title: "GetMetadataAllocated tells of each block that was written before the snapshot",
+        title: "GetMetadataAllocated lists each block that was written before the snapshot",
         spec: [req::META_ALLOC_002],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE],
         refuted_by: ["get-metadata-allocated-misses-writes"],

@@ -53,7 +53,7 @@ check! {
     /// An incremental backup reads only these blocks.
     WORKS {
         id: "metadata/get-metadata-delta/works",
-        title: "GetMetadataDelta tells the blocks that differ in two snapshots of a volume, or is FAILED_PRECONDITION",
+        title: "GetMetadataDelta lists the blocks that differ between two snapshots of a volume, or is FAILED_PRECONDITION",
         spec: [req::META_DELTA_001, req::META_DELTA_021],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["get-metadata-delta-unimplemented", "get-metadata-delta-untracked-as-internal", "get-metadata-breaks-off"],
@@ -67,7 +67,7 @@ check! {
             Code::Unimplemented => &req::META_DELTA_001,
             _ => &req::META_DELTA_021,
         };
-        let what = "tell what differs in two snapshots of a volume, or be FAILED_PRECONDITION where changes are not tracked";
+        let what = "list what differs between two snapshots of a volume, or be FAILED_PRECONDITION where changes are not tracked";
         reply.must(what).map_err(|stop| stop.of(rule))?;
         Ok(())
     }
@@ -243,7 +243,7 @@ check! {
     /// Without it a broken stream has to be read from the beginning.
     STARTING_OFFSET {
         id: "metadata/get-metadata-delta/starting-offset",
-        title: "GetMetadataDelta tells all that lies behind starting_offset, and nothing before",
+        title: "GetMetadataDelta lists every block from starting_offset on, and none before it",
         spec: [req::META_DELTA_007, req::META_DELTA_014],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["get-metadata-ignores-offset", "get-metadata-resume-skips-block"],
@@ -268,7 +268,7 @@ check! {
     /// Callers leave in the middle of a stream, and the driver has to end its work for them.
     CUT_OFF {
         id: "metadata/get-metadata-delta/cut-off",
-        title: "GetMetadataDelta serves on after streams that were cut off",
+        title: "GetMetadataDelta still works after streams were cut off",
         spec: [req::META_STREAM_003],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["get-metadata-stuck-after-cut"],
@@ -306,7 +306,7 @@ check! {
     /// permitted.
     WRITTEN {
         id: "metadata/get-metadata-delta/written-blocks",
-        title: "GetMetadataDelta tells of each block that was written between the snapshots",
+        title: "GetMetadataDelta lists each block that was written between the snapshots",
         spec: [req::META_DELTA_002],
         needs: [SNAPSHOT_METADATA_SERVICE, CREATE_DELETE_SNAPSHOT, CREATE_DELETE_VOLUME, NODE],
         refuted_by: ["get-metadata-delta-answers-nothing", "get-metadata-delta-misses-first-block"],

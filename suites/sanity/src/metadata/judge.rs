@@ -116,7 +116,7 @@ fn style_name(style: i32) -> String {
 pub(super) async fn fixed_length_is_fixed<Q: Question>(cx: &Cx, question: &Q) -> CheckResult {
     let received = ask_for_some(cx, question, 0, 2).await?;
     if received.messages.iter().any(|message| message.style != FIXED_LENGTH) {
-        return Err(Stop::skip("the driver tells blocks in another style than FIXED_LENGTH"));
+        return Err(Stop::skip("the driver does not use the style FIXED_LENGTH"));
     }
     let Some(first) = received.tuples().next() else { return Ok(()) };
     let Some(other) = received.tuples().find(|tuple| tuple.size_bytes != first.size_bytes) else {
@@ -149,7 +149,7 @@ pub(super) async fn capacity_stays<Q: Question>(cx: &Cx, question: &Q) -> CheckR
     let first = capacities.next().unwrap_or_default();
     ensure!(
         first > 0,
-        "volume_capacity_bytes is not told";
+        "volume_capacity_bytes is missing";
         of: Q::RULES.capacity,
         expected: "the capacity of the volume in each message",
         actual: format!("volume_capacity_bytes {first} in the first message")
@@ -192,14 +192,14 @@ fn gap(all: &Received, received: &Received, offset: i64, how: &str) -> Option<Vi
     let missing = all.ranges().between(offset, until).first_outside(&received.ranges())?;
     let Range { start, end } = missing;
     Some(
-        Violation::new(format!(
-            "the stream {how} ends with OK, and bytes that another one tells are not in it"
-        ))
-        .expected(format!("bytes {start} to {end}, as in the stream from offset 0 on without max_results"))
-        .actual(match received.tuples().find(|tuple| tuple.byte_offset >= start) {
-            Some(next) => format!("the next tuple is {}", shown(next)),
-            None => "no tuple there".to_owned(),
-        }),
+        Violation::new(format!("the stream {how} ends with OK, and lacks bytes that another one lists"))
+            .expected(format!(
+                "bytes {start} to {end}, as in the stream from offset 0 on without max_results"
+            ))
+            .actual(match received.tuples().find(|tuple| tuple.byte_offset >= start) {
+                Some(next) => format!("the next tuple is {}", shown(next)),
+                None => "no tuple there".to_owned(),
+            }),
     )
 }
 
@@ -209,7 +209,7 @@ pub(super) async fn offset_is_kept<Q: Question>(cx: &Cx, question: &Q) -> CheckR
     for offset in offsets(&all) {
         let received = ask(cx, question, offset, 0).await?;
         if let Some(before) = received.tuples().find(|tuple| bytes_of(tuple).end <= offset) {
-            return Err(Violation::new("a tuple ends before the stream is to begin")
+            return Err(Violation::new("a tuple ends before starting_offset")
                 .of(Q::RULES.ends_behind_offset)
                 .expected(format!("tuples that end behind starting_offset {offset}"))
                 .actual(shown(before))
@@ -280,7 +280,7 @@ pub(super) async fn serves_after_cuts<Q: Question>(cx: &Cx, question: &Q) -> Che
             Some(reply) => reply,
             None => cx.stream_up_to(question.with(0, 1), 1).await,
         };
-        reply.must("serve on after a stream was cut off").map_err(|stop| stop.of(&req::META_STREAM_003))?;
+        reply.must("still work after a stream was cut off").map_err(|stop| stop.of(&req::META_STREAM_003))?;
     }
     Ok(())
 }
@@ -294,7 +294,7 @@ pub(super) async fn offsets_outside_are_refused<Q: Question>(cx: &Cx, question: 
     for (offset, what) in
         [(-1, "with a negative starting_offset"), (beyond, "with starting_offset beyond the end")]
     {
-        let tells_less = "the row for invalid arguments fits too, and tells less";
+        let tells_less = "the row for invalid arguments fits as well, but is less precise";
         let refusal = refused_with(Code::OutOfRange).or_warn(Code::InvalidArgument, tells_less);
         let reply = cx.stream_up_to(question.with(offset, 0), 1).await;
         let refused = reply.must_be_refused(what, or_untracked(refusal));

@@ -93,7 +93,7 @@ check! {
         if expanded.capacity_bytes != 0 && expanded.capacity_bytes < grown.size_bytes {
             // The growth is not observable here, and only the number may be wrong.
             cx.warn(
-                Violation::new("NodeExpandVolume was done, and reports less than was asked for")
+                Violation::new("NodeExpandVolume returned OK, but reports less than was requested")
                     .of(&req::NODE_EXPAND_024)
                     .expected(format!("at least {}, or 0 for unknown", sized(grown.size_bytes)))
                     .actual(sized(expanded.capacity_bytes)),
@@ -134,7 +134,7 @@ check! {
         let Published { staged, target_path } = published(cx).await?;
         let size_bytes = staged.attached.volume.size_bytes;
         if size_bytes == 0 {
-            return Err(Stop::skip("the driver does not tell the size of its volumes"));
+            return Err(Stop::skip("the driver does not report the size of its volumes"));
         }
         let reply = expand(cx, request(cx, &staged, &target_path, size_bytes)).await?;
         reply.must("answer OK where the volume is large enough")?;

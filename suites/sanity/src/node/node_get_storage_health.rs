@@ -26,7 +26,7 @@ check! {
             Code::Unimplemented => &req::NODE_STORHEALTH_001,
             _ => &req::NODE_STORHEALTH_009,
         };
-        reply.must("tell how the storage is").map_err(|stop| stop.of(rule))?;
+        reply.must("report the health of the storage").map_err(|stop| stop.of(rule))?;
         Ok(())
     }
 }
@@ -35,7 +35,7 @@ check! {
     /// An orchestrator that relies on it treats the node as lost.
     USED_VOLUME {
         id: "node/node-get-storage-health/used-volume",
-        title: "the storage of a volume that was published just now is not told to be unreachable",
+        title: "the storage of a volume that was just published is not reported as unreachable",
         spec: [req::NODE_STORHEALTH_010],
         needs: [NODE, GET_STORAGE_HEALTH, VOLUME],
         refuted_by: ["node-get-storage-health-unreachable"],
@@ -48,7 +48,7 @@ check! {
         });
         ensure!(
             cut_off.is_none(),
-            "the storage is told to be unreachable from a node that has just published a volume of it";
+            "the storage is reported as unreachable from a node that has just published a volume of it";
             expected: "no STORAGE_UNREACHABLE for all volumes",
             actual: wires(&problems)
         );

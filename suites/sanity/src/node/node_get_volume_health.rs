@@ -37,7 +37,7 @@ check! {
     /// Kubelet sends both paths for file systems, and other callers send none: each path is optional.
     FINDS {
         id: "node/node-get-volume-health/finds",
-        title: "NodeGetVolumeHealth tells of a published volume, whichever of the paths are given",
+        title: "NodeGetVolumeHealth reports on a published volume, whichever paths are given",
         spec: [
             req::NODE_HEALTH_010,
             req::NODE_HEALTH_011,
@@ -65,14 +65,14 @@ check! {
         for (request, form, rule) in [
             (of(id), "without paths", &req::NODE_HEALTH_003),
             (publish_alone, "with volume_publish_path alone", &req::NODE_HEALTH_004),
-            (both, "with all paths that there are", &req::NODE_HEALTH_004),
+            (both, "with all paths", &req::NODE_HEALTH_004),
             // If the driver does not stage volumes, this request has no path.
             (staging_alone, "without volume_publish_path", &req::NODE_HEALTH_004),
         ] {
             let reply = cx.call(request).await;
             let rule = if reply.code()? == Code::Unimplemented { &req::NODE_HEALTH_001 } else { rule };
             let response =
-                reply.must(&format!("tell of a published volume {form}")).map_err(|stop| stop.of(rule))?;
+                reply.must(&format!("report on a published volume {form}")).map_err(|stop| stop.of(rule))?;
             is_about(response.volume_health, id, &req::NODE_HEALTH_010, &req::NODE_HEALTH_011)?;
         }
         Ok(())
@@ -113,7 +113,7 @@ check! {
         let mut stage = cx.stage_request(&attached, &staging_path);
         stage.volume_capability = Some(crate::controller::common::unknown_fs_type(cx));
         if cx.node_stage(stage).await.any_answer()?.is_ok() {
-            return Err(Stop::skip("the driver stages a volume with a file system that there is none of"));
+            return Err(Stop::skip("the driver stages a volume with a file system that does not exist"));
         }
         let failed = Staged { attached, staging_path };
         let reply = cx.call(request(&failed, "")).await;
@@ -155,7 +155,7 @@ check! {
     /// If a mount was removed by others, every workload loses its data, and only the node can see that.
     LOST_MOUNT {
         id: "node/node-get-volume-health/lost-mount",
-        title: "NodeGetVolumeHealth tells that a volume is gone from its target path",
+        title: "NodeGetVolumeHealth reports that a volume is gone from its target path",
         spec: [req::NODE_HEALTH_015],
         needs: [NODE, NODE_GET_VOLUME_HEALTH, MOUNT_ACCESS, VOLUME],
         refuted_by: ["node-get-volume-health-ignores-lost-path", "node-get-volume-health-never-ill"],
@@ -169,7 +169,7 @@ check! {
             let problems = problems(&response.volume_health.unwrap_or_default().health_statuses);
             ensure!(
                 !problems.is_empty(),
-                "a volume is not at its target path any more, and NodeGetVolumeHealth tells of nothing";
+                "a volume is no longer at its target path, and NodeGetVolumeHealth reports nothing";
                 expected: "an entry, such as INACCESSIBLE, or an error",
                 actual: "OK without health_statuses"
             );

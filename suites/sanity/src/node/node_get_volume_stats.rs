@@ -171,7 +171,7 @@ check! {
             !condition.message.is_empty(),
             "the volume_condition has no message";
             of: &req::MSG_USAGE_006,
-            expected: "a text that says how the volume is",
+            expected: "a text about the condition of the volume",
             actual: wire(&condition)
         );
         if condition.abnormal {

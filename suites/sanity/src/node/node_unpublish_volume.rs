@@ -43,7 +43,7 @@ check! {
         cx.node_unpublish(&staged.attached.volume.id, &target_path).setup("an unpublished volume").await?;
         ensure!(
             !cx.is_mount_point(&target_path),
-            "NodeUnpublishVolume was done, and the volume is still mounted at the target path {target_path}";
+            "NodeUnpublishVolume returned OK, but the volume is still mounted at the target path {target_path}";
             of: &req::NODE_UNPUBLISH_002,
             expected: "no mount, and nothing at the path",
             actual: "a mount point"
@@ -51,7 +51,7 @@ check! {
         let kind = cx.path_kind(&target_path).await?;
         ensure!(
             kind == PathKind::NotFound,
-            "NodeUnpublishVolume was done, and the target path {target_path} is still there";
+            "NodeUnpublishVolume returned OK, but the target path {target_path} still exists";
             expected: "nothing at the path: the driver made it, and has to remove it",
             actual: kind
         );

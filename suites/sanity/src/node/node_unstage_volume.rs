@@ -42,7 +42,7 @@ check! {
         cx.node_unstage(&attached.volume.id, &staging_path).setup("an unstaged volume").await?;
         ensure!(
             !cx.is_mount_point(&staging_path),
-            "NodeUnstageVolume was done, and something is still mounted at the staging path {staging_path}";
+            "NodeUnstageVolume returned OK, but something is still mounted at the staging path {staging_path}";
             expected: "no mount",
             actual: "a mount point"
         );

@@ -22,7 +22,7 @@ async fn damaged(cx: &Cx) -> CheckResult<(String, Problems)> {
     });
     match problems.await? {
         Some(problems) => Ok((id, problems)),
-        None => Err(Stop::skip("health: break shows in no answer of ControllerGetVolumeHealth")),
+        None => Err(Stop::skip("no answer of ControllerGetVolumeHealth shows what health: break does")),
     }
 }
 
@@ -30,7 +30,7 @@ check! {
     /// A report that varies without a change causes alerts, and one that never ends is ignored.
     TOLD {
         id: "volume-health/told",
-        title: "a volume that is ill is told to be, in the same words as long as it is, and no longer",
+        title: "an unhealthy volume is reported as such, in the same words as long as it is unhealthy, and not afterwards",
         spec: [req::MSG_HEALTH_011, req::CTRL_GETHEALTH_009],
         needs: [GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME, HOOKS],
         refuted_by: [
@@ -46,7 +46,7 @@ check! {
             let rule = if again.is_empty() { &req::MSG_HEALTH_011 } else { &req::CTRL_GETHEALTH_009 };
             ensure!(
                 again == first,
-                "the same is not told again of a volume that is as ill as before";
+                "the answers about a volume differ, although its health is the same";
                 of: rule,
                 expected: format!("{first:?}"),
                 actual: format!("{again:?}")
@@ -58,7 +58,7 @@ check! {
         });
         ensure!(
             over.await?.is_some(),
-            "a volume that is well again is still told to be ill";
+            "a volume that is healthy again is still reported as unhealthy";
             expected: "no health_statuses after health: heal",
             actual: format!("{first:?} until time-limits: settle-ms had passed")
         );
@@ -70,7 +70,7 @@ check! {
     /// An inverted filter lists every healthy volume and no damaged one.
     LISTED {
         id: "volume-health/listed",
-        title: "a volume that is ill is listed once, in the words that it has when asked about alone",
+        title: "an unhealthy volume is listed once, in the words of ControllerGetVolumeHealth",
         spec: [
             req::CTRL_LISTHEALTH_002,
             req::CTRL_LISTHEALTH_018,
@@ -92,12 +92,12 @@ check! {
         let Some(entries) = listed.await? else {
             let listed = walk(cx, 0).await?.remove(&id);
             let (rule, message) = match listed {
-                None => (&req::CTRL_LISTHEALTH_002, "a volume that is ill is not in the list of those that are"),
-                Some(_) => (&req::CTRL_LISTHEALTH_018, "the list and the single call tell different things of a volume"),
+                None => (&req::CTRL_LISTHEALTH_002, "an unhealthy volume is missing in ControllerListVolumeHealth"),
+                Some(_) => (&req::CTRL_LISTHEALTH_018, "the list and the single call disagree about a volume"),
             };
             return Err(Violation::new(message)
                 .of(rule)
-                .expected(format!("{id:?} with {alone:?}, as ControllerGetVolumeHealth tells"))
+                .expected(format!("{id:?} with {alone:?}, as in ControllerGetVolumeHealth"))
                 .actual(listed.map_or_else(|| "no such entry".to_owned(), |entries| format!("{entries:?}")))
                 .into());
         };
@@ -116,7 +116,7 @@ check! {
     /// A volume between two pages must be listed as well.
     PAGES {
         id: "volume-health/pages",
-        title: "the pages of ControllerListVolumeHealth together have every volume that is ill, and end",
+        title: "the pages of ControllerListVolumeHealth together have every unhealthy volume, and end",
         spec: [req::CTRL_LISTHEALTH_008, req::CTRL_LISTHEALTH_007, req::CTRL_LISTHEALTH_012, req::CTRL_LISTHEALTH_013],
         needs: [LIST_VOLUME_HEALTH, GET_VOLUME_HEALTH, CREATE_DELETE_VOLUME, HOOKS],
         refuted_by: [
@@ -139,12 +139,12 @@ check! {
             Ok(missing(&walk(cx, 0).await?).is_empty().then_some(()))
         });
         if complete.await?.is_none() {
-            return Err(Stop::skip("not all volumes that are ill are listed, which another check judges"));
+            return Err(Stop::skip("not all unhealthy volumes are listed, which another check judges"));
         }
         let left = missing(&walk(cx, 1).await?);
         ensure!(
             left.is_empty(),
-            "volumes that are ill are missing in the pages of max_entries 1";
+            "unhealthy volumes are missing in the pages of max_entries 1";
             expected: format!("{ids:?} among the volumes of all pages"),
             actual: format!("no entry of {left:?}")
         );
@@ -164,7 +164,7 @@ check! {
     async |cx| {
         let id = damaged(cx).await?.0;
         if !walk(cx, 0).await?.contains_key(&id) {
-            return Err(Stop::skip("the volume that is ill is not listed, which another check judges"));
+            return Err(Stop::skip("the unhealthy volume is not listed, which another check judges"));
         }
         // One of these is before all ids and one behind them: if tokens are ids after which the page starts, only the
         // first one yields entries.
@@ -185,7 +185,7 @@ check! {
     /// The call exists for storage that cannot be reached: a caller that gets an error keeps its former knowledge.
     STORAGE {
         id: "volume-health/storage",
-        title: "NodeGetStorageHealth tells that the back end is ill, and no longer once it is well",
+        title: "NodeGetStorageHealth reports an unhealthy back end, and stops once it is healthy",
         spec: [req::NODE_STORHEALTH_011],
         needs: [NODE, GET_STORAGE_HEALTH, HOOKS],
         refuted_by: ["node-get-storage-health-never-ill"],
@@ -194,7 +194,7 @@ check! {
     async |cx| {
         let ask = || cx.call(v1::NodeGetStorageHealthRequest::default());
         if !ask().setup("the health of the storage").await?.backend_health.is_empty() {
-            return Err(Stop::skip("the back end is told to be ill before it was made so"));
+            return Err(Stop::skip("the back end is reported as unhealthy before health: break"));
         }
         cx.make_ill(BACKEND).await?;
         // An error does not report good health, although it contains less information.
@@ -204,7 +204,7 @@ check! {
         });
         ensure!(
             problems.await?.is_some(),
-            "health: break has made the back end ill, and NodeGetStorageHealth does not tell it";
+            "the back end is unhealthy after health: break, and NodeGetStorageHealth does not report it";
             expected: "backend_health, such as STORAGE_UNREACHABLE",
             actual: "none until time-limits: settle-ms had passed"
         );
@@ -215,7 +215,7 @@ check! {
         });
         ensure!(
             over.await?.is_some(),
-            "a back end that is well again is still told to be ill";
+            "a back end that is healthy again is still reported as unhealthy";
             expected: "no backend_health after health: heal",
             actual: "some, or an error, until time-limits: settle-ms had passed"
         );

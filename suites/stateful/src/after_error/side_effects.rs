@@ -19,7 +19,7 @@ check! {
     /// Nobody knows of what a rejected call has made, so that nobody deletes it.
     pub(super) NOTHING_MADE {
         id: "after-error/nothing-made",
-        title: "a call that is rejected with a definite no makes and changes nothing",
+        title: "a call that is definitely rejected creates and changes nothing",
         spec: [AFTER_ERROR_003],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [
@@ -197,9 +197,7 @@ async fn made(cx: &Cx, known: &Listed, malformed: &Request, after: &str) -> Chec
         delete(cx, &Listed::now(cx).await?.beyond(known)).await?;
     }
     let violation = Violation::new(format!("something was made although {after}"))
-        .expected(
-            "nothing in the lists that was not there before: without an answer that has its id, it is never deleted",
-        )
+        .expected("no new entry in the lists: an object whose id was never returned is never deleted")
         .actual(new.join(", "));
     Ok(Some(violation))
 }

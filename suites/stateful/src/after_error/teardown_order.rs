@@ -88,7 +88,7 @@ async fn undone(cx: &Cx, unusual: &[Operation]) -> CheckResult {
         // It was deleted under its workload, by a call that a driver may refuse and this one did.
         cx.warn(
             Violation::new(
-                "a volume is mounted still when everything was undone, after an unusual order of calls",
+                "a volume is still mounted after everything was undone in an unusual order of calls",
             )
             .expected(
                 "no mount: DeleteVolume of a volume in use is rejected, or what is left of it can be undone",
@@ -117,10 +117,10 @@ async fn dependents(cx: &Cx) -> CheckResult {
         usable(&scope, &copy, "its snapshot and the source of that").await?;
         goes(scope.delete_volume(&copy.id).await, "a copy")?;
         if !snapshot_gone {
-            goes(scope.delete_snapshot(&snapshot_id).await, "a snapshot of which nothing depends any more")?;
+            goes(scope.delete_snapshot(&snapshot_id).await, "a snapshot on which nothing depends any more")?;
         }
         if !deleted {
-            goes(scope.delete_volume(&volume.id).await, "a volume of which nothing depends any more")?;
+            goes(scope.delete_volume(&volume.id).await, "a volume on which nothing depends any more")?;
         }
         scope.undo().await?;
     }
@@ -133,7 +133,7 @@ async fn dependents(cx: &Cx) -> CheckResult {
         usable(&scope, &copy, "its source").await?;
         goes(scope.delete_volume(&copy.id).await, "a copy")?;
         if !deleted {
-            goes(scope.delete_volume(&volume.id).await, "a volume of which nothing depends any more")?;
+            goes(scope.delete_volume(&volume.id).await, "a volume on which nothing depends any more")?;
         }
         scope.undo().await?;
     }
@@ -158,7 +158,7 @@ async fn usable(cx: &Cx, copy: &NodeVolume, deleted: &str) -> CheckResult {
     };
     match cx.call(request).await.any_answer()? {
         Err(refused) if refused.code == Code::NotFound => {
-            Err(Violation::new(format!("a copy is gone after {deleted} was to be deleted"))
+            Err(Violation::new(format!("a copy is gone after the deletion of {deleted} was requested"))
                 .expected("the copy, as it was")
                 .actual(format!("ValidateVolumeCapabilities answers {refused}"))
                 .into())

@@ -13,7 +13,7 @@ check! {
     /// A list that is read while a namespace is deleted ends where nothing is any more.
     pub(super) VOLUMES {
         id: "after-error/token-of-deleted-volumes",
-        title: "a token of ListVolumes is good, or ABORTED, when all volumes that it leads to were deleted",
+        title: "a token of ListVolumes is accepted, or ABORTED, after all volumes behind it were deleted",
         spec: [req::CTRL_LISTVOL_010, req::CTRL_LISTVOL_022],
         needs: [LIST_VOLUMES, CREATE_DELETE_VOLUME],
         refuted_by: ["list-volumes-fails-behind-deleted"],
@@ -52,7 +52,7 @@ check! {
     /// The same of snapshots.
     pub(super) SNAPSHOTS {
         id: "after-error/token-of-deleted-snapshots",
-        title: "a token of ListSnapshots is good, or ABORTED, when all snapshots that it leads to were deleted",
+        title: "a token of ListSnapshots is accepted, or ABORTED, after all snapshots behind it were deleted",
         spec: [req::CTRL_LISTSNAP_011, req::CTRL_LISTSNAP_019],
         needs: [LIST_SNAPSHOTS, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT],
         refuted_by: ["list-snapshots-fails-behind-deleted"],
@@ -89,7 +89,7 @@ check! {
     }
 }
 
-const BEHIND_DELETED: &str = "with a token behind which everything was deleted";
+const BEHIND_DELETED: &str = "with a token after which everything was deleted";
 
 /// The number of entries before those at the end that may be deleted, and the ids of these. One entry is left at least. If the run owns
 /// everything, entries that other checks have left may be deleted as well.
@@ -99,7 +99,7 @@ fn split(cx: &Cx, listed: Vec<String>, ours: &[String]) -> CheckResult<(i32, Vec
     let behind: Vec<String> =
         listed.iter().skip(1).rev().take(ours.len()).take_while(is_ours).cloned().collect();
     if behind.is_empty() || listed.len() > ENTRIES_MAX {
-        return Err(Stop::skip("others' entries stand at the end of the list, or too many in it"));
+        return Err(Stop::skip("the list ends with entries of other users, or is too long"));
     }
     let before = i32::try_from(listed.len() - behind.len()).unwrap_or(i32::MAX);
     Ok((before, behind))
@@ -108,6 +108,8 @@ fn split(cx: &Cx, listed: Vec<String>, ours: &[String]) -> CheckResult<(i32, Vec
 fn needs_token(left: i32, token: &str) -> CheckResult {
     match left <= 0 && !token.is_empty() {
         true => Ok(()),
-        false => Err(Stop::skip("the driver gives no token where only such entries follow")),
+        false => {
+            Err(Stop::skip("the driver returns no token before a page of entries that this run created"))
+        }
     }
 }

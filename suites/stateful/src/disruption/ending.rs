@@ -8,7 +8,7 @@ use csi_harness::text::error::error_chain;
 
 /// The driver, which a check may end.
 pub(crate) fn driver(cx: &Cx) -> CheckResult<&Driver> {
-    cx.target().driver().ok_or_else(|| Stop::skip("nobody may end the driver"))
+    cx.target().driver().ok_or_else(|| Stop::skip("the run cannot stop and start the driver"))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what a Result maps its errors with")]

@@ -22,7 +22,7 @@ check! {
     /// a call that was refused or given up, the storage of a volume that is in no list.
     pub(super) BACK_END {
         id: "growth/back-end",
-        title: "a back end that nobody else uses has what it had, whatever was made and undone, refused or given up",
+        title: "a back end that nobody else uses is as before after calls were made and undone, rejected or given up",
         spec: [GROWTH_001, GROWTH_002, GROWTH_003],
         needs: [
             CREATE_DELETE_VOLUME,

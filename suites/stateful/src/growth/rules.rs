@@ -15,21 +15,21 @@ const fn rule(id: &'static str, when: &'static str, expect: &'static str) -> Req
 pub static GROWTH_001: Requirement = rule(
     "GROWTH-001",
     "something is made and undone, or asked for, again and again",
-    "what the driver takes up does not grow with each time",
+    "the driver's resources do not grow with each time",
 );
 
 /// Calls that are refused.
 pub static GROWTH_002: Requirement = rule(
     "GROWTH-002",
     "calls are rejected again and again",
-    "what the driver takes up does not grow with each of them",
+    "the driver's resources do not grow with each of them",
 );
 
 /// Calls that are given up, and connections that break.
 pub static GROWTH_003: Requirement = rule(
     "GROWTH-003",
     "calls are given up, or connections broken, again and again",
-    "what the driver takes up does not grow with each of them",
+    "the driver's resources do not grow with each of them",
 );
 
 /// All of them.

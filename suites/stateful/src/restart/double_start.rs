@@ -16,7 +16,7 @@ check! {
     /// before the old one has gone. Which of the two gives way is theirs to decide.
     pub(super) STARTED_TWICE {
         id: "restart/started-twice",
-        title: "a driver that is started while the old one still runs loses nothing that was answered for",
+        title: "a driver that is started while the old one still runs loses nothing that was answered with OK",
         spec: RESTARTED,
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["second-start-deletes-volumes"],

@@ -18,7 +18,7 @@ check! {
     /// in objects of their own.
     pub(super) TOLD_AGAIN {
         id: "restart/told-again",
-        title: "a driver that was killed tells the same of itself, its nodes, volumes and snapshots as before",
+        title: "a driver that was killed reports the same as before about itself, its nodes, volumes and snapshots",
         spec: [RESTART_001],
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: [
@@ -57,7 +57,7 @@ check! {
             return Ok(());
         }
         let (expected, actual) = Change::told(&changes);
-        Err(Violation::new("the driver tells something else after it was killed and started than before")
+        Err(Violation::new("the driver reports something else after it was killed and started than before")
             .expected(expected)
             .actual(actual)
             .into())

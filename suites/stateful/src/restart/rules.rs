@@ -12,7 +12,7 @@ pub static RESTART_001: Requirement = own_rule(
     SECTION,
     "RESTART-001",
     "the driver was killed and started again",
-    "it tells the same as before of itself, its nodes, volumes and snapshots",
+    "it reports the same as before about itself, its nodes, volumes and snapshots",
 );
 
 /// What was undone.

@@ -289,8 +289,10 @@ fn commands_make_the_calls_with_the_ids_that_come() {
     assert!(script.starts_with("# CTRL-CREATEVOL-041: CreateVolume of a name"), "{script}");
     // As a shell sees it, with a driver that gives other ids than the first one did.
     let stubs = "grpcurl() { printf '%s %s\\n' \"${10}\" \"$8\"; }\njq() { echo id-now; }\nCSI=sock\n";
-    let shell =
-        Command::new("sh").arg("-c").arg(format!("{stubs}{script}\n")).stdin(Stdio::null()).output().unwrap();
+    // A secret of the reader, which stands for the one that the case does not have.
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!("{stubs}{script}\n")).env("SECRET_PASSWORD", redact::STRIPPED);
+    let shell = shell.stdin(Stdio::null()).output().unwrap();
     assert!(shell.status.success() && shell.stderr.is_empty(), "{shell:?}\n{script}");
     // What is not kept in a variable is printed: all but the first call.
     let sent = String::from_utf8(shell.stdout).unwrap();

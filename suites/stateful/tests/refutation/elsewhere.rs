@@ -38,7 +38,7 @@ fn is_left_to_the_other() -> Result<(), Failed> {
     let said = reports.get("concurrency/controller-calls").ok_or("it was not run")?;
     let is_met_again =
         matches!(&said.outcome, Outcome::Failed(finding) if finding.source == Source::MetAgain);
-    let is_left = said.notes.iter().any(|note| note.contains("beyond the fault that elsewhere/tells tells"));
+    let is_left = said.notes.iter().any(|note| note.contains("after the fault that elsewhere/tells reports"));
     match is_met_again && is_left {
         true => Ok(()),
         false => Err(Failed::from(format!("{:#?}\n{:#?}", said.outcome, said.notes))),

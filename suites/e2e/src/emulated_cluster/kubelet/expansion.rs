@@ -67,7 +67,7 @@ impl Kubelet {
             }
             let why = match failure.code {
                 Code::FailedPrecondition => {
-                    Some(format!("{failure}, and kubelet asks again for another pod only"))
+                    Some(format!("{failure}; kubelet calls again only for another pod"))
                 }
                 _ => self.shared.gives_up(&failure, Caller::KubeletExpanding),
             };

@@ -147,7 +147,7 @@ impl Kubelet {
                 let told = Violation::new(
                     "kubelet cannot read what it wrote beside a volume, and unmounts it without a call",
                 )
-                .expected("a driver leaves everything but its target path alone")
+                .expected("a driver changes nothing but its target path")
                 .actual(why);
                 self.cx.warn(told);
                 self.remove(&found);

@@ -180,7 +180,7 @@ async fn a_snapshot_that_is_kept_goes_with_its_content_when_it_is_deleted() {
     };
     assert!(!is_going(), "not before its snapshot is seen to be gone");
     let error = real.snapshot("snapshot-0").await.unwrap().unwrap().error.unwrap();
-    assert_eq!(error, format!("its content {content} is there still"));
+    assert_eq!(error, format!("its content {content} still exists"));
     assert!(is_going());
     api.store(|store| store.remove(&held));
     assert_eq!(real.snapshot("snapshot-0").await.unwrap(), None);
@@ -240,7 +240,7 @@ async fn what_does_not_go_is_told_with_its_holders_and_with_what_there_is_to_see
         "{evidence}"
     );
     let Err(Stop::Violation(violation)) = real.close().await else { panic!("a volume is left") };
-    assert_eq!(violation.message, "what a test has made does not go");
+    assert_eq!(violation.message, "what a test created cannot be removed");
     let expected = format!("PersistentVolume {volume} (held by kubernetes.io/pv-protection)");
     assert!(violation.actual.contains(&expected), "{}", violation.actual);
     assert!(!violation.transcript.is_empty());

@@ -118,7 +118,7 @@ async fn every_mistake_is_named() {
     });
     let said = said(&api).await;
     let expected: [(&str, &[&str]); 9] = [
-        ("error", &["nobody reads the driver's free space", "storageCapacity: false"]),
+        ("error", &["the driver's free space is not read", "storageCapacity: false"]),
         ("error", &["no csi-attacher has held its lease", "1200 s behind"]),
         ("error", &["csi-resizer does not run", "driver/plugin: CrashLoopBackOff"]),
         ("error", &["the cluster has no VolumeSnapshot"]),

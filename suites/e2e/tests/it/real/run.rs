@@ -105,7 +105,7 @@ async fn what_is_about_kubernetes_alone_runs_in_a_cluster() {
     let (told, _) =
         run_test(&cluster(), &format!("volume-expand/dynamic-pv-default-fs{FIXED}"), signal).await;
     assert!(
-        matches!(&told[..], [(Outcome::Failed(found), _)] if found.violation.message.contains("must not")),
+        matches!(&told[..], [(Outcome::Failed(found), _)] if found.violation.message.contains("does not allow")),
         "{:?}",
         told
     );

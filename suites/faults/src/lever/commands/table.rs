@@ -108,7 +108,7 @@ const ROWS: &[Row] = &[
     // mountpoint(1): 1 failure, 32 not a mount point.
     looks(
         &["mountpoint"],
-        &[fails(1, "mountpoint: cannot stat", "fails"), fails(32, "", "takes it for no mount point")],
+        &[fails(1, "mountpoint: cannot stat", "fails"), fails(32, "", "reports that it is no mount point")],
     ),
     // mke2fs(8), mkfs.xfs(8), mkfs.btrfs(8): 1 on an error.
     changes(

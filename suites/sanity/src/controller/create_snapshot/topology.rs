@@ -102,7 +102,7 @@ check! {
             let told = places(&reply.accessible_topology);
             ensure!(
                 same(&told, &first),
-                "{rpc} tells another topology of a snapshot than the reply before";
+                "{rpc} returns another topology of a snapshot than the reply before";
                 of: rule,
                 expected: format!("{first:?}"),
                 actual: format!("{told:?}")
@@ -158,7 +158,7 @@ check! {
     /// A caller that requests an unknown topology must not get a snapshot elsewhere.
     UNKNOWN {
         id: "controller/create-snapshot/unknown-topology",
-        title: "CreateSnapshot for a topology that there is not is rejected, and leaves nothing",
+        title: "CreateSnapshot for a topology that does not exist is rejected, and leaves nothing behind",
         spec: [req::CTRL_CREATESNAP_034, req::MSG_TOPOREQ_016],
         needs: [CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, SNAPSHOT_ACCESSIBILITY_CONSTRAINTS, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: [
@@ -176,7 +176,7 @@ check! {
         };
         match cx.create_snapshot(asked).await.any_answer()? {
             Err(Refused { code: Code::ResourceExhausted | Code::InvalidArgument, .. }) => Ok(()),
-            Err(refused) => Err(Violation::new("a topology that there is not is rejected with a code that says something else")
+            Err(refused) => Err(Violation::new("a topology that does not exist is rejected with the wrong code")
                 .expected("RESOURCE_EXHAUSTED or INVALID_ARGUMENT")
                 .actual(refused.to_string())
                 .into()),
@@ -184,7 +184,7 @@ check! {
                 let told = places(&snapshot.accessible_topology);
                 let elsewhere = !told.is_empty() && !told.iter().any(|place| meets(place, &nowhere));
                 let rule = if elsewhere { &req::MSG_TOPOREQ_016 } else { &req::CTRL_CREATESNAP_034 };
-                Err(Violation::new("a snapshot is made although it was asked for where there is nothing")
+                Err(Violation::new("a snapshot is created although the requested topology does not exist")
                     .of(rule)
                     .expected("an error")
                     .actual(format!("OK, with accessible_topology {told:?}"))
@@ -232,7 +232,7 @@ check! {
             Err(refused) if refused.code == Code::AlreadyExists => Ok(()),
             Err(refused) => {
                 cx.warn(
-                    Violation::new("a known name with another topology is rejected with a code that says something else")
+                    Violation::new("a known name with another topology is rejected with the wrong code")
                         .expected("ALREADY_EXISTS")
                         .actual(refused.to_string()),
                 );

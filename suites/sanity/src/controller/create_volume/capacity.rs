@@ -21,7 +21,7 @@ fn make(cx: &Cx, required_bytes: i64, limit_bytes: i64) -> PendingCall<'_, v1::V
 fn odd_size(cx: &Cx) -> CheckResult<i64> {
     let bytes = cx.volume_size_bytes() + 1;
     match cx.config().size_max_bytes {
-        Some(most) if bytes > most => Err(Stop::skip("--volume-size-bytes is --size-max-bytes")),
+        Some(most) if bytes > most => Err(Stop::skip("--volume-size-bytes equals --size-max-bytes")),
         _ => Ok(bytes),
     }
 }

@@ -20,7 +20,7 @@ async fn sized_volume(cx: &Cx, bytes: i64) -> CheckResult<(v1::CreateVolumeReque
     let request = with_range(&cx.create_volume_request(), bytes, 0);
     let volume = recognised(cx, &request).await?;
     match volume.capacity_bytes {
-        0 => Err(Stop::skip("the driver does not say how large its volumes are")),
+        0 => Err(Stop::skip("the driver does not report the size of its volumes")),
         size => Ok((request, size)),
     }
 }
@@ -38,7 +38,7 @@ check! {
         let request = cx.create_volume_request();
         let first = recognised(cx, &request).await?;
         if first.capacity_bytes < 2 {
-            return Err(Stop::skip("the driver does not say how large its volumes are"));
+            return Err(Stop::skip("the driver does not report the size of its volumes"));
         }
         let wider = with_range(&request, first.capacity_bytes / 2, first.capacity_bytes.saturating_mul(2));
         match cx.create_volume(wider).await.any_answer()? {

@@ -159,9 +159,9 @@ check! {
             let both = vec![cx.capability(), unsupported];
             let request = v1::CreateVolumeRequest { volume_capabilities: both, ..cx.create_volume_request() };
             let refusal = refusal()
-                .or(Code::FailedPrecondition, "the text names no code")
-                .or(Code::Unimplemented, "the text names no code")
-                .or(Code::OutOfRange, "the text names no code")
+                .or(Code::FailedPrecondition, "the specification names no code")
+                .or(Code::Unimplemented, "the specification names no code")
+                .or(Code::OutOfRange, "the specification names no code")
                 .or_warn(Code::Internal, "INVALID_ARGUMENT tells the caller what is wrong")
                 .or_warn(Code::Unknown, "INVALID_ARGUMENT tells the caller what is wrong");
             let what = "with a capability that is rejected when it stands alone, next to a supported one";

@@ -138,7 +138,7 @@ check! {
     /// The caller may only see the second answer, whose contents go into every later call.
     REPEATED_REPLY {
         id: "controller/create-volume/repeated-reply",
-        title: "CreateVolume says the same of a volume each time",
+        title: "CreateVolume describes a volume in the same way each time",
         spec: [req::CTRL_CREATEVOL_002, req::MSG_VOLUME_008, req::MSG_VOLUME_011],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: [

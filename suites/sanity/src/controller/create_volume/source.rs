@@ -41,7 +41,7 @@ async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, w
     );
     ensure!(
         copy.content_source.as_ref().is_none_or(|named| *named == source),
-        "the copy is said to be made from something else";
+        "content_source of the copy names another source than the request";
         of: &req::MSG_VOLUME_017,
         expected: format!("content_source {}, or none", wire(&source)),
         actual: wires(&copy.content_source)
@@ -60,7 +60,7 @@ async fn copied(cx: &Cx, source: v1::VolumeContentSource, origin: &v1::Volume, w
     let again = again.map_err(|stop| stop.of(&req::CTRL_CREATEVOL_002))?;
     if again.volume_id == copy.volume_id && again.content_source != copy.content_source {
         cx.warn(
-            Violation::new("the content_source of a copy is told otherwise when CreateVolume is repeated")
+            Violation::new("the content_source of a copy differs when CreateVolume is repeated")
                 .of(&req::MSG_VOLUME_013)
                 .expected(wires(&copy.content_source))
                 .actual(wires(&again.content_source)),
@@ -253,7 +253,7 @@ async fn sized_source(cx: &Cx) -> CheckResult<(v1::VolumeContentSource, i64)> {
         (volume(&origin.volume_id), origin.capacity_bytes)
     };
     if size < 2 {
-        return Err(Stop::skip("the driver does not say how large its volumes are"));
+        return Err(Stop::skip("the driver does not report the size of its volumes"));
     }
     Ok((source, size))
 }

@@ -90,7 +90,7 @@ check! {
     /// Replicas in zones that were not requested are useless to the workload.
     SEVERAL_REQUISITES {
         id: "controller/create-volume/several-requisite-topologies",
-        title: "a volume can be reached from any topology that is required, and from all if there are as many as it spans",
+        title: "a volume can be reached from one of the required topologies, and from all of them if it spans that many",
         spec: [
             req::MSG_TOPOREQ_003,
             req::MSG_TOPOREQ_005,
@@ -135,7 +135,7 @@ fn reachable(volume: &v1::Volume, requisite: &[Segments]) -> CheckResult {
     let judged = [
         (
             &req::MSG_TOPOREQ_007,
-            "no place but those",
+            "no other place",
             reported.len() >= requisite.len() || reported.iter().all(|place| asked_for(place)),
         ),
         (&req::MSG_TOPOREQ_008, "each", reported.len() <= requisite.len() || requisite.iter().all(covered)),

@@ -70,14 +70,14 @@ check! {
         let (_, request) = one_source_missing(cx).await?;
         match cx.create_group_snapshot(request).await.any_answer()? {
             Ok(_) => Err(Violation::new("a group snapshot was made although one of its sources does not exist")
-                .expected("an error, NOT_FOUND for best")
+                .expected("an error, preferably NOT_FOUND")
                 .actual("OK")
                 .into()),
             Err(refused) if matches!(refused.code, Code::Internal | Code::Unknown) => {
                 cx.warn(
-                    Violation::new("a missing source is rejected with a code that says nothing")
+                    Violation::new("a missing source is rejected with a code that does not fit")
                         .of(&req::GROUP_CREATE_004)
-                        .expected("a code that fits the error, NOT_FOUND for best")
+                        .expected("a code that fits the error, preferably NOT_FOUND")
                         .actual(refused),
                 );
                 Ok(())

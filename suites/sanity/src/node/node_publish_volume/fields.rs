@@ -98,7 +98,7 @@ check! {
         let request = v1::NodePublishVolumeRequest { staging_target_path: String::new(), ..request(cx).await? };
         let refusal = refused_with(Code::FailedPrecondition).or_warn(
             Code::InvalidArgument,
-            "which fits a field that is missing, but the RPC has a code of its own for this one",
+            "which fits a missing field, but the RPC has a code of its own for this one",
         );
         cx.node_publish(request).await.must_be_refused("without staging_target_path", refusal)?;
         Ok(())

@@ -24,7 +24,7 @@ check! {
         let kind = cx.path_kind(path).await?;
         if kind == PathKind::NotFound {
             let actual = "nothing, as seen by the tests; configure `paths` if the driver has another file system";
-            let message = format!("NodePublishVolume was done, and nothing is at the target path {path}");
+            let message = format!("NodePublishVolume returned OK, but nothing is at the target path {path}");
             let missing = Violation::new(message).of(rule).expected(expected).actual(actual);
             if cx.shares_files_with_driver().await {
                 return Err(missing.into());
@@ -50,7 +50,7 @@ check! {
         };
         ensure!(
             !(empty && mounts_are_seen(cx, &published).await?),
-            "NodePublishVolume was done, and the volume is not at the target path {path}";
+            "NodePublishVolume returned OK, but the volume is not at the target path {path}";
             of: rule,
             expected: expected,
             actual: format!("{kind}, and nothing is mounted there, though the driver mounts volumes elsewhere")

@@ -15,9 +15,9 @@ pub(super) fn look_up(held: Held<'_, VolumeLife>) -> Expectation {
         Held::Gone => must_be_refused(&req::CTRL_GETHEALTH_006, Code::NotFound, "of a deleted volume"),
         Held::Fading => anything(&req::CTRL_GETHEALTH_006, "of a volume that is being deleted"),
         Held::Here(life) if life.is_in_use() => {
-            must(&req::CTRL_GETHEALTH_001, "tell the health of a volume in use")
+            must(&req::CTRL_GETHEALTH_001, "report the health of a volume in use")
         }
-        Held::Here(_) => must(&req::CTRL_GETHEALTH_008, "tell the health of a volume that nobody uses"),
+        Held::Here(_) => must(&req::CTRL_GETHEALTH_008, "report the health of a volume that nobody uses"),
     }
 }
 
@@ -25,7 +25,7 @@ pub(super) fn look_up(held: Held<'_, VolumeLife>) -> Expectation {
 pub(super) fn on_node(held: Held<'_, VolumeLife>, at: (Node, Target)) -> Expectation {
     match held {
         Held::Here(life) if life.published.contains_key(&at) && !life.is_torn(at.0, at.1) => {
-            must(&req::NODE_HEALTH_004, "tell the health of a published volume")
+            must(&req::NODE_HEALTH_004, "report the health of a published volume")
         }
         Held::Here(_) | Held::Fading => {
             anything(&req::NODE_HEALTH_004, "of a volume that is not published there")
@@ -38,7 +38,7 @@ pub(super) fn on_node(held: Held<'_, VolumeLife>, at: (Node, Target)) -> Expecta
 
 /// The list can be read in any state.
 pub(super) fn list() -> Expectation {
-    must(&req::CTRL_LISTHEALTH_001, "list the volumes with which something is wrong")
+    must(&req::CTRL_LISTHEALTH_001, "list the unhealthy volumes")
 }
 
 /// A reply is about the volume that was asked for.
@@ -68,7 +68,7 @@ pub(super) fn listed_after_deletion(said: &VolumeResponse) -> Finding {
     says(
         !matches!(said, VolumeResponse::Health(_) | VolumeResponse::MissingFromPages),
         &req::CTRL_LISTHEALTH_019,
-        "a deleted volume goes on being listed",
+        "a deleted volume is still listed",
         "nothing of it once the deletion is complete",
         "an entry for the volume",
     )

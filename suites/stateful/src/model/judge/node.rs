@@ -19,7 +19,7 @@ use crate::model::names::{Node, ObjectKind, Slot, Target};
 use crate::model::state::{Held, VolumeLife};
 
 /// Of a volume that is not mounted any more where the driver has mounted it nothing is said, but that it can be given back.
-const TORN: &str = "of a volume of which others have taken a mount away";
+const TORN: &str = "of a volume whose mount someone else has removed";
 
 /// Whether the orchestrator has done what comes before staging. What can be staged of a volume that is attached for
 /// reading only is not clear.
@@ -310,7 +310,7 @@ pub(super) fn measured(life: &VolumeLife, device_bytes: Option<u64>) -> Finding 
     let large = says(
         bytes >= life.room_bytes,
         rule,
-        "a device is smaller than the driver has said",
+        "a device is smaller than the size that the driver reported",
         format!("at least {}", sized(life.room_bytes)),
         sized(bytes).to_string(),
     );

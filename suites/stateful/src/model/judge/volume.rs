@@ -183,7 +183,7 @@ fn create_new(wanted: &Wanted, around: &CallContext) -> Expectation {
 fn unusual_size(expectation: Expectation) -> Expectation {
     expectation
         .or(Code::OutOfRange, "the driver may not have that size")
-        .or_remark(Code::InvalidArgument, "which tells less: the RPC has a code of its own for sizes")
+        .or_remark(Code::InvalidArgument, "which is less precise: the RPC has a code of its own for sizes")
 }
 
 fn copy(source: Id, around: &CallContext) -> Expectation {
@@ -235,10 +235,8 @@ fn create_again(life: &VolumeLife, wanted: &Wanted, around: &CallContext) -> Exp
             parameters(&req::CTRL_CREATEVOL_002, "of a name used with other mutable_parameters")
                 .or_done_remark("unless they make no difference")
         }
-        Some(Difference::SizeThatMayFit) => {
-            must(&req::CTRL_CREATEVOL_003, "answer for a volume whose size nobody knows")
-                .or(Code::AlreadyExists, "the size may not fit")
-        }
+        Some(Difference::SizeThatMayFit) => must(&req::CTRL_CREATEVOL_003, "return a volume of unknown size")
+            .or(Code::AlreadyExists, "the size may not fit"),
         // What is compatible is the driver's to say.
         Some(Difference::SizeThatFits) => {
             must(&req::CTRL_CREATEVOL_003, "answer with the volume, which has a size that the request allows")
@@ -474,7 +472,7 @@ fn expand(held: Held<'_, VolumeLife>, size: Size, around: &CallContext) -> Expec
             Code::FailedPrecondition,
             "of a volume in use, without ONLINE,",
         )
-        .or_done_remark("whether it is in use the controller may not know")
+        .or_done_remark("the controller may not know whether it is in use")
     } else if in_use {
         must(&req::CTRL_EXPAND_004, "expand a volume in use, since it advertises ONLINE")
     } else if online && !offline {
@@ -557,11 +555,11 @@ fn as_wanted(name: Name, wanted: &Wanted, facts: &VolumeFacts, around: &CallCont
             SourceTold::Stranger => false,
         },
         &req::MSG_VOLUME_013,
-        "the volume is said to be made from something else",
+        "content_source names another source than the request",
         format!("content_source {}, or none", shown(wanted.source)),
         match facts.source {
             SourceTold::Known(source) => shown(Some(source)),
-            SourceTold::LeftOut | SourceTold::Stranger => "something that was never asked for".to_owned(),
+            SourceTold::LeftOut | SourceTold::Stranger => "something that was never requested".to_owned(),
         },
     );
     own.in_doubt().and(large).and(small).and(source)
