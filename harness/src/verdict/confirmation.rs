@@ -122,7 +122,7 @@ impl Confirmation {
                 continue;
             };
             // A check that only warns of something must not turn the warnings of others into failures.
-            if outcome.kind() == OutcomeKind::Failed {
+            if outcome.deviates() {
                 // If another check has claimed it, both report it.
                 let _ = faults.claim(fault, &label);
             }

@@ -74,7 +74,7 @@ check! {
     /// Fails each time, and warns of something else.
     FAILS_AND_WARNS {
         id: "flaky/fails-and-warns",
-        title: "the call is answered, and in the usual way",
+        title: "nothing is wrong or unusual",
         spec: [req::CTRL_CREATEVOL_010],
         refuted_by: ["none"],
         varies: true,
