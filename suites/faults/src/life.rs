@@ -172,7 +172,7 @@ pub(crate) struct Life {
     noted: (String, u32),
     /// True once something has been broken in it.
     pub(crate) has_failed: bool,
-    /// How long a call is repeated where earlier faults of this kind have shown that it keeps failing; `None` for the full time.
+    /// A call is repeated for this time instead of the full one, because earlier faults have shown that it keeps failing.
     pub(crate) converges_in: Option<Duration>,
 }
 

@@ -19,7 +19,7 @@ use crate::lever::{Lever, come_back};
 use crate::life::{Plan, Step};
 use crate::neighbour::Neighbour;
 use crate::rules::{FAULT_LEFT_001, FAULT_MOUNT_001};
-use crate::trial::{Bench, Cleanup, Finding, Key, Lived, Reported, without_fault};
+use crate::trial::{Bench, Finding, Key, Lived, Patience, Reported, without_fault};
 
 /// Part of the time limit of a check that is left for undoing.
 const SPARE: f64 = 0.2;
@@ -155,15 +155,7 @@ impl<'a> Search<'a> {
             return Err(without_mounts(actual).into());
         }
         let neighbour = Neighbour::begin(&scope, plan.sees).await?;
-        let mut bench = Bench {
-            cx: &scope,
-            neighbour,
-            may_kill,
-            plan,
-            places,
-            ruined_more: 0,
-            cleanup: Cleanup::default(),
-        };
+        let mut bench = Bench { cx: &scope, neighbour, may_kill, plan, places, ruined_more: 0 };
         let deadline = Instant::now() + cx.remaining().mul_f64(1.0 - SPARE);
         let until = if self.is_named() { deadline } else { deadline.min(self.begun + self.ceiling) };
         let mut tries = Tries {
@@ -377,7 +369,8 @@ impl Tries<'_, '_> {
             cx.stage(one.fault.step.stage(), self.tried as u64 + 1, Some(self.planned as u64));
         }
         let faults: Vec<Fault> = life.iter().map(|one| one.fault.clone()).collect();
-        let lived = match self.lead(&faults).await {
+        let patience = if faults.len() == 1 { Patience::Full } else { Patience::Brief };
+        let lived = match self.lead(&faults, patience).await {
             // Something else than a fault came in between; it is not to take the place of them all.
             Err(Stop::Broken(_)) if life.len() > 1 && self.can_replay() => {
                 let (one, other) = halves(life);
@@ -449,7 +442,7 @@ impl Tries<'_, '_> {
 
     /// Leads a life again, and returns the failure of this key if it comes again.
     async fn leads_to(&mut self, faults: &[Fault], key: &Key) -> CheckResult<Option<Finding>> {
-        let lived = match self.lead(faults).await {
+        let lived = match self.lead(faults, Patience::Full).await {
             // A life that could not be judged says nothing.
             Err(Stop::Broken(_)) => return Ok(None),
             lived => lived?,
@@ -535,11 +528,11 @@ impl Tries<'_, '_> {
     }
 
     /// Leads a life, once more where it could not be judged, and has the driver run afterwards.
-    async fn lead(&mut self, faults: &[Fault]) -> CheckResult<Lived> {
-        let mut lived = self.bench.lead(self.lever, faults, self.reported).await;
+    async fn lead(&mut self, faults: &[Fault], patience: Patience) -> CheckResult<Lived> {
+        let mut lived = self.bench.lead(self.lever, faults, self.reported, patience).await;
         self.is_up_again(faults).await?;
         if matches!(lived, Err(Stop::Broken(_))) && faults.len() == 1 && self.can_replay() {
-            lived = self.bench.lead(self.lever, faults, self.reported).await;
+            lived = self.bench.lead(self.lever, faults, self.reported, patience).await;
             self.is_up_again(faults).await?;
         }
         lived

@@ -2,8 +2,6 @@
 //! breaks, the call is made and judged, it is healed, the call is made again, and the volume is led to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
@@ -29,16 +27,14 @@ const ENDS_IN: Duration = Duration::from_millis(500);
 /// How long what was healed may take until nothing of it is left: before the driver is started anew, which is waited for so that few
 /// are, and after that.
 const SETTLES_IN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
-/// How long a call is repeated if it is reported that it does not succeed after such a fault.
+/// Limits of a life with `Patience::Brief` in place of `SETTLES_IN`, once this driver was seen to leave something behind.
+const SETTLES_BRIEFLY_IN: [Duration; 2] = [Duration::from_millis(250); 2];
+/// A call is repeated for this time after a fault in its step if it is already reported that it keeps failing there.
 const KNOWN_TO_FAIL_IN: Duration = Duration::from_secs(1);
-/// The same limit for the fault alone, once several together have shown that it does not succeed in its full time.
-const SEEN_TO_FAIL_IN: Duration = Duration::from_secs(4);
-/// How long a call is repeated where no connection has to come back.
+/// A call is repeated for this time where no connection has to come back.
 const CONVERGES_LOCALLY_IN: Duration = Duration::from_secs(10);
-/// Waits in vain for something to be removed after which lives with several faults wait less.
-const FULL_WAITS: u32 = 2;
-/// The shortest wait for something to be removed.
-const MIN_WAIT: Duration = Duration::from_millis(250);
+/// A call is repeated for this time if it has kept failing in a life with several faults, which took the full time.
+const SEEN_TO_FAIL_IN: Duration = Duration::from_secs(4);
 /// What has happened to a driver of which something is gone.
 const KILLED: &str = "the driver was killed";
 /// Pauses between two looks at what is left.
@@ -54,32 +50,15 @@ pub(crate) struct Bench<'a> {
     pub(crate) may_kill: bool,
     /// States with which the driver did not start, and that are not kept.
     pub(crate) ruined_more: u32,
-    pub(crate) cleanup: Cleanup,
 }
 
-/// How long the driver takes to remove what a fault has left, as far as earlier lives have shown it.
-#[derive(Default)]
-pub(crate) struct Cleanup {
-    longest_ms: AtomicU64,
-    /// Waits at whose end something was still there.
-    in_vain: AtomicU32,
-}
-
-impl Cleanup {
-    /// How much of a limit is worth waiting for: all of it, until some waits have shown that this driver removes nothing so late.
-    fn worth(&self, limit: Duration) -> Duration {
-        match self.in_vain.load(Relaxed) < FULL_WAITS {
-            true => limit,
-            false => limit.min(MIN_WAIT.max(Duration::from_millis(4 * self.longest_ms.load(Relaxed)))),
-        }
-    }
-
-    fn ended(&self, waited: Duration, is_clean: bool) {
-        match is_clean {
-            true => self.longest_ms.fetch_max(waited.as_millis() as u64, Relaxed),
-            false => self.in_vain.fetch_add(1, Relaxed).into(),
-        };
-    }
+/// The care with which a life is led.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// The life decides whether a failure is reported, so it looks at everything and waits as long as a driver may take.
+    Full,
+    /// Every new failure is looked for again in other lives, so the life does not spend time on a kind of failure that was seen before.
+    Brief,
 }
 
 /// In place of an RPC, where it does not matter in which one something was broken.
@@ -101,7 +80,7 @@ impl Reported {
         *self.times.entry(key).or_default() += 1;
     }
 
-    /// Notes a failure that is not reported before a single fault has led to it.
+    /// Notes a failure of a life with several faults. It is reported once a single fault has led to it.
     pub(crate) fn note_seen(&mut self, key: Key) {
         self.seen.insert(key);
     }
@@ -111,13 +90,13 @@ impl Reported {
         self.times.contains_key(key)
     }
 
-    /// True if a life with several faults has shown that the driver breaks a rule in any call.
+    /// True if any life has shown that the driver breaks a rule, whether that is reported or not.
     fn has_seen(&self, rule: &Requirement) -> bool {
-        self.seen.iter().any(|(known, ..)| *known == rule.id)
+        self.seen.iter().any(|(known, ..)| *known == rule.id) || self.is_known(rule)
     }
 
-    /// How long a call is to be repeated after a fault in this step; `None` for the full time. Only a connection to a back end takes so long
-    /// to come back, and a call that was repeated in vain before is not repeated for as long again.
+    /// Returns for how long a call is repeated after a fault in this step; `None` means the full time, which a connection to a back end
+    /// may take to come back, and which no life has waited through without success yet.
     fn converges_in(&self, step: Step, breaks_connections: bool) -> Option<Duration> {
         let is_of_step = |(rule, rpc, _): &Key| *rule == FAULT_HEAL_001.id && *rpc == step.rpc();
         if self.times.keys().any(is_of_step) {
@@ -227,13 +206,15 @@ impl Bench<'_> {
         lever: &dyn Lever,
         faults: &[Fault],
         reported: &Reported,
+        patience: Patience,
     ) -> CheckResult<Lived> {
         lever.begin_trial();
         let scope = self.cx.scope();
         let before = Look::take(self.cx, &self.places).await;
         let mut life = Life::begin(&scope).await?;
         let (at, lived) = (None, Lived::default());
-        let mut trial = Trial { bench: self, lever, faults, reported, at, lost_power: false, lived };
+        let mut trial =
+            Trial { bench: self, lever, faults, reported, patience, at, lost_power: false, lived };
         let went = trial.lead(&mut life).await;
         let undone = scope.undo_or_leave().await;
         match went {
@@ -244,9 +225,12 @@ impl Bench<'_> {
                 }
                 // It is said once of each RPC, and looking takes seconds where something is left.
                 let is_known = faults.iter().all(|fault| reported.has(fault.step, &FAULT_LEFT_001));
-                // What is reported was seen after a full wait: a single fault has one.
-                let waits = if faults.len() == 1 { Waits::Fully } else { Waits::AsLearnt };
-                if !is_known && let Err(left) = self.is_nothing_left(&before, trial.lost_power, waits).await?
+                let settles_in = match patience {
+                    Patience::Brief if reported.has_seen(&FAULT_LEFT_001) => SETTLES_BRIEFLY_IN,
+                    _ => SETTLES_IN,
+                };
+                if !is_known
+                    && let Err(left) = self.is_nothing_left(&before, trial.lost_power, settles_in).await?
                 {
                     trial.find(left, &life, true);
                 }
@@ -319,17 +303,17 @@ impl Bench<'_> {
         &self,
         before: &Look,
         loses_power: bool,
-        waits: Waits,
+        settles_in: [Duration; 2],
     ) -> CheckResult<Result<(), Violation>> {
         // Of a driver that forgets everything it cannot be seen what it would find at its next start.
-        if self.left_after(before, SETTLES_IN[0], waits).await.is_empty() || !self.may_kill {
+        if self.left_after(before, settles_in[0]).await.is_empty() || !self.may_kill {
             return Ok(Ok(()));
         }
         match come_back(self.cx).await {
             Err(Stop::Violation(no_start)) => return Ok(Err(*no_start)),
             other => other?,
         }
-        let mut left = self.left_after(before, SETTLES_IN[1], waits).await;
+        let mut left = self.left_after(before, settles_in[1]).await;
         left.retain(|one| !(loses_power && left::is_empty_directory(one)));
         if left.is_empty() {
             return Ok(Ok(()));
@@ -342,29 +326,17 @@ impl Bench<'_> {
     }
 
     /// What is still there that was not before, after so long at the most.
-    async fn left_after(&self, before: &Look, limit: Duration, waits: Waits) -> Vec<String> {
-        let limit = match waits {
-            Waits::Fully => limit,
-            Waits::AsLearnt => self.cleanup.worth(limit),
-        };
+    async fn left_after(&self, before: &Look, limit: Duration) -> Vec<String> {
         let (begun, mut pause) = (Instant::now(), LOOKS[0]);
         loop {
             let left = Look::take(self.cx, &self.places).await.since(before);
             if left.is_empty() || begun.elapsed() > limit {
-                self.cleanup.ended(begun.elapsed(), left.is_empty());
                 return left;
             }
             self.cx.wait(Settles::Willing("DeleteVolume"), pause, limit).await;
             pause = (pause * 2).min(LOOKS[1]);
         }
     }
-}
-
-/// How long a life waits for something to be removed.
-#[derive(Clone, Copy)]
-enum Waits {
-    Fully,
-    AsLearnt,
 }
 
 /// The faults of a life, in words.
@@ -398,6 +370,7 @@ struct Trial<'a> {
     lever: &'a dyn Lever,
     faults: &'a [Fault],
     reported: &'a Reported,
+    patience: Patience,
     /// The last fault that the driver met; none before the first one.
     at: Option<At<'a>>,
     lost_power: bool,
@@ -585,7 +558,7 @@ impl<'a> Trial<'a> {
         }
         // Each look takes seconds if no call is answered.
         let is_known_silent = self.reported.is_known(&FAULT_OTHERS_001)
-            || self.faults.len() > 1 && self.reported.has_seen(&FAULT_OTHERS_001)
+            || self.patience == Patience::Brief && self.reported.has_seen(&FAULT_OTHERS_001)
             || self.lived.findings.iter().any(|finding| finding.is_of(&FAULT_OTHERS_001));
         if !self.traits().freezes && !is_known_silent {
             if let Some(silent) = self.bench.neighbour.is_served(self.traits().isolates).await {
