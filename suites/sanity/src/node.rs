@@ -64,8 +64,7 @@ pub(crate) fn stages(cx: &Cx) -> bool {
 /// if the driver deletes no volumes.
 pub(crate) async fn gone(cx: &Cx) -> CheckResult<Attached> {
     if !cx.target().capabilities().has(Capability::CreateDeleteVolume) {
-        let mut volume = NodeVolume::default();
-        volume.id = cx.unknown_volume_id();
+        let volume = NodeVolume { id: cx.unknown_volume_id(), ..Default::default() };
         return Ok(Attached { volume, publish_context: Default::default() });
     }
     let attached = attached(cx).await?;

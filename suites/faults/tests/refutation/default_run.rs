@@ -160,6 +160,8 @@ fn a_wrong_request_is_made_once() -> Result<(), Failed> {
         .flat_map(|report| report.calls.iter())
         .filter(|call| !call.cleanup)
         .map(|call| call.rpc.method)
+        // Each life begins with the node's id, which is read without effect.
+        .filter(|method| *method != "NodeGetInfo")
         .collect();
     match (&run.outcomes_of(check)[..], &calls[..]) {
         ([Outcome::Broken(why)], ["CreateVolume"]) if why.contains("INVALID_ARGUMENT") => Ok(()),
