@@ -2,7 +2,6 @@
 //!
 //! Each module has one property, as a function of bytes that panics if the property does not hold. cargo-fuzz
 //! searches for such bytes; `tests/corpora.rs` runs the committed ones on any toolchain.
-#![warn(missing_docs)]
 
 pub mod case;
 pub mod config;
