@@ -1,13 +1,13 @@
 //! Calls at the same time: what a right driver answers has an order, what a wrong one answers has none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use csi_suite_stateful::history::{
     Doubt, Entry, History, Outcome, Parts, Report, Timeline, Treatment, check, search,
 };
 use csi_suite_stateful::model::Span;
-use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeResponse};
+use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeFacts, VolumeResponse};
 use csi_suite_stateful::model::call::{Call, List, Size, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
 use csi_suite_stateful::model::state_set::{Bound, STEPS_MAX};
@@ -72,6 +72,28 @@ fn an_answer_that_is_wrong_by_itself_is_not_held_against_another_one() {
     let report = check(&history);
     assert_eq!(rules(&report), ["MSG-CAPRANGE-005"]);
     assert_eq!((&report.unordered[0].calls, report.unordered[0].by_itself), (&vec![0], Some(0)));
+}
+
+/// Only the answer to the expansion is wrong: the call took effect before CreateVolume was repeated. That volumes of this id were deleted
+/// just before, or that many other calls were open, makes no difference.
+#[test]
+fn a_wrong_answer_is_not_held_against_a_call_that_ended_first() {
+    let create = || create(v(4), Wanted { size: Size::at_least(2 * GIB), ..wanted() }).into();
+    let of_size = |capacity_bytes| made(VolumeFacts { capacity_bytes, ..facts(v(4)) });
+    let calls = vec![
+        (5, 100, 114, create(), of_size(2 * GIB)),
+        (2, 110, 127, expand(v(4), 3 * GIB).into(), said(VolumeResponse::Grown(2 * GIB, false))),
+        (0, 119, 127, create(), of_size(3 * GIB)),
+    ];
+    let earlier = vec![(1, 95, 96, create(), of_size(2 * GIB)), (1, 97, 98, delete(v(4)).into(), ok())];
+    for calls in [calls.clone(), [earlier, calls].concat()] {
+        let mut history = history(calls);
+        let report = check(&history);
+        assert_eq!(rules(&report), ["CTRL-EXPAND-011"], "{report:#?}");
+        let fault = report.unordered[0].breach.fault();
+        history.profile.known = BTreeMap::from([(fault, "another/check".to_owned())]).into();
+        assert_eq!(rules(&check(&history)), [] as [&str; 0]);
+    }
 }
 
 #[test]
