@@ -100,6 +100,19 @@ fn a_fault_that_shows_elsewhere_is_not_held_against_other_calls() {
     assert_eq!(rules(&check(&history)), [] as [&str; 0]);
 }
 
+/// The volume is made again while it is expanded. That there was none before is not what is wrong with an answer that is about a volume.
+#[test]
+fn a_wrong_answer_is_taken_to_be_about_what_is_there() {
+    let create = || create(v(1), wanted()).into();
+    let history = history(vec![
+        (1, 0, 1, create(), made(facts(v(1)))),
+        (1, 2, 3, delete(v(1)).into(), ok()),
+        (1, 20, 40, create(), made(facts(v(1)))),
+        (2, 21, 30, expand(v(1), 2 * GIB).into(), said(VolumeResponse::Grown(GIB, false))),
+    ]);
+    assert_eq!(rules(&check(&history)), ["CTRL-EXPAND-011"]);
+}
+
 #[test]
 fn a_name_that_another_call_takes_meanwhile_is_not_said_to_be_free() {
     let create = || create(v(1), wanted()).into();
