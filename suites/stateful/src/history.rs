@@ -14,6 +14,7 @@ mod timeline;
 
 use std::collections::BTreeSet;
 
+use csi_harness::spec::faults::FaultKey;
 use csi_harness::spec::requirements::req;
 use tonic::Code;
 
@@ -115,8 +116,35 @@ impl Report {
     }
 }
 
-/// Judges a history.
+/// Judges a history. An answer that is wrong by itself shows a fault for certain. Calls that contradict each other only unless the driver
+/// has this fault are not reported: one of them may show it again.
 pub fn check(history: &History) -> Report {
+    let mut report = judge(history);
+    let is_certain = |unordered: &Unordered| unordered.by_itself.is_some();
+    let faults = report.unordered.iter().filter(|one| is_certain(one)).map(|one| one.breach.fault());
+    let faults: BTreeSet<FaultKey> = faults.collect();
+    if faults.is_empty() || report.unordered.iter().all(is_certain) {
+        return report;
+    }
+    let mut tolerant = history.clone();
+    tolerant.profile.known.extend(faults);
+    let again = judge(&tolerant);
+    let recurs = |one: &Unordered| {
+        again
+            .unordered
+            .iter()
+            .any(|other| other.name == one.name && other.breach.fault() == one.breach.fault())
+    };
+    let (kept, explained): (Vec<Unordered>, Vec<Unordered>) =
+        report.unordered.into_iter().partition(|one| is_certain(one) || recurs(one));
+    report.unordered = kept;
+    report
+        .undecided
+        .extend(explained.into_iter().map(|one| Undecided { name: one.name, because: Doubt::Fault }));
+    report
+}
+
+fn judge(history: &History) -> Report {
     let Parts { volumes, snapshots, groups, shared, remarks } = Parts::of(history);
     let mut report = Report { calls: history.entries.len(), ..Report::default() };
     remarks.into_iter().for_each(|(name, remark)| report.remark(name, remark));

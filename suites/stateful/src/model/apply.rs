@@ -64,7 +64,9 @@ fn made(wanted: &Wanted, around: &CallContext) -> VolumeLife {
 fn learn(life: &mut VolumeLife, facts: &VolumeFacts) {
     life.id = life.id.or(facts.id);
     life.names_size |= facts.capacity_bytes != 0;
-    if life.size_bytes == 0 {
+    // A size that the request rules out is reported, and not believed. Once a volume was expanded, CreateVolume may still give the
+    // size that it was made with.
+    if life.size_bytes == 0 && !life.changed && life.wanted.size.contains(facts.capacity_bytes) {
         life.size_bytes = facts.capacity_bytes;
         life.room_bytes = life.room_bytes.max(facts.capacity_bytes);
     }
@@ -98,10 +100,12 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
                 life.size_bytes = 0;
             }
             if let Some(VolumeResponse::Grown(bytes, on_node)) = said {
-                // A volume that is said to have become smaller was not looked at: what it has, other calls tell.
-                life.size_bytes = if *bytes < before_bytes { 0 } else { *bytes };
+                // A size that the request rules out is reported, and not believed: the volume may have the size that it had, the one that
+                // was requested, or any other.
+                let is_believed = *bytes >= before_bytes && size.may_grow_to(before_bytes, *bytes);
+                life.size_bytes = if is_believed { *bytes } else { 0 };
                 // What the node has to do yet, other calls show, and what is in use may grow when it is used again.
-                if !on_node && !life.is_in_use() && *bytes > life.room_bytes {
+                if is_believed && !on_node && !life.is_in_use() && *bytes > life.room_bytes {
                     (life.room_bytes, life.was_expanded) = (*bytes, true);
                 }
             }

@@ -103,6 +103,12 @@ impl Size {
     pub fn contains(self, bytes: i64) -> bool {
         bytes >= self.required_bytes && (self.limit_bytes == 0 || bytes <= self.limit_bytes)
     }
+
+    /// True if an expansion to this size may leave a volume of `before_bytes` with so many bytes. A volume that already exceeds the
+    /// limit keeps its size.
+    pub fn may_grow_to(self, before_bytes: i64, bytes: i64) -> bool {
+        bytes >= self.required_bytes && (self.limit_bytes == 0 || bytes <= self.limit_bytes.max(before_bytes))
+    }
 }
 
 /// What a volume is made with: the essence of a CreateVolumeRequest.

@@ -346,6 +346,13 @@ impl Known {
         !self.0.is_empty() && self.0.contains_key(&breach.fault())
     }
 
+    /// Adds faults that are about to be reported, by a check that is not named.
+    pub(crate) fn extend(&mut self, faults: impl IntoIterator<Item = FaultKey>) {
+        for fault in faults {
+            self.0.entry(fault).or_default();
+        }
+    }
+
     /// The check that tells it, if one does.
     pub fn reported_by(&self, breach: &Breach) -> Option<&String> {
         self.0.get(&breach.fault())

@@ -99,6 +99,11 @@ struct Open<O: Object> {
 }
 
 impl<O: Object> Open<O> {
+    /// True if the answer gives the id of something that the call made or found by its name.
+    fn makes(&self) -> bool {
+        O::id_given(&self.step.answer).is_some()
+    }
+
     /// Whether it changes nothing: it only looks, or was rejected.
     fn only_looks(&self) -> bool {
         let refused = matches!(self.step.answer, Answer::Refused(_) | Answer::PutOff(_));
@@ -439,6 +444,8 @@ impl<O: Object> StateSet<O> {
         match self.open[slot].as_ref().map(|open| &open.step.answer) {
             Some(Answer::Refused(Code::AlreadyExists)) => state.is_there(),
             Some(Answer::Refused(Code::NotFound)) => !state.is_there(),
+            // Only what makes something is done although there was nothing before.
+            Some(Answer::Done(_)) => state.is_there() || self.open[slot].as_ref().is_some_and(Open::makes),
             _ => true,
         }
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use csi_suite_stateful::history::{Doubt, Entry, History, Report, check};
 use csi_suite_stateful::model::Span;
-use csi_suite_stateful::model::answer::{Answer, Listed, Response, SnapshotResponse, VolumeFacts};
+use csi_suite_stateful::model::answer::{
+    Answer, Listed, Response, SnapshotResponse, VolumeFacts, VolumeResponse,
+};
 use csi_suite_stateful::model::call::{Call, List, SnapshotCall, Wanted};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::expectation::{Breach, Known};
@@ -106,6 +108,38 @@ fn what_a_taken_name_is_given_to_is_told_once() {
     assert_eq!(given.rule.id, "CTRL-CREATEVOL-045");
     let again = two(beside(&given)).take(create(v(1), copy), other());
     assert_eq!((again.remarks, again.stop), (vec![given], None));
+}
+
+fn of_size(capacity_bytes: i64) -> VolumeFacts {
+    VolumeFacts { capacity_bytes, ..facts(v(1)) }
+}
+
+fn grown(bytes: i64) -> Answer<Response> {
+    said(VolumeResponse::Grown(bytes, false))
+}
+
+#[test]
+fn a_wrong_size_is_not_believed() {
+    let small = breach(Story::of_a_volume(), expand(v(1), 2 * GIB), grown(GIB));
+    assert_eq!(small.rule.id, "CTRL-EXPAND-011");
+    let mut story = beside(&small);
+    assert_eq!(story.take(expand(v(1), 2 * GIB), grown(GIB)).remarks, [small]);
+    for bytes in [GIB, 2 * GIB] {
+        story.judges(look_up(v(1)), [(seen(of_size(bytes)), "fits")]);
+        story.judges(create(v(1), wanted()), [(made(of_size(bytes)), "fits")]);
+    }
+    // What the driver says about the volume made before it grew says nothing about its size now.
+    story.right(create(v(1), wanted()), made(of_size(GIB)));
+    story.judges(look_up(v(1)), [(seen(of_size(2 * GIB)), "fits")]);
+    story.right(expand(v(1), 3 * GIB), grown(3 * GIB));
+    story.judges(look_up(v(1)), [(seen(of_size(GIB)), "CTRL-GETVOL-004")]);
+
+    let small = breach(Story::new(), create(v(1), wanted()), made(of_size(GIB / 2)));
+    assert_eq!(small.rule.id, "MSG-CAPRANGE-005");
+    let mut story = Story::with(DriverProfile { known: known([&small]), ..profile() });
+    assert_eq!(story.take(create(v(1), wanted()), made(of_size(GIB / 2))).remarks, [small]);
+    story.judges(look_up(v(1)), [(seen(of_size(GIB)), "fits"), (seen(of_size(GIB / 2)), "fits")]);
+    story.judges(create(v(1), wanted()), [(made(of_size(GIB)), "fits")]);
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! Calls at the same time: what a right driver answers has an order, what a wrong one answers has none.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use csi_suite_stateful::history::{
     Doubt, Entry, History, Outcome, Parts, Report, Timeline, Treatment, check, search,
 };
 use csi_suite_stateful::model::Span;
-use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeResponse};
+use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeFacts, VolumeResponse};
 use csi_suite_stateful::model::call::{Call, List, Size, Wanted};
 use csi_suite_stateful::model::names::{Id, Name};
 use csi_suite_stateful::model::state_set::{Bound, STEPS_MAX};
@@ -72,6 +72,45 @@ fn an_answer_that_is_wrong_by_itself_is_not_held_against_another_one() {
     let report = check(&history);
     assert_eq!(rules(&report), ["MSG-CAPRANGE-005"]);
     assert_eq!((&report.unordered[0].calls, report.unordered[0].by_itself), (&vec![0], Some(0)));
+}
+
+/// The answer to the expansion may be about the volume that was deleted before. Then CreateVolume, whose answer is right, would have to be
+/// wrong. An expansion of another volume shows which of the two answers is.
+#[test]
+fn a_fault_that_shows_elsewhere_is_not_held_against_other_calls() {
+    let create = |volume| create(volume, Wanted { size: Size::at_least(2 * GIB), ..wanted() }).into();
+    let of_size = |volume, capacity_bytes| made(VolumeFacts { capacity_bytes, ..facts(volume) });
+    let expand = |volume| expand(volume, 3 * GIB).into();
+    let old_size = || said(VolumeResponse::Grown(2 * GIB, false));
+    let contradicting = vec![
+        (1, 95, 96, create(v(4)), of_size(v(4), 2 * GIB)),
+        (1, 97, 99, delete(v(4)).into(), ok()),
+        (5, 100, 114, create(v(4)), of_size(v(4), 2 * GIB)),
+        (2, 106, 127, expand(v(4)), old_size()),
+        (0, 119, 127, create(v(4)), of_size(v(4), 3 * GIB)),
+    ];
+    assert_eq!(rules(&check(&history(contradicting.clone()))), ["CTRL-CREATEVOL-002"]);
+    let certain =
+        vec![(3, 100, 114, create(v(5)), of_size(v(5), 2 * GIB)), (3, 115, 117, expand(v(5)), old_size())];
+    let mut history = history([contradicting, certain].concat());
+    let report = check(&history);
+    assert_eq!(rules(&report), ["CTRL-EXPAND-011"], "{report:#?}");
+    let fault = report.unordered[0].breach.fault();
+    history.profile.known = BTreeMap::from([(fault, "another/check".to_owned())]).into();
+    assert_eq!(rules(&check(&history)), [] as [&str; 0]);
+}
+
+/// The volume is made again while it is expanded. That there was none before is not what is wrong with an answer that is about a volume.
+#[test]
+fn a_wrong_answer_is_taken_to_be_about_what_is_there() {
+    let create = || create(v(1), wanted()).into();
+    let history = history(vec![
+        (1, 0, 1, create(), made(facts(v(1)))),
+        (1, 2, 3, delete(v(1)).into(), ok()),
+        (1, 20, 40, create(), made(facts(v(1)))),
+        (2, 21, 30, expand(v(1), 2 * GIB).into(), said(VolumeResponse::Grown(GIB, false))),
+    ]);
+    assert_eq!(rules(&check(&history)), ["CTRL-EXPAND-011"]);
 }
 
 #[test]

@@ -655,8 +655,7 @@ fn same_verdict(life: &VolumeLife, usage: Usage, yes: bool) -> Finding {
 
 fn grown(life: &VolumeLife, size: Size, bytes: i64) -> Finding {
     let in_range = says(
-        bytes >= size.required_bytes
-            && (size.limit_bytes == 0 || bytes <= size.limit_bytes.max(life.size_bytes)),
+        size.may_grow_to(life.size_bytes, bytes),
         &req::CTRL_EXPAND_011,
         "the volume does not have the size that it was expanded to",
         format!("capacity_bytes of {size}"),
