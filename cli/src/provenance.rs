@@ -44,7 +44,7 @@ fn differing(name: String, value: Value, usual: Option<&Value>) -> Vec<String> {
 
 fn setting(name: &str, value: Value) -> String {
     match strip(value) {
-        Value::String(text) if name == "driver-command" => format!("{name}: {}", without_secrets(&text)),
+        Value::String(text) if name.ends_with("-command") => format!("{name}: {}", without_secrets(&text)),
         Value::String(text) => format!("{name}: {text}"),
         Value::Number(number) if name.ends_with("-bytes") => {
             let size = number.as_i64().map_or_else(|| number.to_string(), |bytes| sized(bytes).short());

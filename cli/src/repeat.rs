@@ -126,7 +126,7 @@ impl Repeat {
                     for value in matches.get_raw(id).into_iter().flatten() {
                         let value = value.to_string_lossy();
                         let value =
-                            if id == "driver_command" { without_secrets(&value) } else { value.into() };
+                            if id.ends_with("_command") { without_secrets(&value) } else { value.into() };
                         text.push_str(&format!(" --{long} {}", shell_word(&value)));
                     }
                 }
@@ -180,17 +180,70 @@ impl Repeat {
     }
 }
 
-/// The command without the values of assignments and flags whose names speak of secrets.
+/// The command with `STRIPPED` for each value that an assignment or a flag gives to a name of a secret. A quoted command inside
+/// the command is searched as well. If it is unclear where a secret ends, more is hidden rather than less.
 pub(crate) fn without_secrets(command: &str) -> String {
-    let hidden = |word: &str| {
-        let (name, _) = word.split_once('=')?;
-        speaks_of_secrets(name).then(|| format!("{name}={STRIPPED}"))
-    };
-    command
-        .split(' ')
-        .map(|word| hidden(word).unwrap_or_else(|| word.to_owned()))
-        .collect::<Vec<_>>()
-        .join(" ")
+    let mut shown = String::new();
+    let mut rest = command;
+    let mut enclosing_quote = None;
+    let mut flag_awaits_secret = false;
+    while let Some(first) = rest.chars().next() {
+        let separator = if rest.starts_with("\\\n") { 2 } else { first.len_utf8() };
+        let closes = Some(first) == enclosing_quote;
+        if separator == 2 || first.is_whitespace() || closes {
+            if closes {
+                enclosing_quote = None;
+            }
+        } else if flag_awaits_secret && !rest.starts_with("--") {
+            shown.push_str(STRIPPED);
+            rest = &rest[secret_bytes(rest, enclosing_quote, false)..];
+            flag_awaits_secret = false;
+            continue;
+        } else if is_quote(first) {
+            enclosing_quote = enclosing_quote.or(Some(first));
+        } else {
+            let word = &rest[..rest.find(|c: char| c.is_whitespace() || is_quote(c)).unwrap_or(rest.len())];
+            let assigned = word.match_indices('=').find(|(at, _)| speaks_of_secrets(&word[..*at]));
+            if let Some((at, _)) = assigned {
+                let (name, value) = rest.split_at(at + 1);
+                let fills_quotes = enclosing_quote.is_some() && shown.ends_with(is_quote);
+                shown.push_str(name);
+                shown.push_str(STRIPPED);
+                rest = &value[secret_bytes(value, enclosing_quote, fills_quotes)..];
+            } else {
+                shown.push_str(word);
+                rest = &rest[word.len()..];
+            }
+            flag_awaits_secret = assigned.is_none() && word.starts_with('-') && speaks_of_secrets(word);
+            continue;
+        }
+        shown.push_str(&rest[..separator]);
+        rest = &rest[separator..];
+    }
+    shown
+}
+
+fn is_quote(c: char) -> bool {
+    matches!(c, '\'' | '"')
+}
+
+/// How many bytes the secret takes with which the text begins: up to the end of its word, or of the quotes around it, which
+/// a word that fills them may share with spaces.
+fn secret_bytes(text: &str, enclosing_quote: Option<char>, fills_quotes: bool) -> usize {
+    let mut quote = None;
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match quote {
+            None if Some(c) == enclosing_quote || c.is_whitespace() && !fills_quotes => return at,
+            None if is_quote(c) => quote = Some(c),
+            Some(open) if open == c => quote = None,
+            _ => {}
+        }
+        if c == '\\' && quote != Some('\'') {
+            chars.next();
+        }
+    }
+    text.len()
 }
 
 /// Whether what has the name is probably a secret.
@@ -247,6 +300,44 @@ mod tests {
             )
         );
         assert!(!repeat.command("a/b", None, 7).contains("hunter2"));
+    }
+
+    #[test]
+    fn no_form_of_a_command_shows_a_secret() {
+        let hidden = [
+            "d --password hunter2 --v 5",
+            "d -password hunter2",
+            "d --password 'hunter2 hunter2' --v 5",
+            "d --password='hunter2 hunter2' --v 5",
+            r#"d --password="hunter2 'hunter2" --v 5"#,
+            r"d --password=a\ hunter2 --v 5",
+            "d --password \\\n  hunter2 --v 5",
+            "d\t--password\thunter2",
+            "sh -c 'exec d --password hunter2' --v 5",
+            r#"sh -c 'exec d --password "a hunter2"' --v 5"#,
+            "sh -c \"PASSWORD='a hunter2' exec d\" --v 5",
+            "'--password=a hunter2' --v 5",
+            "'--password' hunter2 --v 5",
+            "d --set=password=hunter2",
+            "d --password=hunter2=hunter2",
+            "d --password 'hunter2",
+            "d --password -hunter2",
+        ];
+        for command in hidden {
+            let shown = without_secrets(command);
+            assert!(!shown.contains("hunter2") && shown.contains(STRIPPED), "{command}\n{shown}");
+            assert_eq!(command.ends_with(" --v 5"), shown.ends_with(" --v 5"), "{command}\n{shown}");
+        }
+        for shown in ["d --no-token --v=5 'a b'", "d --tokens", "", "sh -c 'exec d --v \"5\"'", "a 'b"] {
+            assert_eq!(without_secrets(shown), shown);
+        }
+    }
+
+    #[test]
+    fn each_command_that_a_flag_gives_is_without_secrets() {
+        let line = ["csi-sanity", "run", "--restart-command", "./restart --password hunter2"];
+        let matches = Cli::command().try_get_matches_from(line).unwrap();
+        assert!(!Repeat::from_matches(&matches).command_line().contains("hunter2"));
     }
 
     #[test]

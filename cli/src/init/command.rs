@@ -4,9 +4,8 @@ use std::path::Path;
 
 use csi_harness::text::encoding::shell_word;
 use csi_proto::Endpoint;
-use csi_proto::redact::STRIPPED;
 
-use crate::repeat::{speaks_of_secrets, without_secrets};
+use crate::repeat::without_secrets;
 
 /// Bytes of a command line that is proposed; a longer one is no help.
 const COMMAND_BYTES_MAX: usize = 4096;
@@ -35,14 +34,6 @@ impl SeenCommand {
     }
 
     fn from_words(program: &Path, arguments: &[&str], endpoint: &str) -> Option<SeenCommand> {
-        let mut arguments: Vec<String> = arguments.iter().map(|word| without_secrets(word)).collect();
-        for at in 1..arguments.len() {
-            let flag = &arguments[at - 1];
-            let takes_secret = flag.starts_with('-') && !flag.contains('=') && speaks_of_secrets(flag);
-            if takes_secret && !arguments[at].starts_with('-') {
-                STRIPPED.clone_into(&mut arguments[at]);
-            }
-        }
         let socket = match endpoint.parse() {
             Ok(Endpoint::Unix(path)) => path.to_str()?.to_owned(),
             _ => endpoint.to_owned(),
@@ -58,7 +49,8 @@ impl SeenCommand {
 }
 
 fn command(program: String, arguments: impl Iterator<Item = String>) -> String {
-    ["exec".to_owned(), program].into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
+    let words: Vec<String> = ["exec".to_owned(), program].into_iter().chain(arguments).collect();
+    without_secrets(&words.join(" "))
 }
 
 /// A word of a command with `$CSI_ENDPOINT` in place of the socket; the variable has the scheme.
@@ -76,6 +68,8 @@ fn at_variable(word: &str, socket: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use csi_proto::redact::STRIPPED;
+
     use super::*;
 
     fn seen(arguments: &[&str]) -> SeenCommand {
@@ -97,8 +91,16 @@ mod tests {
 
     #[test]
     fn secrets_are_not_proposed() {
-        let SeenCommand { here, anywhere } =
-            seen(&["--password", "hunter2", "--token=hunter2", "--insecure-token-less", "--v=5"]);
+        let SeenCommand { here, anywhere } = seen(&[
+            "--password",
+            "hunter2",
+            "--passwd",
+            "a hunter2",
+            "--secret=a hunter2",
+            "--token=hunter2",
+            "--insecure-token-less",
+            "--v=5",
+        ]);
         assert!(!here.contains("hunter2") && !anywhere.contains("hunter2"), "{here}");
         assert!(here.contains(STRIPPED) && here.ends_with("--insecure-token-less --v=5"), "{here}");
     }

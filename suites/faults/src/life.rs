@@ -172,8 +172,6 @@ pub(crate) struct Life {
     noted: (String, u32),
     /// True once something has been broken in it.
     pub(crate) has_failed: bool,
-    /// A call is repeated for this time instead of the full one, because earlier faults have shown that it keeps failing.
-    pub(crate) converges_in: Option<Duration>,
 }
 
 impl Life {
@@ -199,7 +197,6 @@ impl Life {
             lines: Vec::new(),
             noted: Default::default(),
             has_failed: false,
-            converges_in: None,
         })
     }
 
@@ -318,13 +315,22 @@ impl Life {
         Ok(())
     }
 
-    /// Makes the call until it is done, as an orchestrator does. Returns how long that took, or the last answer if it is not done in time. As
-    /// long as nothing has been broken, an answer that the request is wrong ends it at once: the driver does not put the call off.
-    pub(crate) async fn converge(&mut self, step: Step) -> CheckResult<Result<Duration, String>> {
-        let begun = Instant::now();
+    /// Returns for how long a call is repeated at the most: for this time, or for the full one if that is shorter or this is `None`.
+    pub(crate) fn converges_in(&self, limit: Option<Duration>) -> Duration {
         let settle_ms = self.cx.config().time_limits.settle_ms;
         let full = settle_ms.map_or(CONVERGES_IN, Duration::from_millis);
-        let limit = self.converges_in.map_or(full, |limit| limit.min(full)).min(self.cx.remaining());
+        limit.map_or(full, |limit| limit.min(full))
+    }
+
+    /// Makes the call until it is done, as an orchestrator does. Returns how long that took, or the last answer if it is not done in time. As
+    /// long as nothing has been broken, an answer that the request is wrong ends it at once: the driver does not put the call off.
+    pub(crate) async fn converge(
+        &mut self,
+        step: Step,
+        limit: Duration,
+    ) -> CheckResult<Result<Duration, String>> {
+        let begun = Instant::now();
+        let limit = limit.min(self.cx.remaining());
         let settles = if self.has_failed { Settles::Healed } else { Settles::Willing };
         let mut pause = PAUSES[0];
         loop {

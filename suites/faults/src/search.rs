@@ -19,7 +19,7 @@ use crate::lever::{Lever, come_back};
 use crate::life::{Plan, Step};
 use crate::neighbour::Neighbour;
 use crate::rules::{FAULT_LEFT_001, FAULT_MOUNT_001};
-use crate::trial::{Bench, Finding, Key, Lived, Patience, Reported, without_fault};
+use crate::trial::{Bench, Finding, FullWaits, Key, Lived, Patience, Reported, without_fault};
 
 /// Part of the time limit of a check that is left for undoing.
 const SPARE: f64 = 0.2;
@@ -155,7 +155,8 @@ impl<'a> Search<'a> {
             return Err(without_mounts(actual).into());
         }
         let neighbour = Neighbour::begin(&scope, plan.sees).await?;
-        let mut bench = Bench { cx: &scope, neighbour, may_kill, plan, places, ruined_more: 0 };
+        let waits = cx.learn(async { Ok(FullWaits::default()) }).await?;
+        let mut bench = Bench { cx: &scope, neighbour, may_kill, plan, places, ruined_more: 0, waits };
         let deadline = Instant::now() + cx.remaining().mul_f64(1.0 - SPARE);
         let until = if self.is_named() { deadline } else { deadline.min(self.begun + self.ceiling) };
         let mut tries = Tries {

@@ -2,11 +2,13 @@
 //! breaks, the call is made and judged, it is healed, the call is made again, and the volume is led to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 use csi_harness::resources::state_dir::Aside;
 use csi_harness::spec::requirements::Requirement;
+use csi_proto::lock::Mutex;
 
 use crate::case::Case;
 use crate::fault::Fault;
@@ -16,7 +18,9 @@ use crate::lever::power::NO_POWER_START;
 use crate::lever::{Injected, Lever, NO_START, Traits, come_back};
 use crate::life::{Life, Plan, Step};
 use crate::neighbour::Neighbour;
-use crate::rules::{FAULT_CODE_001, FAULT_HEAL_001, FAULT_LEFT_001, FAULT_OTHERS_001, FAULT_TIME_001};
+use crate::rules::{
+    FAULT_CODE_001, FAULT_DONE_001, FAULT_HEAL_001, FAULT_LEFT_001, FAULT_OTHERS_001, FAULT_TIME_001,
+};
 
 /// Time after which a caller gives up a call that hangs.
 const HUNG: Duration = Duration::from_millis(300);
@@ -27,14 +31,20 @@ const ENDS_IN: Duration = Duration::from_millis(500);
 /// How long what was healed may take until nothing of it is left: before the driver is started anew, which is waited for so that few
 /// are, and after that.
 const SETTLES_IN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
+/// Limits in place of `SETTLES_IN` once leftovers of this driver have outlasted those, and none has ever gone late.
+const SETTLES_KNOWN_IN: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+/// What is gone after this time has gone late.
+const LATE_AFTER: Duration = Duration::from_millis(200);
 /// Limits of a life with `Patience::Brief` in place of `SETTLES_IN`, once this driver was seen to leave something behind.
 const SETTLES_BRIEFLY_IN: [Duration; 2] = [Duration::from_millis(250); 2];
-/// A call is repeated for this time after a fault in its step if it is already reported that it keeps failing there.
+/// A call is repeated for this time if it is already reported that it keeps failing after a fault in the same step.
 const KNOWN_TO_FAIL_IN: Duration = Duration::from_secs(1);
 /// A call is repeated for this time where no connection has to come back.
 const CONVERGES_LOCALLY_IN: Duration = Duration::from_secs(10);
-/// A call is repeated for this time if it has kept failing in a life with several faults, which took the full time.
+/// A call is repeated for this time if it has kept failing for the full time before, after a fault in a step of the same RPC.
 const SEEN_TO_FAIL_IN: Duration = Duration::from_secs(4);
+/// A volume that is not known any more after this time is not waited for in full, if volumes of this driver were gone before.
+const SEEN_GONE_IN: Duration = Duration::from_secs(1);
 /// What has happened to a driver of which something is gone.
 const KILLED: &str = "the driver was killed";
 /// Pauses between two looks at what is left.
@@ -50,6 +60,44 @@ pub(crate) struct Bench<'a> {
     pub(crate) may_kill: bool,
     /// States with which the driver did not start, and that are not kept.
     pub(crate) ruined_more: u32,
+    pub(crate) waits: Arc<FullWaits>,
+}
+
+/// What waits of the full length have shown of this driver, in all checks: they need not be repeated for every fault.
+#[derive(Default)]
+pub(crate) struct FullWaits(Mutex<WaitResults>);
+
+#[derive(Default)]
+struct WaitResults {
+    /// The RPC in which something was broken, and the RPC that kept failing after that.
+    failed_calls: BTreeSet<(&'static str, &'static str)>,
+    /// Leftovers were still there.
+    leftovers_stayed: bool,
+    /// Leftovers have gone, but not at once.
+    leftovers_went_late: bool,
+}
+
+impl FullWaits {
+    fn has_failed(&self, broken: Step, call: Step) -> bool {
+        self.0.lock().failed_calls.contains(&(broken.rpc(), call.rpc()))
+    }
+
+    fn note_failed(&self, broken: Step, call: Step) {
+        self.0.lock().failed_calls.insert((broken.rpc(), call.rpc()));
+    }
+
+    /// Returns the limits for leftovers in a life that decides a failure.
+    fn leftovers_settle_in(&self) -> [Duration; 2] {
+        let results = self.0.lock();
+        let is_known = results.leftovers_stayed && !results.leftovers_went_late;
+        if is_known { SETTLES_KNOWN_IN } else { SETTLES_IN }
+    }
+
+    fn note_leftovers(&self, are_gone: bool, waited: Duration) {
+        let mut results = self.0.lock();
+        results.leftovers_went_late |= are_gone && waited > LATE_AFTER;
+        results.leftovers_stayed |= !are_gone && waited >= SETTLES_IN[1];
+    }
 }
 
 /// The care with which a life is led.
@@ -95,17 +143,9 @@ impl Reported {
         self.seen.iter().any(|(known, ..)| *known == rule.id) || self.is_known(rule)
     }
 
-    /// Returns for how long a call is repeated after a fault in this step; `None` means the full time, which a connection to a back end
-    /// may take to come back, and which no life has waited through without success yet.
-    fn converges_in(&self, step: Step, breaks_connections: bool) -> Option<Duration> {
-        let is_of_step = |(rule, rpc, _): &Key| *rule == FAULT_HEAL_001.id && *rpc == step.rpc();
-        if self.times.keys().any(is_of_step) {
-            Some(KNOWN_TO_FAIL_IN)
-        } else if self.seen.iter().any(is_of_step) {
-            Some(SEEN_TO_FAIL_IN)
-        } else {
-            (!breaks_connections).then_some(CONVERGES_LOCALLY_IN)
-        }
+    /// True if a life has shown that a volume is gone, whether that is reported or not.
+    fn has_seen_gone(&self) -> bool {
+        self.seen.iter().chain(self.times.keys()).any(|(.., message)| message.starts_with(found::GONE))
     }
 
     /// True if it is reported that the driver breaks a rule in the call of this step.
@@ -227,7 +267,7 @@ impl Bench<'_> {
                 let is_known = faults.iter().all(|fault| reported.has(fault.step, &FAULT_LEFT_001));
                 let settles_in = match patience {
                     Patience::Brief if reported.has_seen(&FAULT_LEFT_001) => SETTLES_BRIEFLY_IN,
-                    _ => SETTLES_IN,
+                    _ => self.waits.leftovers_settle_in(),
                 };
                 if !is_known
                     && let Err(left) = self.is_nothing_left(&before, trial.lost_power, settles_in).await?
@@ -331,6 +371,7 @@ impl Bench<'_> {
         loop {
             let left = Look::take(self.cx, &self.places).await.since(before);
             if left.is_empty() || begun.elapsed() > limit {
+                self.waits.note_leftovers(left.is_empty(), begun.elapsed());
                 return left;
             }
             self.cx.wait(Settles::Willing("DeleteVolume"), pause, limit).await;
@@ -453,7 +494,6 @@ impl<'a> Trial<'a> {
     async fn break_it(&mut self, life: &mut Life) -> CheckResult<Broke> {
         let Some(At { fault, traits }) = self.at else { return Ok(Broke::Unmet) };
         let step = fault.step;
-        life.converges_in = self.reported.converges_in(step, traits.isolates);
         let injected = self.lever.inject(fault).await?;
         let limit = Duration::from_millis(self.cx().config().time_limits.call_ms);
         let begun = Instant::now();
@@ -561,10 +601,11 @@ impl<'a> Trial<'a> {
             || self.patience == Patience::Brief && self.reported.has_seen(&FAULT_OTHERS_001)
             || self.lived.findings.iter().any(|finding| finding.is_of(&FAULT_OTHERS_001));
         if !self.traits().freezes && !is_known_silent {
-            if let Some(silent) = self.bench.neighbour.is_served(self.traits().isolates).await {
-                self.find(silent, life, false);
+            match self.bench.neighbour.is_served(self.traits().isolates).await {
+                // ListVolumes would most likely be silent as well, and take as long.
+                Some(silent) => self.find(silent, life, false),
+                None => self.bench.neighbour.is_listed().await?,
             }
-            self.bench.neighbour.is_listed().await?;
         }
         self.bench.neighbour.holds().await
     }
@@ -616,10 +657,36 @@ impl<'a> Trial<'a> {
             .into())
     }
 
+    /// Makes the call until it is done, for the time that this driver needs to be given.
+    async fn converge(&self, life: &mut Life, step: Step) -> CheckResult<Result<Duration, String>> {
+        let (broken, waits) = (self.step(), &self.bench.waits);
+        let is_reported =
+            self.reported.has(broken, &FAULT_HEAL_001) || self.reported.has(broken, &FAULT_DONE_001);
+        let limit = life.converges_in(match waits.has_failed(broken, step) {
+            true if is_reported => Some(KNOWN_TO_FAIL_IN),
+            true => Some(SEEN_TO_FAIL_IN),
+            // A connection to a back end may take the full time to come back.
+            false => (!self.traits().isolates).then_some(CONVERGES_LOCALLY_IN),
+        });
+        if self.reported.has_seen_gone() && limit > SEEN_GONE_IN {
+            let result = life.converge(step, SEEN_GONE_IN).await?;
+            if result.is_ok() || matches!(life.is_kept(step, self.happened()).await, Err(Stop::Violation(_)))
+            {
+                return Ok(result);
+            }
+        }
+        let is_full = life.has_failed && self.cx().remaining() > limit;
+        let result = life.converge(step, limit).await?;
+        if result.is_err() && is_full {
+            waits.note_failed(broken, step);
+        }
+        Ok(result)
+    }
+
     /// Makes the call again after healing, until it is done: how long that took.
     async fn again(&mut self, life: &mut Life) -> CheckResult<Duration> {
         let step = self.step();
-        match life.converge(step).await? {
+        match self.converge(life, step).await? {
             Ok(took) => {
                 life.is_done(step, &self.bench.plan).await?;
                 Ok(took)
@@ -653,7 +720,7 @@ impl<'a> Trial<'a> {
 
     /// Makes a volume from a snapshot that was answered for.
     async fn restore(&mut self, life: &mut Life) -> CheckResult {
-        let Err(last) = life.converge(Step::Restore).await? else {
+        let Err(last) = self.converge(life, Step::Restore).await? else {
             return life.is_done(Step::Restore, &self.bench.plan).await;
         };
         match self.bench.neighbour.is_refused_another().await {
@@ -667,7 +734,7 @@ impl<'a> Trial<'a> {
 
     /// Makes a later call of the life.
     async fn further(&mut self, life: &mut Life, step: Step) -> CheckResult {
-        match life.converge(step).await? {
+        match self.converge(life, step).await? {
             Ok(_) => life.is_done(step, &self.bench.plan).await,
             Err(last) => Err(self.for_good(life, step, last).await),
         }
@@ -708,7 +775,7 @@ async fn is_given_up(injected: &dyn Injected, hangs: bool, limit: Duration) {
 /// # Errors
 /// Broken if it is not done.
 pub(crate) async fn plainly(life: &mut Life, step: Step, plan: &Plan) -> CheckResult {
-    match life.converge(step).await? {
+    match life.converge(step, life.converges_in(None)).await? {
         Ok(_) => {}
         Err(last) => {
             return Err(Stop::broken(format!("needs {}, in which nothing is broken: {last}", step.rpc())));
@@ -724,5 +791,31 @@ pub(crate) fn without_fault(ended: CheckResult) -> CheckResult {
             Err(Stop::broken(format!("without any fault: {}: {}", violation.message, violation.actual)))
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_wait_in_vain_is_not_repeated_for_each_fault() {
+        let waits = FullWaits::default();
+        assert_eq!(waits.leftovers_settle_in(), SETTLES_IN);
+        waits.note_leftovers(true, Duration::ZERO);
+        waits.note_leftovers(false, SETTLES_IN[0]);
+        assert_eq!(
+            waits.leftovers_settle_in(),
+            SETTLES_IN,
+            "only the wait after a new start is the full one"
+        );
+        waits.note_leftovers(false, SETTLES_IN[1]);
+        assert_eq!(waits.leftovers_settle_in(), SETTLES_KNOWN_IN);
+        waits.note_leftovers(true, Duration::from_millis(500));
+        assert_eq!(waits.leftovers_settle_in(), SETTLES_IN, "this driver removes some things late");
+        assert!(!waits.has_failed(Step::Stage, Step::Publish));
+        waits.note_failed(Step::Stage, Step::Publish);
+        assert!(waits.has_failed(Step::StageAgain, Step::PublishAgain));
+        assert!(!waits.has_failed(Step::Publish, Step::Publish));
     }
 }

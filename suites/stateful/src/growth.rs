@@ -50,6 +50,10 @@ const ROUNDS_THAT_MAKE_NOTHING: u32 = 60;
 const AGAIN: u64 = 4;
 /// Memory is looked at again as often as this, until there is more of it than a collector of garbage keeps.
 const AGAIN_MEMORY: usize = 4;
+/// So many things, in at least half as many rounds, come from no pool and no allocator that levels off: the series ends early.
+const CERTAIN_THINGS: u64 = 256;
+/// Looks of a series that show that much, at least.
+const CERTAIN_LOOKS: usize = 2;
 /// Memory that has to have come in all of that, beside what there was before: a collector of garbage lets the heap double.
 const MEMORY_BYTES_MIN: u64 = 8 << 20;
 /// Part of the longest time of a check after which a series of looks ends early.
@@ -164,8 +168,8 @@ async fn judge(cx: &Cx, cycle: Cycle) -> CheckResult {
     cx.driver_directory().await;
     let scene = cycle.begin(cx).await?;
     let mut trial = CaseRunner { cx, cycle, scene, rng: cx.rng(), rounds: 0, planned: 0 };
-    trial.samples(WARMING_UP, 1).await?;
-    let mut found = growing(&trial.samples(LOOKS_OF_SERIES, 1).await?);
+    trial.samples(WARMING_UP, 1, &[]).await?;
+    let mut found = growing(&trial.samples(LOOKS_OF_SERIES, 1, &[]).await?);
     for again in 0..AGAIN_MEMORY {
         let is_due = |growth: &Growth| {
             again == 0 || (growth.resource == Resource::Memory && !is_more_than_garbage(growth))
@@ -173,7 +177,7 @@ async fn judge(cx: &Cx, cycle: Cycle) -> CheckResult {
         if !found.iter().any(is_due) {
             break;
         }
-        let now = growing(&trial.samples(LOOKS_OF_SERIES, AGAIN).await?);
+        let now = growing(&trial.samples(LOOKS_OF_SERIES, AGAIN, &found).await?);
         let confirmed = |before: Growth| match now.iter().find(|growth| growth.is_again(&before)) {
             Some(growth) => Some(before.and(growth)),
             None => Some(before).filter(|before| !is_due(before)),
@@ -213,8 +217,9 @@ struct CaseRunner<'a> {
 struct ClosesIdleConnections(bool);
 
 impl CaseRunner<'_> {
-    /// Looks at the driver, and so often again after a number of rounds, which is `times` the usual one.
-    async fn samples(&mut self, looks: usize, times: u64) -> CheckResult<Vec<Sample>> {
+    /// Looks at the driver, and so often again after a number of rounds, which is `times` the usual one. The series ends early once it is
+    /// certain that what grew before grows again.
+    async fn samples(&mut self, looks: usize, times: u64, before: &[Growth]) -> CheckResult<Vec<Sample>> {
         let effort = &self.cx.config().effort;
         let usual = if self.cycle.makes_something() { ROUNDS_THAT_MAKE } else { ROUNDS_THAT_MAKE_NOTHING };
         let each = u64::from(effort.scaled(usual)) * times;
@@ -231,6 +236,9 @@ impl CaseRunner<'_> {
                 self.cx.stage("round", self.rounds, None);
             }
             samples.push(self.sample().await?);
+            if is_certain(before, &samples) {
+                break;
+            }
         }
         Ok(samples)
     }
@@ -306,6 +314,20 @@ impl CaseRunner<'_> {
     }
 }
 
+/// Returns true if all that grew before is counted in things, and so many more have come at each look that the rest of the series would
+/// show nothing else. Memory needs the whole series: an allocator may take long to level off.
+fn is_certain(before: &[Growth], samples: &[Sample]) -> bool {
+    let now = growing(samples);
+    let grows_on = |before: &Growth| {
+        now.iter().any(|now| {
+            now.is_again(before) && now.amount() >= CERTAIN_THINGS && now.amount() * 2 >= now.rounds
+        })
+    };
+    samples.len() > CERTAIN_LOOKS
+        && !before.is_empty()
+        && before.iter().all(|before| !before.resource.is_bytes() && grows_on(before))
+}
+
 /// Returns true if the resource grows with connections: a socket is an open file, too.
 fn is_of_connections(growth: &Growth) -> bool {
     matches!(growth.resource, Resource::Sockets | Resource::Files)
@@ -314,6 +336,29 @@ fn is_of_connections(growth: &Growth) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_series_ends_once_each_round_has_kept_something() {
+        let series = |resource, amounts: &[u64]| -> Vec<Sample> {
+            let sample = |(at, amount): (usize, &u64)| Sample {
+                rounds: 240 * at as u64,
+                usage: Usage::from_amounts([(resource, *amount)]),
+            };
+            amounts.iter().enumerate().map(sample).collect()
+        };
+        let before = |resource| [Growth { resource, before: 10, after: 370, rounds: 360 }];
+        let threads = [370, 610, 850];
+        assert!(is_certain(&before(Resource::Threads), &series(Resource::Threads, &threads)));
+        assert!(!is_certain(&before(Resource::Threads), &series(Resource::Threads, &threads[..2])));
+        assert!(
+            !is_certain(&before(Resource::Threads), &series(Resource::Threads, &[370, 450, 530])),
+            "a pool"
+        );
+        assert!(!is_certain(&before(Resource::Files), &series(Resource::Threads, &threads)));
+        assert!(!is_certain(&[], &series(Resource::Threads, &threads)));
+        let memory = [370 << 20, 610 << 20, 850 << 20];
+        assert!(!is_certain(&before(Resource::Memory), &series(Resource::Memory, &memory)));
+    }
 
     #[test]
     fn a_heap_that_doubles_before_garbage_is_collected_is_no_leak() {
