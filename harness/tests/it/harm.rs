@@ -356,8 +356,7 @@ async fn what_is_used_up_is_there_again_in_a_fresh_start() {
     });
     let ran = owned_by(driver, config, USES_NODES, checks).await;
     assert_eq!(ran.outcome(&ATTACHES), &Outcome::Passed, "{:?} {:?}", ran.outcomes, ran.remarks);
-    let told =
-        "after harm/fills-the-node, a plain NodePublishVolume failed; the driver was restarted";
+    let told = "after harm/fills-the-node, a plain NodePublishVolume failed; the driver was restarted";
     assert!(ran.remarks.iter().any(|remark| remark.starts_with(told)), "{:?}", ran.remarks);
 }
 
