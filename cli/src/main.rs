@@ -47,7 +47,11 @@ use crate::error::Error;
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
-    // This is not a command for users: e2e starts this program again in the namespaces of a pod.
+    // This is not a command for users: workloads of volumes in use are this program once more.
+    if csi_workload::run_if_asked() {
+        return ExitCode::SUCCESS;
+    }
+    // Neither is this: e2e starts this program again in the namespaces of a pod.
     if std::env::args_os().nth(1).is_some_and(|first| first == sandbox::ARGUMENT) {
         return code(sandbox::serve().map(|()| Exit::Success).map_err(Error::Sandbox));
     }

@@ -614,6 +614,8 @@ pub struct TimeLimits {
     pub restart_ms: Option<u64>,
     /// Until a driver that left a call unanswered has to answer GetPluginInfo; one that does not is called dead.
     pub alive_ms: u64,
+    /// One write of a workload in a volume in use, whatever the driver does meanwhile.
+    pub stall_ms: u64,
 }
 
 impl Default for TimeLimits {
@@ -627,6 +629,7 @@ impl Default for TimeLimits {
             settle_ms: None,
             restart_ms: None,
             alive_ms: 30_000,
+            stall_ms: 30_000,
         }
     }
 }
@@ -648,7 +651,7 @@ impl TimeLimits {
                 "time-limits: rpc-ms: {rpc:?} is not an RPC; write for example CreateVolume"
             ));
         }
-        let all = [self.dial_ms, self.call_ms, self.check_ms, self.undo_ms, self.alive_ms];
+        let all = [self.dial_ms, self.call_ms, self.check_ms, self.undo_ms, self.alive_ms, self.stall_ms];
         if all
             .iter()
             .chain(&self.settle_ms)

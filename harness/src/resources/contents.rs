@@ -4,7 +4,7 @@
 use std::fmt;
 
 /// Bytes of a block: what the smallest devices write at once.
-pub(super) const BLOCK_BYTES: usize = 512;
+pub const BLOCK_BYTES: usize = 512;
 /// What stands at the beginning of each block, so that nothing else is taken for one.
 const MARK: &[u8; 12] = b"csi-sanity: ";
 /// Bytes of the name of a writer that are kept.
@@ -84,7 +84,7 @@ struct Block {
 }
 
 /// So many blocks of a write into the place that begins at an offset.
-pub(super) fn bytes(stamp: &Stamp, offset: u64, blocks: usize) -> Vec<u8> {
+pub fn bytes(stamp: &Stamp, offset: u64, blocks: usize) -> Vec<u8> {
     let at = |nth: usize| offset.saturating_add((nth * BLOCK_BYTES) as u64);
     (0..blocks).flat_map(|nth| block(stamp, at(nth))).collect()
 }
@@ -137,7 +137,7 @@ impl Block {
 }
 
 /// What bytes are that were read from the place that begins at an offset, where so many blocks were written.
-pub(super) fn found(bytes: &[u8], offset: u64, written: usize) -> Found {
+pub fn found(bytes: &[u8], offset: u64, written: usize) -> Found {
     if bytes.iter().all(|byte| *byte == 0) {
         return Found::Empty;
     }

@@ -9,6 +9,7 @@ use csi_proto::v1::*;
 use tonic::{Code, Request, Response, Status};
 
 use crate::data::Origin;
+use crate::in_use::InProgress;
 use crate::{Defect, Faults, Reply, Seen};
 
 const MIB: i64 = 1 << 20;
@@ -40,6 +41,11 @@ impl Faults {
             true => seen.note_origin(&id, asked.volume_content_source.as_ref()),
             false if self.has(Defect::WipesAtRepeatedCreation) => self.empty(&mut seen, &id),
             false => {}
+        }
+        if let Some(Type::Volume(source)) =
+            asked.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref())
+        {
+            self.breaks(Defect::CloneBreaksSource, &seen, &source.volume_id);
         }
         volume.content_source = asked.volume_content_source;
         if self.reports_requested_size() {
@@ -89,7 +95,12 @@ impl Faults {
         }
         let id = request.get_ref().snapshot_id.clone();
         let done = self.driver.delete_snapshot(request).await?;
-        self.seen.lock().await.data.cuts.retain(|(snapshot, _)| *snapshot != id);
+        let mut seen = self.seen.lock().await;
+        self.forgets_copies_of(&mut seen, &id);
+        if let Some((_, source)) = seen.data.cuts.iter().find(|(snapshot, _)| *snapshot == id) {
+            self.breaks(Defect::DeletedSnapshotBreaksSource, &seen, source);
+        }
+        seen.data.cuts.retain(|(snapshot, _)| *snapshot != id);
         Ok(done)
     }
 
@@ -268,6 +279,7 @@ impl Faults {
         &self,
         mut request: Request<CreateSnapshotRequest>,
     ) -> Reply<CreateSnapshotResponse> {
+        let in_progress = InProgress::begin();
         let mut seen = self.seen.lock().await;
         let volume = request.get_ref().source_volume_id.clone();
         if self.has(Defect::SnapshotsSourceOfCopy)
@@ -278,6 +290,9 @@ impl Faults {
         let mut done = self.driver.create_snapshot(request).await?;
         let Some(snapshot) = &mut done.get_mut().snapshot else { return Ok(done) };
         snapshot.source_volume_id.clone_from(&volume);
+        self.breaks(Defect::SnapshotBreaksWriter, &seen, &volume);
+        self.freezes(Defect::SnapshotFreezesWriter, &seen, &volume);
+        self.freezes_overlapping(&in_progress, &seen, &volume);
         let id = snapshot.snapshot_id.clone();
         seen.snapshots.insert(id.clone(), snapshot.clone());
         if !seen.data.cuts.iter().any(|(other, _)| *other == id) {
@@ -307,6 +322,7 @@ impl Faults {
             if self.has(Defect::MembersHoldFirst) {
                 seen.data.instead.insert(second.snapshot_id.clone(), first.snapshot_id.clone());
             }
+            self.freezes(Defect::GroupStaysFrozen, &seen, &second.source_volume_id);
             seen.late_members.extend([late]);
         }
         Ok(done)
@@ -320,6 +336,8 @@ impl Faults {
             let id = request.get_ref().volume_id.clone();
             let done = self.driver.controller_expand_volume(request).await?;
             let mut seen = self.seen.lock().await;
+            self.collides(&seen, &id, done.get_ref().capacity_bytes);
+            self.forgets_fresh_copy(&mut seen, &id);
             seen.data.grown.insert(id.clone(), done.get_ref().capacity_bytes);
             if self.has(Defect::ExpansionWipes) {
                 self.empty(&mut seen, &id);
@@ -334,6 +352,8 @@ impl Faults {
         &self,
         request: Request<ControllerModifyVolumeRequest>,
     ) -> Reply<ControllerModifyVolumeResponse> {
+        let id = &request.get_ref().volume_id;
+        self.breaks(Defect::ModificationBreaksWriter, &*self.seen.lock().await, id);
         match self.has(Defect::TakesAnyAttributes) {
             true => Ok(Response::new(ControllerModifyVolumeResponse {})),
             false => self.driver.controller_modify_volume(request).await,

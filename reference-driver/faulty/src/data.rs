@@ -66,6 +66,7 @@ impl Faults {
         if self.has(Defect::UnmountsAtStart) {
             TARGETS.lock().insert(target.to_owned());
         }
+        self.remember_target(target);
         let is_first = seen.data.unused.remove(id);
         if seen.data.emptied.remove(id) {
             change(target, Contents::emptied);
@@ -149,6 +150,7 @@ impl Faults {
         if self.has(Defect::UnmountsAtStart) {
             std::mem::take(&mut *TARGETS.lock()).iter().for_each(|target| detach_mount(target));
         }
+        self.break_at_start();
     }
 }
 
@@ -180,7 +182,7 @@ impl Seen {
 }
 
 /// Changes the content of a volume. Does nothing if the volume is read-only.
-fn change(target: &str, change: impl FnOnce(Contents) -> Contents) {
+pub(crate) fn change(target: &str, change: impl FnOnce(Contents) -> Contents) {
     let target = Path::new(target);
     let _ = Contents::of(target).and_then(|contents| change(contents).put(target));
 }

@@ -203,4 +203,32 @@ defects! {
     ForgetsPublications = "hostpath/forgets-publications-at-start";
     /// Nothing is done to stage or publish a volume where that was done before, since the mount is there or went with a reboot.
     TrustsRecords = "hostpath/trusts-its-records-after-reboot";
+    /// CreateSnapshot makes all writes to its source fail.
+    SnapshotBreaksWriter = "hostpath/snapshot-breaks-writer";
+    /// CreateSnapshot leaves the file system of its source frozen for a while after it has returned.
+    SnapshotFreezesWriter = "hostpath/snapshot-freezes-writer";
+    /// Of two snapshots that are taken at the same time, one leaves the file system of its source frozen.
+    OverlappingSnapshotsStayFrozen = "hostpath/overlapping-snapshots-stay-frozen";
+    /// DeleteSnapshot makes all writes to the source of the snapshot fail.
+    DeletedSnapshotBreaksSource = "hostpath/delete-snapshot-breaks-source";
+    /// CreateVolumeGroupSnapshot leaves the file system of the second volume frozen.
+    GroupStaysFrozen = "hostpath/group-snapshot-stays-frozen";
+    /// A clone makes all writes to its source fail.
+    CloneBreaksSource = "hostpath/clone-breaks-source";
+    /// A copy is empty if its snapshot is deleted before the copy is used.
+    CopiesNeedSnapshot = "hostpath/copies-need-their-snapshot";
+    /// A volume that was expanded to a size is damaged when another one is expanded to it.
+    ExpansionsCollide = "hostpath/expansions-to-one-size-collide";
+    /// A copy is empty if it is expanded before it is used.
+    ExpansionEmptiesFreshCopy = "hostpath/expansion-of-a-fresh-copy-empties-it";
+    /// ControllerModifyVolume makes all writes to the volume fail.
+    ModificationBreaksWriter = "hostpath/modification-breaks-writer";
+    /// NodeGetVolumeStats makes all writes to the volume fail.
+    StatisticsBreakWriter = "hostpath/statistics-break-writer";
+    /// NodeUnpublishVolume makes all writes at the other targets of the volume fail.
+    SecondTargetBreaksFirst = "hostpath/second-target-breaks-first";
+    /// NodeUnstageVolume makes all writes to other volumes fail.
+    UnstagingBreaksOthers = "hostpath/unstaging-breaks-others";
+    /// A driver that starts makes all writes to the volumes fail that are in use.
+    StartBreaksUsed = "hostpath/start-breaks-volumes-in-use";
 }

@@ -5,6 +5,7 @@ mod contents;
 mod controller;
 mod data;
 mod defect;
+mod in_use;
 mod node;
 pub mod plain;
 

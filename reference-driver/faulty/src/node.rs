@@ -13,6 +13,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, 
 use tonic::{Request, Response, Status};
 
 use crate::data::{detach_mount, is_mounted};
+use crate::in_use::break_writes;
 use crate::{Defect, Faults, Reply, Seen};
 
 /// The key of the service account tokens of a pod.
@@ -247,6 +248,7 @@ impl Faults {
         }
         let id = request.get_ref().volume_id.clone();
         seen.published.retain(|(other, _)| *other != target);
+        self.breaks(Defect::SecondTargetBreaksFirst, &seen, &id);
         match self.defect {
             Some(Defect::UnpublishesAllTargets) => {
                 let others = seen.published.iter().filter(|(_, volume)| *volume == id);
@@ -288,6 +290,11 @@ impl Faults {
             return Err(Status::internal(format!("umount {path}: not mounted")));
         }
         seen.staging_paths.remove(&path);
+        if self.has(Defect::UnstagingBreaksOthers) {
+            let id = &request.get_ref().volume_id;
+            let others = seen.published.iter().filter(|(_, volume)| volume != id);
+            others.for_each(|(target, _)| break_writes(target));
+        }
         self.driver.node_unstage_volume(request).await
     }
 
@@ -297,6 +304,7 @@ impl Faults {
     ) -> Reply<NodeGetVolumeStatsResponse> {
         let id = request.get_ref().volume_id.clone();
         let mut done = self.driver.node_get_volume_stats(request).await?;
+        self.breaks(Defect::StatisticsBreakWriter, &*self.seen.lock().await, &id);
         if self.has(Defect::StatsRemembered) {
             let mut seen = self.seen.lock().await;
             let first = seen.first_stats.entry(id).or_insert_with(|| done.get_ref().clone());
@@ -349,12 +357,12 @@ fn bind_for_reading(other: &str, target: &str) {
     mount_remount(target, MountFlags::BIND | MountFlags::RDONLY, "").unwrap();
 }
 
-fn is_device(target: &str) -> bool {
+pub(crate) fn is_device(target: &str) -> bool {
     fs::metadata(target).is_ok_and(|found| found.file_type().is_block_device())
 }
 
 /// Makes a device read-only for all its users, or writable again.
-fn refuse_writes(device: &str, refuses: bool) {
+pub(crate) fn refuse_writes(device: &str, refuses: bool) {
     let flag = if refuses { "--setro" } else { "--setrw" };
     assert!(Command::new("blockdev").args([flag, device]).status().unwrap().success());
 }

@@ -90,7 +90,7 @@ impl Disruption {
     ///
     /// # Errors
     /// It cannot be done here, or failed.
-    pub(crate) async fn inject(&self, cx: &Cx) -> CheckResult {
+    pub async fn inject(&self, cx: &Cx) -> CheckResult {
         (self.inject)(cx).await
     }
 
@@ -98,7 +98,7 @@ impl Disruption {
     ///
     /// # Errors
     /// A violation if it does not come back.
-    pub(crate) async fn heal(&self, cx: &Cx) -> CheckResult<Duration> {
+    pub async fn heal(&self, cx: &Cx) -> CheckResult<Duration> {
         (self.heal)(cx).await
     }
 

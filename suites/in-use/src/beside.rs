@@ -1,0 +1,342 @@
+//! A volume in use, calls beside its workload, and the judgement on both.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use csi_harness::prelude::*;
+use csi_harness::resources::workload::{play, size_bytes};
+use csi_harness::spec::requirements::Requirement;
+use csi_ops::lifecycle::Lifecycle;
+use csi_ops::operation::Operation;
+use csi_ops::volume::TrackedVolume;
+use csi_workload::checker::{Contents, Mistake, Span};
+use csi_workload::log::Trouble;
+use csi_workload::{Workload, now_us, read_all};
+
+use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
+
+/// Records that are durable before each call, so that there is something to lose.
+const RECORDS_BEFORE: u32 = 6;
+/// A workload has gone on if so many records are durable that were begun after a call had returned.
+const RECORDS_AFTER: usize = 3;
+/// A pause of this length is worth a warning.
+const PAUSE_WARNED: Duration = Duration::from_secs(5);
+/// A pause of this length is worth a note.
+const PAUSE_NOTED: Duration = Duration::from_secs(1);
+/// The time that a machine may take beyond the longest stall.
+const MARGIN: Duration = Duration::from_secs(2);
+/// A file system has its volume for itself if it is at most so much smaller, in percent.
+const OVERHEAD_PERCENT_MAX: u64 = 50;
+
+/// A volume that is published and has a workload.
+#[derive(Debug)]
+pub(crate) struct InUse {
+    /// The scope that is undone at the end of the use.
+    cx: Cx,
+    volume: TrackedVolume,
+    workload: Workload,
+}
+
+impl InUse {
+    /// Publishes a new volume, and starts to write to it.
+    ///
+    /// # Errors
+    /// Broken if a call is rejected; skip where the tests do not see what is mounted or cannot start a workload.
+    pub(crate) async fn begin(cx: &Cx) -> CheckResult<InUse> {
+        let volume = cx.writable_volume().await?;
+        InUse::of(cx, TrackedVolume::new(cx, volume)).await
+    }
+
+    /// Publishes a new volume for several writers on one node where the driver has that mode, and starts to write to it.
+    ///
+    /// # Errors
+    /// As for [`InUse::begin`].
+    pub(crate) async fn begin_shared(cx: &Cx) -> CheckResult<InUse> {
+        if !cx.target().capabilities().has(Capability::NodeSingleNodeMultiWriter) {
+            return InUse::begin(cx).await;
+        }
+        let capability = cx.capability_with_mode(Mode::SingleNodeMultiWriter);
+        let mut request = cx.create_node_volume_request().await?;
+        request.volume_capabilities = vec![capability.clone()];
+        let refused = "the driver makes no volumes for SINGLE_NODE_MULTI_WRITER";
+        let volume = cx.create_volume(request).await.or_skip(refused)?;
+        InUse::of(cx, TrackedVolume { capability, ..TrackedVolume::new(cx, volume.into()) }).await
+    }
+
+    /// Publishes a volume, and starts to write to it.
+    ///
+    /// # Errors
+    /// As for [`InUse::begin`].
+    async fn of(cx: &Cx, volume: TrackedVolume) -> CheckResult<InUse> {
+        let cx = cx.scope();
+        let volume = publish(&cx, volume).await?;
+        let started = Workload::start(Path::new(&volume.target_path), &volume.volume.id).await;
+        let workload = started.map_err(|error| Stop::skip(format!("no workload can be started: {error}")))?;
+        Ok(InUse { cx, volume, workload })
+    }
+
+    /// The volume with its ids and paths.
+    pub(crate) fn volume(&self) -> &TrackedVolume {
+        &self.volume
+    }
+
+    /// The id of the volume.
+    pub(crate) fn id(&self) -> &str {
+        &self.volume.volume.id
+    }
+
+    /// The path at which it is published.
+    pub(crate) fn path(&self) -> &Path {
+        Path::new(&self.volume.target_path)
+    }
+
+    /// The workload.
+    pub(crate) fn workload(&self) -> &Workload {
+        &self.workload
+    }
+
+    /// Waits until there is something to lose.
+    async fn has_written(&self) -> CheckResult {
+        let enough = self.workload.log(|log| log.acknowledged()) + RECORDS_BEFORE;
+        let limit = stall_limit(&self.cx) + MARGIN;
+        let is_met = self.workload.until(limit, |log| log.acknowledged() >= enough).await;
+        match (is_met, self.trouble()) {
+            (_, Some(trouble)) => {
+                Err(Stop::broken(format!("the workload failed before the call: {trouble}")))
+            }
+            (true, None) => Ok(()),
+            (false, None) => Err(Stop::broken("the workload does not write, although nothing was called")),
+        }
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        self.workload.log(|log| log.troubles().first().cloned())
+    }
+
+    /// Waits until the workload has gone on after a call, and judges whether it was hurt.
+    async fn is_not_hurt(&self, call: &Call) -> CheckResult {
+        let has_gone_on = |log: &csi_workload::log::Log| {
+            let after = log.records().rev().take_while(|record| record.begun_us > call.to_us);
+            let durable = after.filter(|record| record.durable_us.is_some()).count();
+            durable >= RECORDS_AFTER || !log.troubles().is_empty()
+        };
+        let goes_on = self.workload.until(stall_limit(&self.cx) + MARGIN, has_gone_on).await;
+        if let Some(trouble) = self.trouble() {
+            return Err(self.hurt(call, &trouble));
+        }
+        // A call may leave something behind that holds up the next write.
+        let judged_us = now_us();
+        let longest = self.workload.log(|log| log.longest(call.from_us, judged_us, judged_us));
+        let Some((record, took_us)) = longest else {
+            return match goes_on {
+                true => Ok(()),
+                false => Err(Stop::broken(format!("the workload has ended during {}", call.name))),
+            };
+        };
+        let took = Duration::from_micros(took_us);
+        let pause = |limit: Duration| {
+            let end = if record.durable_us.is_some() { "" } else { ", and has not ended" };
+            Violation::new(format!("a write of the workload is held up during {}", call.name))
+                .of(&IN_USE_002)
+                .expected(format!("a write that takes at most {}", seconds(limit)))
+                .actual(format!("write {} took {}{end}", record.number, seconds(took)))
+        };
+        let limit = stall_limit(&self.cx);
+        if took > limit || !goes_on {
+            return Err(pause(limit).into());
+        }
+        if took > PAUSE_WARNED {
+            self.cx.warn(pause(PAUSE_WARNED));
+        } else if took > PAUSE_NOTED {
+            self.cx.note(format!("longest pause of a writer during {}: {}", call.name, seconds(took)));
+        }
+        Ok(())
+    }
+
+    fn hurt(&self, call: &Call, trouble: &Trouble) -> Stop {
+        if trouble.is_lack_of_space() {
+            return Stop::broken(format!("there is no space left for the workload: {trouble}"));
+        }
+        let (message, expected) = match trouble {
+            Trouble::Failed { .. } => ("a workload gets an error", "writes and reads that succeed"),
+            Trouble::Deviates { .. } => ("a volume loses what was durable", "what was written last"),
+        };
+        let violation = Violation::new(format!("{message} during or after {}", call.name));
+        let violation = violation.of(&IN_USE_001).expected(expected).actual(trouble);
+        match trouble {
+            Trouble::Failed { .. } => violation.into(),
+            Trouble::Deviates { .. } => violation.damage(Damage::DataLoss).into(),
+        }
+    }
+
+    /// Ends the workload, which reads everything that it has written, and undoes the use of the volume.
+    ///
+    /// # Errors
+    /// A violation if the volume does not hold what was durable, or does not let the workload end.
+    pub(crate) async fn end(mut self, last_call: &'static str) -> CheckResult {
+        let limit = stall_limit(&self.cx) + MARGIN;
+        let has_ended = self.workload.end(limit).await;
+        let call = Call { name: last_call, from_us: 0, to_us: now_us() };
+        if let Some(trouble) = self.trouble() {
+            return Err(self.hurt(&call, &trouble));
+        }
+        ensure!(
+            has_ended,
+            "a workload cannot end after {last_call}";
+            of: &IN_USE_002,
+            expected: format!("a read of the volume that takes at most {}", seconds(limit)),
+            actual: "no answer of the volume"
+        );
+        if !self.workload.log(|log| log.has_ended()) {
+            return Err(Stop::broken("the workload has died"));
+        }
+        self.cx.undo().await
+    }
+
+    /// Judges a copy of this volume that was made beside its workload, and undoes the use of the copy. The source is not in use any more,
+    /// since some file systems cannot be mounted beside their copy, which other checks judge.
+    ///
+    /// # Errors
+    /// A violation if the copy is wrong; broken if it cannot be read.
+    pub(crate) async fn judge_copy(
+        cx: &Cx,
+        writer: &csi_workload::checker::Writer,
+        span: Span,
+        copy: NodeVolume,
+        origin: &str,
+    ) -> CheckResult<Contents> {
+        let used = cx.scope();
+        let volume = published(&used, copy).await?;
+        let (path, layout) = (PathBuf::from(&volume.target_path), writer.layout);
+        let is_own = has_own_file_system(&used, &volume).await?;
+        let read = play(move || read_all(&path, &layout)).await?;
+        let contents = read.map_err(|error| Stop::broken(format!("failed to read the copy: {error}")))?;
+        used.undo().await?;
+        let deviations = writer.judge(span, &contents);
+        let Some(worst) = deviations.first() else { return Ok(contents) };
+        let (message, rule, damage): (_, &'static Requirement, _) = match worst.mistake {
+            Mistake::Foreign => ("holds the data of another volume", &IN_USE_004, Some(Damage::DataLoss)),
+            Mistake::Lost => ("lacks what was durable before the call", &IN_USE_003, Some(Damage::DataLoss)),
+            Mistake::Later => ("holds what was written after the call had returned", &IN_USE_004, None),
+            Mistake::OutOfOrder => ("holds writes of several moments", &IN_USE_005, None),
+        };
+        if worst.mistake == Mistake::OutOfOrder && !is_own {
+            cx.note(format!("{origin} {message}: its volumes are directories of one file system, which has no snapshots of one directory"));
+            return Ok(contents);
+        }
+        let more = deviations.len() - 1;
+        let others = if more > 0 { format!("; {more} other places are wrong") } else { String::new() };
+        let actual = format!(
+            "{worst}{others}; write {} was durable before the call, and {} was the last one begun before the answer",
+            span.acknowledged, span.begun
+        );
+        let violation = Violation::new(format!("{origin} {message}")).of(rule);
+        let violation = violation.expected(&worst.expected).actual(actual);
+        Err(match damage {
+            Some(damage) => violation.damage(damage),
+            None => violation,
+        }
+        .into())
+    }
+}
+
+/// A call with its times on the clock of workloads.
+#[derive(Debug)]
+pub(crate) struct Call {
+    name: &'static str,
+    from_us: u64,
+    to_us: u64,
+}
+
+/// Makes calls beside the workloads of volumes: the result of the calls, and for each volume the records between which they came. The
+/// workloads are judged first, since a call that fails may not hurt them either.
+///
+/// # Errors
+/// A violation if a workload is hurt; the error of the calls.
+pub(crate) async fn beside<T>(
+    name: &'static str,
+    users: &[&InUse],
+    calls: impl Future<Output = CheckResult<T>>,
+) -> CheckResult<(T, Vec<Span>)> {
+    for user in users {
+        user.has_written().await?;
+    }
+    let acknowledged: Vec<u32> =
+        users.iter().map(|user| user.workload.log(|log| log.acknowledged())).collect();
+    let from_us = now_us();
+    let result = calls.await;
+    let call = Call { name, from_us, to_us: now_us() };
+    for user in users {
+        user.is_not_hurt(&call).await?;
+    }
+    let span = |(user, acknowledged): (&&InUse, u32)| Span {
+        acknowledged,
+        begun: user.workload.log(|log| log.begun_by(call.to_us)),
+    };
+    let spans = users.iter().zip(acknowledged).map(span).collect();
+    Ok((result?, spans))
+}
+
+/// Makes calls beside one workload.
+///
+/// # Errors
+/// As for [`beside`].
+pub(crate) async fn beside_one<T>(
+    name: &'static str,
+    user: &InUse,
+    calls: impl Future<Output = CheckResult<T>>,
+) -> CheckResult<(T, Span)> {
+    let (result, spans) = beside(name, &[user], calls).await?;
+    let span = spans.into_iter().next().unwrap_or(Span { acknowledged: 0, begun: u32::MAX });
+    Ok((result, span))
+}
+
+/// A volume that is published on the node.
+///
+/// # Errors
+/// Broken if a call is rejected; skip where the tests do not see what is mounted.
+pub(crate) async fn published(cx: &Cx, volume: NodeVolume) -> CheckResult<TrackedVolume> {
+    publish(cx, TrackedVolume::new(cx, volume)).await
+}
+
+async fn publish(cx: &Cx, mut volume: TrackedVolume) -> CheckResult<TrackedVolume> {
+    for step in Lifecycle::of(cx).publication() {
+        let response = volume.request(cx, step).await?.send(cx).setup(step.product()).await?;
+        volume.record(response);
+    }
+    if !cx.sees_published(&volume.target_path) {
+        return Err(Stop::skip("these tests see nothing mounted where the driver publishes"));
+    }
+    Ok(volume)
+}
+
+/// Makes one call about a volume in use, with the names and paths that it needs.
+///
+/// # Errors
+/// Skip if the driver rejects it: nothing requires that it takes the call while the volume is in use.
+pub(crate) async fn call(cx: &Cx, volume: &mut TrackedVolume, operation: Operation) -> CheckResult {
+    let request = volume.request(cx, operation).await?;
+    let response = request.send(cx).await.or_skip("the driver does not do this to a volume in use")?;
+    volume.record(response);
+    Ok(())
+}
+
+/// Returns false if the volume is a directory of something larger.
+async fn has_own_file_system(cx: &Cx, volume: &TrackedVolume) -> CheckResult<bool> {
+    if cx.access() == AccessType::Block {
+        return Ok(true);
+    }
+    let path = PathBuf::from(&volume.target_path);
+    let found = play(move || size_bytes(&path)).await?;
+    let found = found.map_err(|error| Stop::broken(format!("failed to measure the copy: {error}")))?;
+    let capacity = u64::try_from(volume.volume.size_bytes).unwrap_or_default();
+    Ok(capacity > 0 && (capacity / 100 * (100 - OVERHEAD_PERCENT_MAX)..=capacity).contains(&found))
+}
+
+fn stall_limit(cx: &Cx) -> Duration {
+    Duration::from_millis(cx.config().time_limits.stall_ms)
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}

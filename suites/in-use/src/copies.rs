@@ -1,0 +1,83 @@
+//! Clones of volumes in use, and copies of snapshots that are deleted at once.
+
+use csi_harness::prelude::*;
+use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
+
+use crate::beside::{InUse, beside_one};
+use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
+use crate::snapshots::snapshot;
+
+const CLONE: &str = "CreateVolume from the volume";
+const RESTORE: &str = "CreateVolume from a snapshot of the volume";
+
+pub(crate) fn from_snapshot(id: &str) -> Source {
+    Source::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })
+}
+
+pub(crate) fn from_volume(id: &str) -> Source {
+    Source::Volume(VolumeSource { volume_id: id.to_owned() })
+}
+
+/// A copy with room for so many bytes.
+///
+/// # Errors
+/// Skip if the driver makes none, which other checks judge.
+pub(crate) async fn copy_of(cx: &Cx, source: Source, bytes: i64) -> CheckResult<NodeVolume> {
+    let mut request = cx.create_node_volume_request().await?;
+    let range = request.capacity_range.get_or_insert_default();
+    range.required_bytes = range.required_bytes.max(bytes);
+    request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
+    let refused = "the driver makes no copy of a volume in use, or of its snapshot";
+    Ok(cx.create_volume(request).await.or_skip(refused)?.into())
+}
+
+check! {
+    /// A clone is a snapshot and a copy in one, and drivers that copy slowly do it while the source changes.
+    CLONE_IN_USE {
+        id: "in-use/clone",
+        title: "a clone of a volume in use does not hurt the workload, and holds what was durable",
+        spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
+        needs: [NODE, CREATE_DELETE_VOLUME, CLONE_VOLUME, ROOT],
+        refuted_by: ["hostpath/clones-nothing", "hostpath/clone-breaks-source"],
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let user = InUse::begin(cx).await?;
+        let bytes = user.volume().volume.size_bytes;
+        let (copy, span) = beside_one(CLONE, &user, copy_of(cx, from_volume(user.id()), bytes)).await?;
+        let writer = user.workload().writer().clone();
+        user.end(CLONE).await?;
+        InUse::judge_copy(cx, &writer, span, copy, "a clone of a volume in use").await.map(drop)
+    }
+}
+
+check! {
+    /// A backup program deletes its snapshot as soon as CreateVolume has returned OK. A driver that copies in the background then has
+    /// nothing left to copy.
+    SNAPSHOT_DELETED {
+        id: "in-use/copy-then-snapshot-deleted",
+        title: "a copy holds its data when its snapshot is deleted right after CreateVolume has returned",
+        spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
+        needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
+        refuted_by: ["hostpath/copies-need-their-snapshot"],
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let user = InUse::begin(cx).await?;
+        let bytes = user.volume().volume.size_bytes;
+        let (snapshot, span) = beside_one("CreateSnapshot", &user, snapshot(cx, user.id())).await?;
+        let restored = async {
+            let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
+            // A driver may keep a snapshot that has copies.
+            cx.delete_snapshot(&snapshot.snapshot_id).await.any_answer().map(|_| copy)
+        };
+        let (copy, _) = beside_one(RESTORE, &user, restored).await?;
+        let writer = user.workload().writer().clone();
+        user.end(RESTORE).await?;
+        InUse::judge_copy(cx, &writer, span, copy, "a copy whose snapshot was deleted").await.map(drop)
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&CLONE_IN_USE, &SNAPSHOT_DELETED];

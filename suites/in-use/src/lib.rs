@@ -1,0 +1,28 @@
+//! Calls about volumes that a workload is writing to, as an orchestrator makes them all the time. The workload may not be hurt by them,
+//! and what they copy has to be right. The checks run as root where the driver's mounts can be seen, and are skipped elsewhere.
+
+mod beside;
+mod copies;
+mod expansion;
+mod node;
+pub mod proven;
+mod restarts;
+mod rules;
+mod snapshots;
+
+use csi_harness::checks::registry::{Checks, Suite};
+
+pub use rules::ALL as RULES;
+
+/// Every check of volumes in use.
+pub const SUITE: Suite = Suite {
+    name: "in-use",
+    checks: Checks::Declared(&[
+        snapshots::CHECKS,
+        copies::CHECKS,
+        expansion::CHECKS,
+        node::CHECKS,
+        restarts::CHECKS,
+    ]),
+    retired: &[],
+};

@@ -1,0 +1,98 @@
+//! Calls to the node while a workload writes to a volume on it.
+
+use std::time::Duration;
+
+use csi_harness::prelude::*;
+use csi_ops::operation::Operation;
+
+use crate::beside::{InUse, beside_one, call, published};
+use crate::rules::{IN_USE_001, IN_USE_002};
+
+const STATISTICS: &str = "NodeGetVolumeStats";
+/// kubelet asks about once a minute, and dashboards more often.
+const STATISTICS_EVERY: Duration = Duration::from_secs(1);
+const STATISTICS_COUNT: u32 = 3;
+
+check! {
+    /// Statistics are asked for all the time, and a driver may measure a volume by reading all of it, or behind a lock.
+    STATS {
+        id: "in-use/statistics",
+        title: "statistics of a volume in use are answered again and again without hurting the workload",
+        spec: [IN_USE_001, IN_USE_002],
+        needs: [NODE, CREATE_DELETE_VOLUME, GET_VOLUME_STATS, ROOT],
+        refuted_by: ["hostpath/statistics-break-writer"],
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let user = InUse::begin(cx).await?;
+        let request = v1::NodeGetVolumeStatsRequest {
+            volume_id: user.id().to_owned(),
+            volume_path: user.volume().target_path.clone(),
+            staging_target_path: user.volume().staging_path.clone(),
+        };
+        let asked = async {
+            let mut ticks = tokio::time::interval(STATISTICS_EVERY);
+            for _ in 0..STATISTICS_COUNT {
+                ticks.tick().await;
+                cx.call(request.clone()).await.or_skip("the driver has no statistics of the volume")?;
+            }
+            Ok(())
+        };
+        beside_one(STATISTICS, &user, asked).await?;
+        user.end(STATISTICS).await
+    }
+}
+
+check! {
+    /// A second pod of the node comes and goes. A driver that unmounts by volume, and not by path, takes the volume from the first one.
+    SECOND_TARGET {
+        id: "in-use/second-target",
+        title: "a second target that is published and unpublished does not hurt the workload at the first one",
+        spec: [IN_USE_001, IN_USE_002],
+        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        refuted_by: ["hostpath/second-target-breaks-first"],
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let user = InUse::begin_shared(cx).await?;
+        let mut second = user.volume().clone();
+        second.target_path.clear();
+        let used = cx.scope();
+        let comes_and_goes = async {
+            call(&used, &mut second, Operation::NodePublishVolume).await?;
+            call(&used, &mut second, Operation::NodeUnpublishVolume).await
+        };
+        let name = "NodePublishVolume and NodeUnpublishVolume of a second target";
+        beside_one(name, &user, comes_and_goes).await?;
+        user.end(name).await
+    }
+}
+
+check! {
+    /// Pods come and go on a node while others stay.
+    OTHER_UNSTAGED {
+        id: "in-use/other-volume-unstaged",
+        title: "a workload is not hurt when another volume leaves its node",
+        spec: [IN_USE_001, IN_USE_002],
+        needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
+        refuted_by: ["hostpath/unstaging-breaks-others"],
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let user = InUse::begin(cx).await?;
+        let other = cx.writable_volume().await?;
+        let comes_and_goes = async {
+            let used = cx.scope();
+            published(&used, other).await?;
+            used.undo().await
+        };
+        let name = "the use of another volume";
+        beside_one(name, &user, comes_and_goes).await?;
+        user.end(name).await
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&STATS, &SECOND_TARGET, &OTHER_UNSTAGED];

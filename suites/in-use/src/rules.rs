@@ -1,0 +1,117 @@
+//! Rules of our own for volumes in use: the specification describes calls, and says nothing about the workload that has the volume.
+
+use csi_harness::protocol::version::Versions;
+use csi_harness::spec::requirements::{Basis, Level, Maturity, Party, Reliance, Requirement, Testability};
+
+/// The document that explains them.
+const SECTION: &str = "csi-sanity's own rules, docs/in-use.md";
+
+const fn rule(
+    id: &'static str,
+    level: Level,
+    when: &'static str,
+    expect: &'static str,
+    relied_on_by: &'static [Reliance],
+) -> Requirement {
+    Requirement {
+        id,
+        rpc: "*",
+        level,
+        on: Party::Plugin,
+        requires: &[],
+        when,
+        expect,
+        code: None,
+        section: SECTION,
+        lines: (0, 0),
+        test: Testability::Blackbox,
+        caution: None,
+        maturity: Maturity::Stable,
+        basis: Basis::Own,
+        versions: Versions::ALL,
+        relied_on_by,
+    }
+}
+
+/// The workload goes on.
+pub(crate) static IN_USE_001: Requirement = rule(
+    "IN-USE-001",
+    Level::Must,
+    "a call about a volume in use, or about its copies, is made",
+    "the workload meets no error, and the volume keeps everything that was durable",
+    &[],
+);
+
+/// The workload is not stopped for long.
+pub(crate) static IN_USE_002: Requirement = rule(
+    "IN-USE-002",
+    Level::Should,
+    "a call about a volume in use is made",
+    "no write of the workload takes longer than time-limits: stall-ms",
+    &[Reliance {
+        component: "pods",
+        breaks: "a database whose log cannot be written is restarted by its liveness probe, or gives up its lead",
+        place: "kubelet's probes, and the leases of the programs in pods",
+    }],
+);
+
+/// A copy has everything that was durable.
+pub(crate) static IN_USE_003: Requirement = rule(
+    "IN-USE-003",
+    Level::Must,
+    "a snapshot or a clone of a volume in use is made",
+    "the copy holds everything that was durable before the call was sent",
+    &[],
+);
+
+/// A copy has nothing else.
+pub(crate) static IN_USE_004: Requirement = rule(
+    "IN-USE-004",
+    Level::Must,
+    "a snapshot or a clone of a volume in use is made",
+    "the copy holds nothing of another volume, and nothing that was written after the snapshot was ready or the clone was returned",
+    &[],
+);
+
+/// A copy is crash-consistent.
+pub(crate) static IN_USE_005: Requirement = rule(
+    "IN-USE-005",
+    Level::Should,
+    "a snapshot or a clone of a volume in use is made",
+    "the copy holds the volume as it was at one moment, as after a power failure",
+    &[Reliance {
+        component: "databases in pods",
+        breaks: "a database that is restored finds pages that its log does not know, and does not start",
+        place: "the recovery of databases, which expects writes in the order in which they were made durable",
+    }],
+);
+
+/// Members of a group are of one moment.
+pub(crate) static IN_USE_006: Requirement = rule(
+    "IN-USE-006",
+    Level::Should,
+    "a group snapshot of volumes in use is made",
+    "no member holds a record that was begun after another member's cut",
+    &[Reliance {
+        component: "programs with several volumes",
+        breaks: "the log of a database and its data are restored from different moments",
+        place: "group snapshots, which exist for this",
+    }],
+);
+
+/// Mounts outlive the driver.
+pub(crate) static IN_USE_007: Requirement = rule(
+    "IN-USE-007",
+    Level::Should,
+    "the driver ends and is started again while a volume is in use",
+    "the files that the workload has open, and the path of the volume, still work",
+    &[Reliance {
+        component: "kubelet",
+        breaks: "each pod that uses a volume loses it when the driver crashes or is updated",
+        place: "does not restart a container because its volume was mounted again",
+    }],
+);
+
+/// All rules.
+pub static ALL: &[&Requirement] =
+    &[&IN_USE_001, &IN_USE_002, &IN_USE_003, &IN_USE_004, &IN_USE_005, &IN_USE_006, &IN_USE_007];

@@ -1,0 +1,197 @@
+//! Snapshots and group snapshots of volumes in use.
+
+use csi_harness::prelude::*;
+use csi_workload::checker::{Contents, Moment, Span, Writer, are_of_one_moment};
+use csi_workload::log::Log;
+use futures_util::future::{join, try_join};
+
+use crate::beside::{InUse, beside, beside_one};
+use crate::copies::{copy_of, from_snapshot};
+use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_006};
+
+const CREATE: &str = "CreateSnapshot";
+const DELETE: &str = "DeleteSnapshot";
+const CREATE_GROUP: &str = "CreateVolumeGroupSnapshot";
+
+check! {
+    /// A driver that freezes the file system may forget to thaw it, and one that suspends the device may lose what was on its way.
+    CREATE_SNAPSHOT {
+        id: "in-use/create-snapshot",
+        title: "a snapshot of a volume in use does not hurt the workload, and holds what was durable",
+        spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
+        needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
+        refuted_by: [
+            "hostpath/snapshot-breaks-writer",
+            "hostpath/snapshot-freezes-writer",
+            "hostpath/snapshots-miss-use",
+            "hostpath/restores-later",
+        ],
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let user = InUse::begin(cx).await?;
+        let (snapshot, span) = beside_one(CREATE, &user, snapshot(cx, user.id())).await?;
+        let (writer, bytes) = (user.workload().writer().clone(), user.volume().volume.size_bytes);
+        user.end(CREATE).await?;
+        let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
+        InUse::judge_copy(cx, &writer, span, copy, "a snapshot of a volume in use").await.map(drop)
+    }
+}
+
+/// A snapshot that is ready to use.
+///
+/// # Errors
+/// Skip if the driver takes none of a volume in use, or if it does not become ready.
+pub(crate) async fn snapshot(cx: &Cx, volume_id: &str) -> CheckResult<v1::Snapshot> {
+    let request = cx.create_snapshot_request(volume_id);
+    let refused = "the driver takes no snapshot of a volume in use";
+    let first = cx.create_snapshot(request.clone()).await.or_skip(refused)?;
+    if first.ready_to_use {
+        return Ok(first);
+    }
+    let ready = cx.ready_snapshot(&request).await?;
+    ready.ok_or_else(|| Stop::skip("the snapshot does not become ready_to_use in time"))
+}
+
+check! {
+    /// Two backup programs take snapshots at the same time. The first one to end may not end what protects the second one.
+    OVERLAPPING {
+        id: "in-use/snapshots-overlapping",
+        title: "snapshots that are taken at the same time do not hurt the workloads, and hold what was durable",
+        spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
+        needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
+        refuted_by: ["hostpath/overlapping-snapshots-stay-frozen"],
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let (first, second) = try_join(InUse::begin(cx), InUse::begin(cx)).await?;
+        // Two of one volume, then of two volumes.
+        let of_one = async {
+            let (one, other) = join(snapshot(cx, first.id()), snapshot(cx, first.id())).await;
+            Ok((one?, other?))
+        };
+        let ((one, other), span) = beside_one(CREATE, &first, of_one).await?;
+        let of_two = async {
+            let (one, other) = join(snapshot(cx, first.id()), snapshot(cx, second.id())).await;
+            Ok((one?, other?))
+        };
+        let ((third, fourth), spans) = beside(CREATE, &[&first, &second], of_two).await?;
+        let writers = [&first, &second].map(|user| user.workload().writer().clone());
+        let bytes = first.volume().volume.size_bytes;
+        let (ended, also) = join(first.end(CREATE), second.end(CREATE)).await;
+        ended.and(also)?;
+        for (snapshot, writer, span) in [
+            (one, &writers[0], span),
+            (other, &writers[0], span),
+            (third, &writers[0], spans[0]),
+            (fourth, &writers[1], spans[1]),
+        ] {
+            let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
+            InUse::judge_copy(cx, writer, span, copy, "one of two snapshots that were taken at the same time").await?;
+        }
+        Ok(())
+    }
+}
+
+check! {
+    /// A snapshot that is merged into its volume moves the data below the workload.
+    DELETE_SNAPSHOT {
+        id: "in-use/delete-snapshot",
+        title: "deleting a snapshot of a volume in use does not hurt the workload",
+        spec: [IN_USE_001, IN_USE_002],
+        needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
+        refuted_by: ["hostpath/delete-snapshot-breaks-source"],
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let user = InUse::begin(cx).await?;
+        let (snapshot, _) = beside_one(CREATE, &user, snapshot(cx, user.id())).await?;
+        let deleted = async {
+            let id = &snapshot.snapshot_id;
+            cx.delete_snapshot(id).await.or_skip("the driver does not delete the snapshot of a volume in use")
+        };
+        beside_one(DELETE, &user, deleted).await?;
+        user.end(DELETE).await
+    }
+}
+
+check! {
+    /// A group is cut behind a barrier for all of its volumes, which has to be lifted from each of them.
+    GROUP {
+        id: "in-use/group-snapshot",
+        title: "a group snapshot of volumes in use does not hurt the workloads, and is of one moment",
+        spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_006],
+        needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, ROOT],
+        refuted_by: ["hostpath/group-snapshot-stays-frozen", "hostpath/groups-over-time"],
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let (first, second) = try_join(InUse::begin(cx), InUse::begin(cx)).await?;
+        let (group, spans) = beside(CREATE_GROUP, &[&first, &second], group(cx, &[first.id(), second.id()])).await?;
+        let users = [first, second];
+        let mut cut = Vec::new();
+        for (user, span) in users.iter().zip(&spans) {
+            let member = group.snapshots.iter().find(|member| member.source_volume_id == user.id());
+            let member = member.ok_or_else(|| Stop::broken("a volume of the group has no member"))?;
+            cut.push((member.snapshot_id.clone(), user.volume().volume.size_bytes, *span));
+        }
+        let logs = users.each_ref().map(|user| {
+            let records: Log = user.workload().log(Log::clone);
+            (user.workload().writer().clone(), records)
+        });
+        for user in users {
+            user.end(CREATE_GROUP).await?;
+        }
+        let mut moments = Vec::new();
+        for ((snapshot_id, bytes, span), (writer, log)) in cut.into_iter().zip(&logs) {
+            let copy = copy_of(cx, from_snapshot(&snapshot_id), bytes).await?;
+            let contents = InUse::judge_copy(cx, writer, span, copy, "a member of a group snapshot").await?;
+            moments.push(moment(writer, log, span, &contents));
+        }
+        ensure!(
+            are_of_one_moment(&moments),
+            "the members of a group snapshot are of different moments";
+            of: &IN_USE_006,
+            expected: "members that hold their volumes as they were at one moment",
+            actual: {
+                let [one, other] = [&moments[0], &moments[1]];
+                let (late, early) = if one.after_us > other.before_us { (one, other) } else { (other, one) };
+                let apart_ms = late.after_us.saturating_sub(early.before_us) / 1_000;
+                format!("one holds a write that was begun {apart_ms} ms after the other one's cut")
+            }
+        );
+        Ok(())
+    }
+}
+
+/// A group snapshot that is ready to use.
+async fn group(cx: &Cx, volume_ids: &[&str]) -> CheckResult<v1::VolumeGroupSnapshot> {
+    let request = cx.create_group_snapshot_request(volume_ids);
+    let refused = "the driver takes no group snapshot of volumes in use";
+    let first = cx.create_group_snapshot(request.clone()).await.or_skip(refused)?;
+    if first.ready_to_use {
+        return Ok(first);
+    }
+    let is_ready = || async {
+        let group = cx.create_group_snapshot(request.clone()).setup("a group snapshot").await?;
+        Ok(group.ready_to_use.then_some(group))
+    };
+    let ready = cx.eventually(Settles::SnapshotReady, is_ready).await?;
+    ready.ok_or_else(|| Stop::skip("the group snapshot does not become ready_to_use in time"))
+}
+
+/// When a copy was made, from the records that are in it.
+fn moment(writer: &Writer, log: &Log, span: Span, contents: &Contents) -> Moment {
+    let last = writer.moment(contents).max(span.acknowledged);
+    let next = log.record(last + 1).and_then(|record| record.durable_us);
+    Moment {
+        after_us: log.record(last).map_or(0, |record| record.begun_us),
+        before_us: next.unwrap_or(u64::MAX),
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&CREATE_SNAPSHOT, &OVERLAPPING, &DELETE_SNAPSHOT, &GROUP];

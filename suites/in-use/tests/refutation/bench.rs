@@ -1,0 +1,110 @@
+//! Plays the suite on the reference driver in this process, right or with a defect.
+
+use std::path::Path;
+
+use csi_faulty_driver::Defect;
+use csi_harness::checks::filter::Filter;
+use csi_harness::checks::registry::Registry;
+use csi_harness::client::target::Target;
+use csi_harness::config::{AccessType, Config};
+use csi_harness::run::runner::RunOptions;
+use csi_suite_in_use::SUITE;
+use csi_test_support::hostpath;
+use csi_test_support::run::Run;
+use libtest_mimic::Failed;
+
+/// Everything that the checks ask for.
+const FLAGS: [&str; 6] = [
+    "--enable-attach",
+    "--check-volume-lifecycle",
+    "--enable-topology",
+    "--enable-volume-expansion",
+    "--enable-controller-modify-volume=true",
+    "--accepted-mutable-parameter-names=tier",
+];
+/// What the driver puts off, it does within a moment.
+const SETTLES_MS: u64 = 2_000;
+/// Large enough for XFS.
+const VOLUME_BYTES: i64 = 320 << 20;
+
+/// How the driver keeps its volumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backend {
+    Directories,
+    Images,
+}
+
+impl Backend {
+    pub(crate) const ALL: [Backend; 2] = [Backend::Directories, Backend::Images];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Backend::Directories => "directory",
+            Backend::Images => "image",
+        }
+    }
+}
+
+/// Shorter than the time for which a defect freezes a file system, and much longer than what a busy machine takes for a write.
+const STALL_MS: u64 = 2_000;
+
+/// Runs the checks that are wanted; without root it prints that it does not.
+pub(crate) fn play(
+    backend: Backend,
+    defect: Option<Defect>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Option<Run>, Failed> {
+    hostpath::in_directory(async |root| play_in(root, backend, defect, is_wanted).await).transpose()
+}
+
+async fn play_in(
+    root: &Path,
+    backend: Backend,
+    defect: Option<Defect>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Run, Failed> {
+    let backend_flag = format!("--backend={}", backend.name());
+    let flags = [&FLAGS[..], &[&backend_flag]].concat();
+    let driver = hostpath::driver(root, &flags, defect);
+    let mut config = config(root, backend);
+    if defect.is_some() {
+        config.time_limits.settle_ms = Some(SETTLES_MS);
+        config.time_limits.stall_ms = STALL_MS;
+    }
+    let target = Target::connect_to(driver.clone(), config).await?;
+    let registry = Registry::new([SUITE]);
+    let mut plan = registry.select(&Filter::default(), &target.config().access_types);
+    plan.retain(|planned| is_wanted(&planned.check.id));
+    let run = Run::of(target, plan, options(registry, defect)).await;
+    driver.leave().await?;
+    run.check_wording()
+}
+
+fn config(root: &Path, backend: Backend) -> Config {
+    let mut config = Config {
+        endpoint: Some(hostpath::endpoint(root).to_string()),
+        state_dir: Some(root.join("state")),
+        mount_dir: Some(root.join("mount")),
+        staging_dir: Some(root.join("staging")),
+        access_types: vec![AccessType::Mount, AccessType::Block],
+        volume_size_bytes: Some(VOLUME_BYTES),
+        mutable_parameters: [("tier".to_owned(), "gold".to_owned())].into_iter().collect(),
+        ..Config::default()
+    };
+    if backend == Backend::Images {
+        // Not every kernel lets a mounted ext4 grow.
+        "xfs".clone_into(&mut config.fs_type);
+    }
+    config
+}
+
+fn options(registry: Registry, defect: Option<Defect>) -> RunOptions {
+    RunOptions {
+        // What a defect does to one check does not depend on others then.
+        jobs: if defect.is_some() { 1 } else { 4 },
+        seed: 1,
+        tell_each: true,
+        registry,
+        ..RunOptions::default()
+    }
+}

@@ -1,0 +1,78 @@
+//! Shows that the checks can be trusted: the reference driver passes them on directories, file systems and devices, and each finds the
+//! defects that it names. Needs root for mounts and loop devices; without it, the tests do nothing and say so.
+//!
+//! On a defect, the checks that name it are run. `UPDATE=1 cargo test -p csi-suite-in-use --test refutation` runs all of them, and writes the
+//! matrix of checks and defects anew; with `MATRIX=1/1` the matrix is compared.
+#![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
+
+mod bench;
+mod matrix;
+
+use std::collections::BTreeSet;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use bench::Backend;
+use csi_faulty_driver::Defect;
+use csi_harness::run::refutation::{Trial, on_a_right_driver};
+use csi_suite_in_use::SUITE;
+use libtest_mimic::{Arguments, Failed};
+
+/// Drivers at the same time; they wait more than they work.
+const TRIALS_AT_ONCE: usize = 4;
+
+fn main() -> ExitCode {
+    // Workloads are this program once more.
+    if csi_workload::run_if_asked() {
+        return ExitCode::SUCCESS;
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
+    let mut trials = vec![libtest_mimic::Trial::test("names-agree", names_agree)];
+    for backend in Backend::ALL {
+        let name = format!("a-right-driver-passes/{}", backend.name());
+        trials.push(libtest_mimic::Trial::test(name, move || a_right_driver_passes(backend)));
+    }
+    trials.extend(matrix::trials());
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// No check accuses a right driver, and none is skipped where volumes are file systems and devices.
+fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
+    let begun = Instant::now();
+    let Some(played) = bench::play(backend, None, is_own)? else { return Ok(()) };
+    let mut wrong: Vec<String> = played.left().collect();
+    for check in SUITE.checks.iter() {
+        match on_a_right_driver(&played.outcomes_of(&check.id)) {
+            Trial::Good => {}
+            Trial::Skipped(_) if backend == Backend::Directories => {}
+            Trial::Skipped(why) | Trial::Bad(why) => {
+                wrong.push(format!("{}: {why}", check.id));
+                wrong.extend(played.stories_of(&check.id));
+            }
+        }
+    }
+    report_time(backend, begun.elapsed());
+    if wrong.is_empty() { Ok(()) } else { Err(Failed::from(wrong.join("\n"))) }
+}
+
+#[expect(clippy::print_stdout, reason = "the time depends on the machine, so it is shown and not judged")]
+fn report_time(backend: Backend, took: Duration) {
+    println!("all checks on the {} back end: {:.1} s", backend.name(), took.as_secs_f64());
+}
+
+/// Returns true for the checks of this suite.
+pub(crate) fn is_own(id: &str) -> bool {
+    SUITE.checks.iter().any(|check| check.id == id)
+}
+
+/// Each defect that a check names exists.
+fn names_agree() -> Result<(), Failed> {
+    let all: BTreeSet<&str> = Defect::ALL.iter().map(|defect| defect.id()).collect();
+    for check in SUITE.checks.iter() {
+        if let Some(unknown) = check.refuted_by.iter().find(|id| !all.contains(*id)) {
+            return Err(Failed::from(format!("{} names {unknown}, which does not exist", check.id)));
+        }
+    }
+    Ok(())
+}
