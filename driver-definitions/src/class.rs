@@ -3,66 +3,87 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::definition::Source;
 use crate::document::Value;
 use crate::load::{LoadError, Loaded, Manifest};
 use crate::lookup::{Lookup, Missing};
 
-/// A Kubernetes object that configures how a driver makes or changes volumes or snapshots.
+/// The kinds of classes that a definition can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClassKind {
+    /// StorageClass.
+    Storage,
+    /// VolumeSnapshotClass.
+    Snapshot,
+    /// VolumeGroupSnapshotClass.
+    GroupSnapshot,
+    /// VolumeAttributesClass.
+    Attributes,
+}
+
+impl ClassKind {
+    /// Returns the `kind` in the manifests.
+    fn name(self) -> &'static str {
+        match self {
+            ClassKind::Storage => "StorageClass",
+            ClassKind::Snapshot => "VolumeSnapshotClass",
+            ClassKind::GroupSnapshot => "VolumeGroupSnapshotClass",
+            ClassKind::Attributes => "VolumeAttributesClass",
+        }
+    }
+
+    /// Returns the part of the manifests' `apiVersion` before the slash.
+    fn group(self) -> &'static str {
+        match self {
+            ClassKind::Storage | ClassKind::Attributes => "storage.k8s.io",
+            ClassKind::Snapshot => "snapshot.storage.k8s.io",
+            ClassKind::GroupSnapshot => "groupsnapshot.storage.k8s.io",
+        }
+    }
+
+    /// Returns the permitted keys of a manifest.
+    pub(crate) fn keys(self) -> &'static [&'static str] {
+        match self {
+            ClassKind::Storage => &[
+                "apiVersion",
+                "kind",
+                "metadata",
+                "provisioner",
+                "parameters",
+                "mountOptions",
+                "volumeBindingMode",
+                "allowVolumeExpansion",
+                "reclaimPolicy",
+                "allowedTopologies",
+            ],
+            ClassKind::Snapshot | ClassKind::GroupSnapshot => {
+                &["apiVersion", "kind", "metadata", "driver", "parameters", "deletionPolicy"]
+            }
+            ClassKind::Attributes => &["apiVersion", "kind", "metadata", "driverName", "parameters"],
+        }
+    }
+}
+
+/// A Kubernetes object that configures how a driver makes or changes volumes or snapshots. Each test makes a copy with
+/// its own name, so the name in a manifest is not read.
 pub trait Class: DeserializeOwned {
-    /// The `kind` in the manifests.
-    const KIND: &'static str;
-    /// The part of the manifests' `apiVersion` before the slash.
-    const GROUP: &'static str;
-
-    /// The permitted keys of a manifest.
-    const KEYS: &'static [&'static str];
-
     /// Makes a class without parameters for a driver.
     fn of_driver(name: &str) -> Self;
 
     /// Returns the name of the class's driver.
     fn driver(&self) -> &str;
-
-    /// Reads a manifest, which has to be the only one in its file.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be read, or does not contain exactly one class of this kind.
-    fn read(path: &Path) -> Result<Self, LoadError> {
-        let manifest = Manifest::read(path)?;
-        let wrong = |place, message: String| Err(manifest.wrong(place, message));
-        let root = &manifest.documents.first;
-        let text = |key| match root.get(key).map(|(_, node)| (&node.value, node.place)) {
-            Some((Value::Text(text), place)) => (text.as_str(), Some(place)),
-            _ => ("", None),
-        };
-        let (kind, place) = text("kind");
-        if kind != Self::KIND {
-            return wrong(place, format!("kind is {kind:?}; it has to be {}", Self::KIND));
-        }
-        let (version, place) = text("apiVersion");
-        if version.split_once('/').is_none_or(|(group, _)| group != Self::GROUP) {
-            return wrong(place, format!("apiVersion is {version:?}; it has to begin with {}/", Self::GROUP));
-        }
-        if manifest.documents.second.is_some() {
-            let message = "a second object begins here; the file has to hold one only";
-            return wrong(manifest.documents.second, message.to_owned());
-        }
-        let class: Self = manifest.parse()?;
-        if class.driver().is_empty() {
-            return wrong(None, format!("the {} names no driver", Self::KIND));
-        }
-        Ok(class)
-    }
 }
 
 /// The class for new volumes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StorageClass {
+    /// The name in a cluster.
+    #[serde(skip)]
+    pub name: String,
     /// The name of the driver.
     pub provisioner: String,
     /// The `parameters` of CreateVolume, and keys of the provisioner itself below `csi.storage.k8s.io/`.
@@ -75,12 +96,14 @@ pub struct StorageClass {
     pub allow_volume_expansion: bool,
     /// The fate of a volume without a claim; the default is deletion.
     pub reclaim_policy: ReclaimPolicy,
-    /// The topologies in which volumes may be.
-    pub allowed_topologies: Vec<TopologyTerm>,
+    /// The alternative topology segments in which volumes may be; empty means any.
+    // An empty list in a manifest would permit no topology.
+    #[serde(with = "topology", skip_serializing_if = "Vec::is_empty")]
+    pub allowed_topologies: Vec<BTreeMap<String, String>>,
 }
 
 /// The time at which a volume is made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum VolumeBindingMode {
     /// The volume is made as soon as the claim exists.
     #[default]
@@ -89,73 +112,55 @@ pub enum VolumeBindingMode {
     WaitForFirstConsumer,
 }
 
-/// The fate of a volume whose claim is deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+/// The fate of a volume whose claim is deleted, or of a snapshot whose object is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum ReclaimPolicy {
-    /// The volume is deleted, too.
+    /// It is deleted, too.
     #[default]
     Delete,
-    /// The volume is kept.
+    /// It is kept.
     Retain,
 }
 
-/// A set of topology segments.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+/// The class for new snapshots, or for new group snapshots.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct TopologyTerm {
-    /// The requirements, all of which must be met.
-    pub match_label_expressions: Vec<TopologyRequirement>,
-}
-
-/// The permitted values of a label.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct TopologyRequirement {
-    /// The label.
-    pub key: String,
-    /// The values, any of which is permitted.
-    pub values: Vec<String>,
-}
-
-/// The class for new snapshots. The tests choose the deletion policy themselves.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct VolumeSnapshotClass {
+pub struct SnapshotClass {
+    /// The name in a cluster.
+    #[serde(skip)]
+    pub name: String,
     /// The name of the driver.
     pub driver: String,
-    /// The `parameters` of CreateSnapshot, and keys of the snapshotter itself below `csi.storage.k8s.io/`.
+    /// The `parameters` of CreateSnapshot or CreateVolumeGroupSnapshot, and keys of the snapshotter itself below
+    /// `csi.storage.k8s.io/`.
     pub parameters: BTreeMap<String, String>,
-}
-
-/// The class for new group snapshots. The tests choose the deletion policy themselves.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct VolumeGroupSnapshotClass {
-    /// The name of the driver.
-    pub driver: String,
-    /// The `parameters` of CreateVolumeGroupSnapshot, and keys of the snapshotter itself.
-    pub parameters: BTreeMap<String, String>,
+    /// The fate of deleted snapshots. The tests choose it, so that of a manifest is not read.
+    #[serde(skip_deserializing)]
+    pub deletion_policy: ReclaimPolicy,
+    /// The alternative topology segments in which snapshots must be usable; empty leaves this to the driver. Few
+    /// clusters know the field, so it is not in manifests.
+    #[serde(skip)]
+    pub allowed_topologies: Vec<BTreeMap<String, String>>,
 }
 
 /// The class for changes of volumes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct VolumeAttributesClass {
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct AttributesClass {
+    /// The name in a cluster.
+    #[serde(skip)]
+    pub name: String,
     /// The name of the driver.
-    pub driver_name: String,
+    #[serde(rename = "driverName")]
+    pub driver: String,
     /// The `mutable_parameters` of ControllerModifyVolume.
     pub parameters: BTreeMap<String, String>,
 }
 
-/// Implements [`Class`] for each kind, from its group, the field that names the driver, and the keys beside those of
-/// every object.
+/// Implements [`Class`] with the field that names the driver.
 macro_rules! classes {
-    ($($class:ident, $group:literal, $driver:ident, [$($key:literal),*];)*) => {
+    ($($class:ident: $driver:ident),*) => {
         $(impl Class for $class {
-            const KIND: &'static str = stringify!($class);
-            const GROUP: &'static str = $group;
-            const KEYS: &'static [&'static str] = &["apiVersion", "kind", "metadata", $($key),*];
-
             fn of_driver(name: &str) -> $class {
                 $class { $driver: name.to_owned(), ..$class::default() }
             }
@@ -167,14 +172,87 @@ macro_rules! classes {
     };
 }
 
-classes! {
-    StorageClass, "storage.k8s.io", provisioner, [
-        "provisioner", "parameters", "mountOptions", "volumeBindingMode", "allowVolumeExpansion", "reclaimPolicy",
-        "allowedTopologies"
-    ];
-    VolumeSnapshotClass, "snapshot.storage.k8s.io", driver, ["driver", "parameters", "deletionPolicy"];
-    VolumeGroupSnapshotClass, "groupsnapshot.storage.k8s.io", driver, ["driver", "parameters", "deletionPolicy"];
-    VolumeAttributesClass, "storage.k8s.io", driver_name, ["driverName", "parameters"];
+classes!(StorageClass: provisioner, SnapshotClass: driver, AttributesClass: driver);
+
+/// Reads and writes topology segments as the terms of a manifest.
+mod topology {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    type Segment = BTreeMap<String, String>;
+
+    #[derive(Default, Deserialize, Serialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Term {
+        match_label_expressions: Vec<Requirement>,
+    }
+
+    #[derive(Default, Deserialize, Serialize)]
+    #[serde(default)]
+    struct Requirement {
+        key: String,
+        values: Vec<String>,
+    }
+
+    /// Each value of a term is an alternative. If a term has several keys, each value of the first key is combined
+    /// with the first values of the others.
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Segment>, D::Error> {
+        let mut segments = Vec::new();
+        for term in Vec::<Term>::deserialize(deserializer)? {
+            let Some((first, rest)) = term.match_label_expressions.split_first() else { continue };
+            let rest = rest.iter().filter_map(|one| Some((one.key.clone(), one.values.first()?.clone())));
+            let rest: Segment = rest.collect();
+            for value in &first.values {
+                let mut segment = rest.clone();
+                segment.insert(first.key.clone(), value.clone());
+                segments.push(segment);
+            }
+        }
+        Ok(segments)
+    }
+
+    pub(super) fn serialize<S: Serializer>(segments: &[Segment], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(segments.iter().map(|segment| {
+            Term {
+                match_label_expressions: segment
+                    .iter()
+                    .map(|(key, value)| Requirement { key: key.clone(), values: vec![value.clone()] })
+                    .collect(),
+            }
+        }))
+    }
+}
+
+/// Reads a manifest, which has to be the only one in its file.
+fn read<C: Class>(expected: ClassKind, path: &Path) -> Result<C, LoadError> {
+    let manifest = Manifest::read(path)?;
+    let wrong = |place, message: String| Err(manifest.wrong(place, message));
+    let root = &manifest.documents.first;
+    let text = |key| match root.get(key).map(|(_, node)| (&node.value, node.place)) {
+        Some((Value::Text(text), place)) => (text.as_str(), Some(place)),
+        _ => ("", None),
+    };
+    let (kind, place) = text("kind");
+    if kind != expected.name() {
+        return wrong(place, format!("kind is {kind:?}; it has to be {}", expected.name()));
+    }
+    let (version, place) = text("apiVersion");
+    if version.split_once('/').is_none_or(|(group, _)| group != expected.group()) {
+        return wrong(
+            place,
+            format!("apiVersion is {version:?}; it has to begin with {}/", expected.group()),
+        );
+    }
+    if manifest.documents.second.is_some() {
+        let message = "a second object begins here; the file has to hold one only";
+        return wrong(manifest.documents.second, message.to_owned());
+    }
+    let class: C = manifest.parse()?;
+    if class.driver().is_empty() {
+        return wrong(None, format!("the {} names no driver", expected.name()));
+    }
+    Ok(class)
 }
 
 /// Says why a class that a definition names cannot be used.
@@ -216,49 +294,49 @@ impl Loaded {
     /// # Errors
     /// Fails if there is no such class, or if it is for another driver.
     pub fn storage_class(&self) -> Result<Option<StorageClass>, ClassError> {
-        self.class(self.definition.storage_class.source())
+        self.class(ClassKind::Storage, self.definition.storage_class.source())
     }
 
     /// Returns the class for snapshots, as [`Loaded::storage_class`] does.
     ///
     /// # Errors
     /// Fails as [`Loaded::storage_class`] does.
-    pub fn snapshot_class(&self) -> Result<Option<VolumeSnapshotClass>, ClassError> {
-        self.class(self.definition.snapshot_class.source())
+    pub fn snapshot_class(&self) -> Result<Option<SnapshotClass>, ClassError> {
+        self.class(ClassKind::Snapshot, self.definition.snapshot_class.source())
     }
 
     /// Returns the class for group snapshots, as [`Loaded::storage_class`] does.
     ///
     /// # Errors
     /// Fails as [`Loaded::storage_class`] does.
-    pub fn group_snapshot_class(&self) -> Result<Option<VolumeGroupSnapshotClass>, ClassError> {
-        self.class(self.definition.group_snapshot_class.source())
+    pub fn group_snapshot_class(&self) -> Result<Option<SnapshotClass>, ClassError> {
+        self.class(ClassKind::GroupSnapshot, self.definition.group_snapshot_class.source())
     }
 
     /// Returns the class for changes of volumes, as [`Loaded::storage_class`] does.
     ///
     /// # Errors
     /// Fails as [`Loaded::storage_class`] does.
-    pub fn volume_attributes_class(&self) -> Result<Option<VolumeAttributesClass>, ClassError> {
-        self.class(self.definition.volume_attributes_class.source())
+    pub fn volume_attributes_class(&self) -> Result<Option<AttributesClass>, ClassError> {
+        self.class(ClassKind::Attributes, self.definition.volume_attributes_class.source())
     }
 
-    fn class<C: Class>(&self, source: Option<Source<'_>>) -> Result<Option<C>, ClassError> {
+    fn class<C: Class>(&self, kind: ClassKind, source: Option<Source<'_>>) -> Result<Option<C>, ClassError> {
         let driver = &self.definition.driver_info.name;
         let lookup = Lookup::of(&self.path);
         let class = match source {
             None => return Ok(None),
             Some(Source::Name) => C::of_driver(driver),
-            Some(Source::File(file)) => C::read(&lookup.find(file)?)?,
+            Some(Source::File(file)) => read(kind, &lookup.find(file)?)?,
             Some(source @ Source::ExistingClass(name)) => {
-                let in_cluster = |_| ClassError::InCluster { kind: C::KIND, name: name.to_owned() };
+                let in_cluster = |_| ClassError::InCluster { kind: kind.name(), name: name.to_owned() };
                 let file = source.file().unwrap_or_default();
-                C::read(&lookup.find(&file).map_err(in_cluster)?)?
+                read(kind, &lookup.find(&file).map_err(in_cluster)?)?
             }
         };
         if class.driver() != driver {
             let other = class.driver().to_owned();
-            return Err(ClassError::OtherDriver { kind: C::KIND, other, driver: driver.clone() });
+            return Err(ClassError::OtherDriver { kind: kind.name(), other, driver: driver.clone() });
         }
         Ok(Some(class))
     }

@@ -33,8 +33,7 @@ mod timeouts;
 
 pub use capability::{Capabilities, Capability};
 pub use class::{
-    Class, ClassError, ReclaimPolicy, StorageClass, TopologyRequirement, TopologyTerm, VolumeAttributesClass,
-    VolumeBindingMode, VolumeGroupSnapshotClass, VolumeSnapshotClass,
+    AttributesClass, Class, ClassError, ReclaimPolicy, SnapshotClass, StorageClass, VolumeBindingMode,
 };
 pub use csi_driver::{CsiDriver, FsGroupPolicy, TokenRequest, VolumeLifecycleMode};
 pub use definition::{

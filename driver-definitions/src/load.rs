@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-use crate::class::{
-    Class as _, StorageClass, VolumeAttributesClass, VolumeGroupSnapshotClass, VolumeSnapshotClass,
-};
+use crate::class::ClassKind;
 use crate::definition::{DriverDefinition, Source};
 use crate::document::{DocumentError, Documents, Node, Position};
 use crate::lint;
@@ -198,16 +196,13 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Returns the classes that a definition can name: the key, the source that takes precedence, and the permitted keys
-/// of a manifest.
-fn classes(
-    definition: &DriverDefinition,
-) -> [(&'static str, Option<Source<'_>>, &'static [&'static str]); 4] {
+/// Returns the classes that a definition can name: the key, the source that takes precedence, and the kind.
+fn classes(definition: &DriverDefinition) -> [(&'static str, Option<Source<'_>>, ClassKind); 4] {
     [
-        ("StorageClass", definition.storage_class.source(), StorageClass::KEYS),
-        ("SnapshotClass", definition.snapshot_class.source(), VolumeSnapshotClass::KEYS),
-        ("GroupSnapshotClass", definition.group_snapshot_class.source(), VolumeGroupSnapshotClass::KEYS),
-        ("VolumeAttributesClass", definition.volume_attributes_class.source(), VolumeAttributesClass::KEYS),
+        ("StorageClass", definition.storage_class.source(), ClassKind::Storage),
+        ("SnapshotClass", definition.snapshot_class.source(), ClassKind::Snapshot),
+        ("GroupSnapshotClass", definition.group_snapshot_class.source(), ClassKind::GroupSnapshot),
+        ("VolumeAttributesClass", definition.volume_attributes_class.source(), ClassKind::Attributes),
     ]
 }
 
@@ -216,11 +211,11 @@ fn classes(
 fn odd_classes(definition_path: &Path, definition: &DriverDefinition) -> Vec<Remark> {
     let lookup = Lookup::of(definition_path);
     let mut remarks = Vec::new();
-    for (_, source, keys) in classes(definition) {
+    for (_, source, kind) in classes(definition) {
         let file = source.and_then(|source| source.file());
         let Some(path) = file.and_then(|file| lookup.find(&file).ok()) else { continue };
         let Ok(manifest) = Manifest::read(&path) else { continue };
-        for oddity in lint::odd_keys(&manifest.documents.first, keys) {
+        for oddity in lint::odd_keys(&manifest.documents.first, kind.keys()) {
             remarks.push(manifest.remark(Some(oddity.place), oddity.message));
         }
     }

@@ -1,8 +1,7 @@
 //! Checks classes made from the driver's name, from files, and in place of those in a cluster.
 
 use csi_driver_definitions::{
-    ReclaimPolicy, StorageClass, TopologyRequirement, TopologyTerm, VolumeAttributesClass, VolumeBindingMode,
-    VolumeGroupSnapshotClass, VolumeSnapshotClass,
+    AttributesClass, ReclaimPolicy, SnapshotClass, StorageClass, VolumeBindingMode,
 };
 
 use crate::Written;
@@ -48,7 +47,7 @@ fn a_class_without_a_manifest() {
     let loaded = Written::new(&format!("{classes}DriverInfo: {{Name: a.example}}\n")).load().unwrap();
     let expected = StorageClass { provisioner: "a.example".into(), ..StorageClass::default() };
     assert_eq!(loaded.storage_class().unwrap(), Some(expected));
-    let expected = VolumeSnapshotClass { driver: "a.example".into(), ..VolumeSnapshotClass::default() };
+    let expected = SnapshotClass { driver: "a.example".into(), ..SnapshotClass::default() };
     assert_eq!(loaded.snapshot_class().unwrap(), Some(expected));
     assert_eq!(loaded.group_snapshot_class().unwrap(), None);
     assert_eq!(loaded.volume_attributes_class().unwrap(), None);
@@ -59,17 +58,27 @@ fn a_class_from_a_file() {
     let written = with(FROM_FILE, "class.yaml", FULL);
     let class = written.load().unwrap().storage_class().unwrap().unwrap();
     let pairs = [("type", "ssd"), ("csi.storage.k8s.io/fstype", "xfs")];
-    let zone = TopologyRequirement { key: "zone".into(), values: vec!["z1".into(), "z2".into()] };
+    let zone = |name: &str| [("zone".to_owned(), name.to_owned())].into();
     let expected = StorageClass {
+        name: String::new(),
         provisioner: "a.example".into(),
         parameters: pairs.map(|(key, value)| (key.into(), value.into())).into(),
         mount_options: vec!["noatime".into()],
         volume_binding_mode: VolumeBindingMode::WaitForFirstConsumer,
         allow_volume_expansion: true,
         reclaim_policy: ReclaimPolicy::Retain,
-        allowed_topologies: vec![TopologyTerm { match_label_expressions: vec![zone] }],
+        allowed_topologies: vec![zone("z1"), zone("z2")],
     };
     assert_eq!(class, expected);
+}
+
+#[test]
+fn a_topology_term_with_several_keys_has_a_segment_for_each_value_of_the_first() {
+    let rack = "  - key: rack\n    values: [r1, r2]\n- matchLabelExpressions: []\n";
+    let written = with(FROM_FILE, "class.yaml", &format!("{FULL}{rack}"));
+    let class = written.load().unwrap().storage_class().unwrap().unwrap();
+    let segment = |zone: &str| [("zone", zone), ("rack", "r1")].map(|(k, v)| (k.into(), v.into())).into();
+    assert_eq!(class.allowed_topologies, [segment("z1"), segment("z2")]);
 }
 
 #[test]
@@ -92,11 +101,14 @@ DriverInfo: {Name: a.example}
     }
     let loaded = written.load().unwrap();
     let (driver, parameters) = ("a.example".to_owned(), [("a".to_owned(), "1".to_owned())]);
-    let snapshot = VolumeSnapshotClass { driver: driver.clone(), parameters: parameters.clone().into() };
-    assert_eq!(loaded.snapshot_class().unwrap(), Some(snapshot));
-    let group = VolumeGroupSnapshotClass { driver: driver.clone(), parameters: parameters.clone().into() };
-    assert_eq!(loaded.group_snapshot_class().unwrap(), Some(group));
-    let attributes = VolumeAttributesClass { driver_name: driver, parameters: parameters.into() };
+    let snapshot = SnapshotClass {
+        driver: driver.clone(),
+        parameters: parameters.clone().into(),
+        ..SnapshotClass::default()
+    };
+    assert_eq!(loaded.snapshot_class().unwrap(), Some(snapshot.clone()));
+    assert_eq!(loaded.group_snapshot_class().unwrap(), Some(snapshot));
+    let attributes = AttributesClass { driver, parameters: parameters.into(), ..AttributesClass::default() };
     assert_eq!(loaded.volume_attributes_class().unwrap(), Some(attributes));
 }
 

@@ -3,13 +3,13 @@
 //! Nothing here says whether the cluster is real. `emulated_cluster` plays one against the driver's sockets.
 //! One value is one namespace: what is made through it is seen through it only, and [`Cluster::close`] removes all of it.
 
-mod class;
 mod health;
 mod pod;
 mod pvc;
 mod secret;
 mod snapshot;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -18,17 +18,22 @@ use csi_harness::spec::verdict::Stop;
 use futures_util::future::BoxFuture;
 use tonic::async_trait;
 
-pub use class::{AttributesClass, BindingMode, Pairs, ReclaimPolicy, SnapshotClass, StorageClass};
+pub use csi_driver_definitions::{
+    AccessMode, AttributesClass, ReclaimPolicy, SnapshotClass, StorageClass, VolumeBindingMode,
+};
 pub use health::{HealthCondition, HealthOf};
 pub use pod::{
     Container, Ended, FsGroupPolicy, Output, Pod, PodPhase, PodSpec, PodVolume, SeLinuxChangePolicy,
     VolumeDevice, VolumeMount, VolumeSource,
 };
-pub use pvc::{AccessMode, DataSource, PersistentVolume, Pvc, PvcPhase, PvcSpec, VolumeMode, VolumePhase};
+pub use pvc::{DataSource, PersistentVolume, Pvc, PvcPhase, PvcSpec, VolumeMode, VolumePhase};
 pub use secret::{SecretReference, SecretUse};
 pub use snapshot::{
     Block, GroupSnapshot, GroupSnapshotOrigin, GroupSnapshotSpec, Snapshot, SnapshotOrigin, SnapshotSpec,
 };
+
+/// Parameters, attributes or labels.
+pub type Pairs = BTreeMap<String, String>;
 
 /// A result of the cluster. An error of the API, or an unreachable cluster, is not the driver's fault, so it is
 /// broken.

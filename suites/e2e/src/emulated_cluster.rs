@@ -412,7 +412,7 @@ impl Cluster for EmulatedCluster {
             let Objects { claims, storage_classes, .. } = objects;
             let object = claims.get_mut(name).ok_or_else(|| gone("PersistentVolumeClaim", name))?;
             let class = storage_classes.get(&object.claim.spec.class);
-            if !class.is_some_and(|class| class.allow_expansion) {
+            if !class.is_some_and(|class| class.allow_volume_expansion) {
                 return Err(Stop::broken(format!("the class of claim {name} does not allow expansion")));
             }
             object.claim.spec.request_bytes = request_bytes;
@@ -520,7 +520,7 @@ impl Cluster for EmulatedCluster {
         let uid = self.shared.uid();
         self.change(|objects| {
             let class = objects.snapshot_classes.get(&spec.class);
-            let deletion = class.ok_or_else(|| gone("VolumeSnapshotClass", &spec.class))?.deletion;
+            let deletion = class.ok_or_else(|| gone("VolumeSnapshotClass", &spec.class))?.deletion_policy;
             let snapshot = Snapshot {
                 spec: spec.clone(),
                 ready: false,
@@ -554,7 +554,8 @@ impl Cluster for EmulatedCluster {
         let uid = self.shared.uid();
         self.change(|objects| {
             let class = objects.group_snapshot_classes.get(&spec.class);
-            let deletion = class.ok_or_else(|| gone("VolumeGroupSnapshotClass", &spec.class))?.deletion;
+            let deletion =
+                class.ok_or_else(|| gone("VolumeGroupSnapshotClass", &spec.class))?.deletion_policy;
             let group = GroupSnapshot {
                 spec: spec.clone(),
                 ready: false,

@@ -6,7 +6,6 @@
 
 pub mod api;
 mod claims;
-mod classes;
 pub mod cleanup;
 mod close;
 mod clusters;
@@ -39,6 +38,7 @@ use csi_harness::prelude::{Capability, Stop, Violation};
 use csi_harness::resources::cleanup::Cleanup;
 use csi_proto::lock::Mutex;
 use futures_util::future::BoxFuture;
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -181,16 +181,18 @@ impl KubeCluster {
         Some(&self.names.namespace)
     }
 
-    /// Returns the metadata of an object outside of namespaces.
-    fn outside(&self, name: &str) -> Value {
-        self.marks.metadata(&self.names.of_class(name))
-    }
-
     async fn create(&self, kind: ApiKind, manifest: Value) -> Done {
         // A kind that the cluster lacks is no reason to create a namespace.
         self.server().api(kind, None)?;
         self.open().await?;
         self.server().create(kind, self.namespace(), manifest).await.map(drop)
+    }
+
+    /// Creates a class. It is outside of namespaces, so its name there is unique across tests and runs.
+    async fn create_class(&self, kind: ApiKind, name: &str, class: &impl Serialize) -> Done {
+        let mut manifest = json!(class);
+        manifest["metadata"] = self.marks.metadata(&self.names.of_class(name));
+        self.create(kind, manifest).await
     }
 
     /// Reads an object, and watches its kind from now on.
@@ -370,7 +372,7 @@ impl Cluster for KubeCluster {
     }
 
     async fn create_storage_class(&self, class: &StorageClass) -> Done {
-        self.create(ApiKind::StorageClass, classes::storage(self.outside(&class.name), class)).await
+        self.create_class(ApiKind::StorageClass, &class.name, class).await
     }
 
     async fn delete_storage_class(&self, name: &str) -> Done {
@@ -378,15 +380,15 @@ impl Cluster for KubeCluster {
     }
 
     async fn create_snapshot_class(&self, class: &SnapshotClass) -> Done {
-        self.create(ApiKind::SnapshotClass, classes::snapshot(self.outside(&class.name), class)).await
+        self.create_class(ApiKind::SnapshotClass, &class.name, class).await
     }
 
     async fn create_group_snapshot_class(&self, class: &SnapshotClass) -> Done {
-        self.create(ApiKind::GroupSnapshotClass, classes::snapshot(self.outside(&class.name), class)).await
+        self.create_class(ApiKind::GroupSnapshotClass, &class.name, class).await
     }
 
     async fn create_attributes_class(&self, class: &AttributesClass) -> Done {
-        self.create(ApiKind::AttributesClass, classes::attributes(self.outside(&class.name), class)).await
+        self.create_class(ApiKind::AttributesClass, &class.name, class).await
     }
 
     async fn attributes_class_finalizers(&self, name: &str) -> Done<Option<Vec<String>>> {

@@ -3,7 +3,7 @@
 //! Those that a definition file cannot reach are left out: volumes written into the pod for a plugin of Kubernetes' own,
 //! and PersistentVolumes that a test would have to know how to make.
 
-use crate::cluster::{BindingMode, ReclaimPolicy, VolumeMode};
+use crate::cluster::{ReclaimPolicy, VolumeBindingMode, VolumeMode};
 
 /// A way to get a volume, a snapshot, or both.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Pattern {
     /// The fate of deleted snapshots.
     pub deletion: ReclaimPolicy,
     /// The time at which volumes are made; `None` keeps that of the class.
-    pub binding: Option<BindingMode>,
+    pub binding: Option<VolumeBindingMode>,
     /// True if claims may grow.
     pub allow_expansion: bool,
     /// The labels of all its tests.
@@ -136,10 +136,10 @@ pub(crate) static NTFS_EXPANDS: Pattern = Pattern {
     ..PLAIN
 };
 pub(crate) static TOPOLOGY_IMMEDIATE: Pattern =
-    Pattern { name: "Dynamic PV (immediate binding)", binding: Some(BindingMode::Immediate), ..PLAIN };
+    Pattern { name: "Dynamic PV (immediate binding)", binding: Some(VolumeBindingMode::Immediate), ..PLAIN };
 pub(crate) static TOPOLOGY_DELAYED: Pattern = Pattern {
     name: "Dynamic PV (delayed binding)",
-    binding: Some(BindingMode::WaitForFirstConsumer),
+    binding: Some(VolumeBindingMode::WaitForFirstConsumer),
     ..PLAIN
 };
 pub(crate) static INLINE: Pattern =
@@ -150,18 +150,18 @@ pub(crate) static EPHEMERAL_PLAIN: Pattern =
     Pattern { name: "Generic Ephemeral-volume (default fs)", ..EPHEMERAL };
 pub(crate) static EPHEMERAL_LATE: Pattern = Pattern {
     name: "Generic Ephemeral-volume (default fs) (late-binding)",
-    binding: Some(BindingMode::WaitForFirstConsumer),
+    binding: Some(VolumeBindingMode::WaitForFirstConsumer),
     ..EPHEMERAL
 };
 pub(crate) static EPHEMERAL_IMMEDIATE: Pattern = Pattern {
     name: "Generic Ephemeral-volume (default fs) (immediate-binding)",
-    binding: Some(BindingMode::Immediate),
+    binding: Some(VolumeBindingMode::Immediate),
     ..EPHEMERAL
 };
 pub(crate) static EPHEMERAL_BLOCK: Pattern = Pattern {
     name: "Generic Ephemeral-volume (block volmode) (late-binding)",
     mode: Some(VolumeMode::Block),
-    binding: Some(BindingMode::WaitForFirstConsumer),
+    binding: Some(VolumeBindingMode::WaitForFirstConsumer),
     ..EPHEMERAL
 };
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use csi_driver_definitions::{
-    ClassError, DriverDefinition, Loaded, StorageClass, VolumeAttributesClass, VolumeGroupSnapshotClass,
-    VolumeSnapshotClass,
+    AttributesClass, ClassError, DriverDefinition, Loaded, SnapshotClass, StorageClass,
 };
 use csi_harness::checks::check::{Body, Check, Runs};
 use csi_harness::checks::registry::{self, Checks};
@@ -41,9 +40,9 @@ pub struct Definition {
     /// The contents of the file.
     pub(crate) driver: DriverDefinition,
     pub(crate) storage: Option<StorageClass>,
-    pub(crate) snapshot: Option<VolumeSnapshotClass>,
-    pub(crate) group_snapshot: Option<VolumeGroupSnapshotClass>,
-    pub(crate) attributes: Option<VolumeAttributesClass>,
+    pub(crate) snapshot: Option<SnapshotClass>,
+    pub(crate) group_snapshot: Option<SnapshotClass>,
+    pub(crate) attributes: Option<AttributesClass>,
 }
 
 impl Definition {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use csi_driver_definitions::{Capability, DriverDefinition, Quantity, StorageClass, VolumeBindingMode};
+use csi_driver_definitions::{Capability, DriverDefinition, Quantity, StorageClass};
 use csi_harness::checks::check::CheckFuture;
 
-use crate::cluster::{BindingMode, Feature, Node, Pairs};
+use crate::cluster::{Feature, Node, Pairs, VolumeBindingMode};
 use crate::pattern::{Pattern, VolumeType};
 use crate::scene::Scene;
 use crate::view::{Unmet, View};
@@ -164,8 +164,10 @@ impl Need {
                 let of_class = at.storage.is_some_and(|class| {
                     class.volume_binding_mode == VolumeBindingMode::WaitForFirstConsumer
                 });
-                let waits =
-                    at.pattern.binding.map_or(of_class, |mode| mode == BindingMode::WaitForFirstConsumer);
+                let waits = at
+                    .pattern
+                    .binding
+                    .map_or(of_class, |mode| mode == VolumeBindingMode::WaitForFirstConsumer);
                 missing(!waits, "the StorageClass creates no volume before a pod needs it")
             }
             Need::Never(reason) => Some((*reason).to_owned()),

@@ -1,7 +1,6 @@
 use std::collections::BTreeMap;
-use std::fmt;
 
-use super::{Pairs, ReclaimPolicy, SecretReference, SecretUse};
+use super::{AccessMode, Pairs, ReclaimPolicy, SecretReference, SecretUse};
 
 /// The description of a new PersistentVolumeClaim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,25 +19,6 @@ pub struct PvcSpec {
     pub volume: Option<String>,
     /// The labels by which group snapshots select claims.
     pub labels: Pairs,
-}
-
-/// The access modes of Kubernetes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AccessMode {
-    /// One node reads and writes.
-    ReadWriteOnce,
-    /// Many nodes read.
-    ReadOnlyMany,
-    /// Many nodes read and write.
-    ReadWriteMany,
-    /// One pod reads and writes.
-    ReadWriteOncePod,
-}
-
-impl fmt::Display for AccessMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
 }
 
 /// The form in which a pod sees a volume.

@@ -14,8 +14,8 @@ use super::shared::{Shared, capability};
 use super::store::{Objects, VolumeObject};
 use super::{access_mode, parameters, topology};
 use crate::cluster::{
-    BindingMode, DataSource, Pairs, PersistentVolume, PvcPhase, PvcSpec, ReclaimPolicy, SecretReference,
-    SecretUse, StorageClass, VolumePhase,
+    DataSource, Pairs, PersistentVolume, PvcPhase, PvcSpec, ReclaimPolicy, SecretReference, SecretUse,
+    StorageClass, VolumeBindingMode, VolumePhase,
 };
 
 type Secrets = BTreeMap<SecretUse, SecretReference>;
@@ -45,10 +45,9 @@ fn wanted(objects: &Objects) -> Vec<Key> {
     let claims = objects.claims.iter().filter(|(_, object)| {
         let claim = &object.claim;
         let wanted = object.in_flight.is_some() || !object.deleting;
-        let late = objects
-            .storage_classes
-            .get(&claim.spec.class)
-            .is_some_and(|class| class.binding == BindingMode::Immediate || object.selected_node.is_some());
+        let late = objects.storage_classes.get(&claim.spec.class).is_some_and(|class| {
+            class.volume_binding_mode == VolumeBindingMode::Immediate || object.selected_node.is_some()
+        });
         claim.phase == PvcPhase::Pending
             && claim.spec.volume.is_none()
             && claim.given_up.is_none()
@@ -354,7 +353,7 @@ fn made_from(
         fs_type: fs_type.unwrap_or_default(),
         attributes,
         mount_options: class.mount_options.clone(),
-        reclaim: class.reclaim,
+        reclaim: class.reclaim_policy,
         topology: volume.accessible_topology.into_iter().map(|place| place.segments).collect(),
         ..made
     }

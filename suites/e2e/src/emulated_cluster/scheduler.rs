@@ -6,7 +6,7 @@ use super::controllers::ControllerStep;
 use super::shared::{KubeNode, Shared};
 use super::store::{Objects, PvcObject};
 use super::topology;
-use crate::cluster::{AccessMode, BindingMode, PersistentVolume, Pod, PodPhase};
+use crate::cluster::{AccessMode, PersistentVolume, Pod, PodPhase, VolumeBindingMode};
 
 /// Advances a pod one step towards a node.
 pub(super) fn schedule(shared: &Shared, objects: &Objects, name: &str) -> Option<ControllerStep> {
@@ -68,7 +68,10 @@ impl<'a> Request<'a> {
             let class = objects.storage_classes.get(&object.claim.spec.class);
             match objects.volume_of_claim(&claim) {
                 Some(volume) => request.volumes.push(volume),
-                None if class.is_some_and(|class| class.binding == BindingMode::WaitForFirstConsumer) => {
+                None if class.is_some_and(|class| {
+                    class.volume_binding_mode == VolumeBindingMode::WaitForFirstConsumer
+                }) =>
+                {
                     request.waiting.push((claim, object));
                 }
                 None => return Err(format!("claim {claim} is not bound")),

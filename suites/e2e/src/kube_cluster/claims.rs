@@ -1,9 +1,10 @@
 //! Writes and reads PersistentVolumeClaims.
 
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::Names;
-use super::api::{bytes, items, pairs, strings, text, text_at};
+use super::api::{bytes, items, pairs, text, text_at};
 use super::kind::ApiKind;
 use crate::cluster::{AccessMode, DataSource, Pairs, Pvc, PvcPhase, PvcSpec, VolumeMode};
 
@@ -31,7 +32,7 @@ pub(crate) fn spec(names: &Names, spec: &PvcSpec) -> Value {
             "" => String::new(),
             class => names.of_class(class),
         },
-        "accessModes": spec.access_modes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "accessModes": spec.access_modes,
         "volumeMode": volume_mode(spec.mode),
         "resources": { "requests": { "storage": spec.request_bytes.to_string() } },
     });
@@ -120,12 +121,5 @@ pub(crate) fn read_volume_mode(object: &Value, at: &str) -> VolumeMode {
 
 /// Returns the known access modes at a JSON pointer in an object.
 pub(crate) fn access_modes(object: &Value, at: &str) -> Vec<AccessMode> {
-    let known = |mode: String| match mode.as_str() {
-        "ReadWriteOnce" => Some(AccessMode::ReadWriteOnce),
-        "ReadOnlyMany" => Some(AccessMode::ReadOnlyMany),
-        "ReadWriteMany" => Some(AccessMode::ReadWriteMany),
-        "ReadWriteOncePod" => Some(AccessMode::ReadWriteOncePod),
-        _ => None,
-    };
-    strings(object, at).into_iter().filter_map(known).collect()
+    items(object, at).iter().filter_map(|mode| AccessMode::deserialize(mode).ok()).collect()
 }

@@ -53,7 +53,7 @@ async fn existing<C: Class>(
 ) -> Result<Option<C>, DefinedError> {
     let Some(Source::ExistingClass(name)) = source else { return Ok(None) };
     let found = server.get(kind, None, name).await.map_err(|why| DefinedError::Cluster(reason(why)))?;
-    let (kind, name) = (C::KIND, name.to_owned());
+    let (kind, name) = (kind.facts().kind, name.to_owned());
     let Some(object) = found else { return Err(DefinedError::Missing { kind, name }) };
     let class = serde_json::from_value(object);
     class.map(Some).map_err(|source| DefinedError::Wrong { kind, name, source })

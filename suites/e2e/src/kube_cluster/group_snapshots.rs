@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Names;
 use super::api::{items, pairs, strings, text, text_at};
-use super::classes::read_policy;
+use super::volumes::read_policy;
 use crate::cluster::{GroupSnapshot, GroupSnapshotOrigin, GroupSnapshotSpec};
 
 /// The kind of the members' owner.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Names;
 use super::api::{bytes, text, text_at};
-use super::classes::read_policy;
+use super::volumes::read_policy;
 use crate::cluster::{Snapshot, SnapshotOrigin, SnapshotSpec};
 
 /// A snapshot. One that exists already is that of a content, named here.

@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use super::Names;
 use super::api::{bytes, items, pairs, strings, text, text_at};
 use super::claims::{access_modes, read_volume_mode, volume_mode};
-use super::classes::{policy, read_policy};
-use crate::cluster::{Pairs, PersistentVolume, SecretReference, SecretUse, VolumePhase};
+use crate::cluster::{Pairs, PersistentVolume, ReclaimPolicy, SecretReference, SecretUse, VolumePhase};
 
 /// The Secrets that a PersistentVolume names, and its fields for them.
 const SECRETS: &[(SecretUse, &str)] = &[
@@ -34,9 +33,9 @@ pub(crate) fn manifest(names: &Names, metadata: Value, driver: &str, volume: &Pe
     }
     let mut spec = json!({
         "capacity": { "storage": volume.capacity_bytes.to_string() },
-        "accessModes": volume.access_modes.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "accessModes": volume.access_modes,
         "volumeMode": volume_mode(volume.mode),
-        "persistentVolumeReclaimPolicy": policy(volume.reclaim),
+        "persistentVolumeReclaimPolicy": volume.reclaim,
         "mountOptions": volume.mount_options,
         "csi": csi,
     });
@@ -91,6 +90,11 @@ pub(crate) fn read(names: &Names, object: &Value) -> PersistentVolume {
         },
         given_up: None,
     }
+}
+
+/// Returns the policy of a manifest.
+pub(crate) fn read_policy(text: &str) -> ReclaimPolicy {
+    if text == "Retain" { ReclaimPolicy::Retain } else { ReclaimPolicy::Delete }
 }
 
 /// The provisioner writes one value for each key.

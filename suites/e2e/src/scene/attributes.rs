@@ -19,11 +19,7 @@ impl Scene {
     pub(crate) fn attributes_class_copy(&self) -> Done<AttributesClass> {
         let defined = self.definition.attributes.as_ref();
         let defined = defined.ok_or_else(|| Stop::skip("the definition has no VolumeAttributesClass"))?;
-        Ok(AttributesClass {
-            name: self.name("attributes-class"),
-            driver: defined.driver_name.clone(),
-            parameters: defined.parameters.clone(),
-        })
+        Ok(AttributesClass { name: self.name("attributes-class"), ..defined.clone() })
     }
 
     /// Creates a copy of the definition's VolumeAttributesClass.

@@ -60,10 +60,8 @@ impl Scene {
         let defined = defined.ok_or_else(|| Stop::skip("the definition has no GroupSnapshotClass"))?;
         let class = SnapshotClass {
             name: self.name("group-snapshot-class"),
-            driver: defined.driver.clone(),
-            parameters: defined.parameters.clone(),
-            deletion,
-            allowed_topologies: Vec::new(),
+            deletion_policy: deletion,
+            ..defined.clone()
         };
         self.cluster().create_group_snapshot_class(&class).await?;
         Ok(class)

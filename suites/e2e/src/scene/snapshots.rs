@@ -17,13 +17,8 @@ impl Scene {
     pub(crate) async fn snapshot_class_that(&self, deletion: ReclaimPolicy) -> Done<SnapshotClass> {
         let defined = self.definition.snapshot.as_ref();
         let defined = defined.ok_or_else(|| Stop::skip("the definition has no SnapshotClass"))?;
-        let class = SnapshotClass {
-            name: self.name("snapshot-class"),
-            driver: defined.driver.clone(),
-            parameters: defined.parameters.clone(),
-            deletion,
-            allowed_topologies: Vec::new(),
-        };
+        let class =
+            SnapshotClass { name: self.name("snapshot-class"), deletion_policy: deletion, ..defined.clone() };
         self.cluster().create_snapshot_class(&class).await?;
         Ok(class)
     }

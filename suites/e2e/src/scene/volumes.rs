@@ -1,14 +1,13 @@
 use std::time::Duration;
 
-use csi_driver_definitions::{ReclaimPolicy as DefinedReclaim, VolumeBindingMode};
 use csi_harness::prelude::Stop;
 use csi_harness::text::size::sized;
 use futures_util::future::BoxFuture;
 
 use super::{Scene, Seen, failed};
 use crate::cluster::{
-    AccessMode, BindingMode, DataSource, Done, Event, Pairs, PersistentVolume, Pvc, PvcPhase, PvcSpec,
-    ReclaimPolicy, StorageClass, VolumeMode, VolumeSource,
+    AccessMode, DataSource, Done, Event, PersistentVolume, Pvc, PvcPhase, PvcSpec, ReclaimPolicy,
+    StorageClass, VolumeBindingMode, VolumeMode, VolumeSource,
 };
 use crate::pattern::VolumeType;
 
@@ -57,38 +56,15 @@ impl Scene {
             .as_ref()
             .ok_or_else(|| Stop::skip("the definition has no StorageClass"))?;
         let pattern = self.pattern();
-        let mut parameters = defined.parameters.clone();
+        let mut class = StorageClass { name: self.name("class"), ..defined.clone() };
+        class.allow_volume_expansion = pattern.allow_expansion;
         if !pattern.fs_type.is_empty() {
-            parameters.insert("csi.storage.k8s.io/fstype".to_owned(), pattern.fs_type.to_owned());
+            class.parameters.insert("csi.storage.k8s.io/fstype".to_owned(), pattern.fs_type.to_owned());
         }
-        let segments = defined.allowed_topologies.iter().flat_map(|term| {
-            // Every value is an alternative; with several keys, each value of the first key is combined with the
-            // first values of the others.
-            let (first, rest) = term.match_label_expressions.split_first()?;
-            let rest: Pairs =
-                rest.iter().filter_map(|one| Some((one.key.clone(), one.values.first()?.clone()))).collect();
-            Some(first.values.iter().map(move |value| {
-                let mut segment = rest.clone();
-                segment.insert(first.key.clone(), value.clone());
-                segment
-            }))
-        });
-        Ok(StorageClass {
-            name: self.name("class"),
-            provisioner: defined.provisioner.clone(),
-            parameters,
-            mount_options: defined.mount_options.clone(),
-            binding: pattern.binding.unwrap_or(match defined.volume_binding_mode {
-                VolumeBindingMode::Immediate => BindingMode::Immediate,
-                VolumeBindingMode::WaitForFirstConsumer => BindingMode::WaitForFirstConsumer,
-            }),
-            allow_expansion: pattern.allow_expansion,
-            reclaim: match defined.reclaim_policy {
-                DefinedReclaim::Delete => ReclaimPolicy::Delete,
-                DefinedReclaim::Retain => ReclaimPolicy::Retain,
-            },
-            allowed_topologies: segments.flatten().collect(),
-        })
+        if let Some(binding) = pattern.binding {
+            class.volume_binding_mode = binding;
+        }
+        Ok(class)
     }
 
     /// Creates a class for the pattern.
@@ -100,8 +76,7 @@ impl Scene {
 
     /// Describes a claim for a class, as the common helper does.
     pub(crate) fn claim_spec(&self, class: &StorageClass) -> PvcSpec {
-        let modes = self.driver().driver_info.required_access_modes.iter().map(|mode| access_mode(*mode));
-        let mut access_modes: Vec<AccessMode> = modes.collect();
+        let mut access_modes = self.driver().driver_info.required_access_modes.clone();
         if access_modes.is_empty() {
             access_modes.push(AccessMode::ReadWriteOnce);
         }
@@ -144,7 +119,7 @@ impl Scene {
     ) -> BoxFuture<'a, Done<Volume>> {
         Box::pin(async move {
             self.cluster().create_pvc(spec).await?;
-            if class.binding == BindingMode::Immediate {
+            if class.volume_binding_mode == VolumeBindingMode::Immediate {
                 let limit = match spec.source {
                     Some(_) => self.timeouts().data_source_provision,
                     None => self.timeouts().claim_provision,
@@ -265,14 +240,14 @@ impl Scene {
     }
 
     /// Upstream's check of dynamic provisioning: a claim gets a matching volume, and the volume is deleted with it.
-    /// With [`BindingMode::WaitForFirstConsumer`] a pod uses it once before.
+    /// With [`VolumeBindingMode::WaitForFirstConsumer`] a pod uses it once before.
     pub(crate) async fn provisions(
         &self,
         class: &StorageClass,
         spec: &PvcSpec,
     ) -> Done<(Pvc, PersistentVolume)> {
         let volume = self.claim(spec, class).await?;
-        if class.binding == BindingMode::WaitForFirstConsumer {
+        if class.volume_binding_mode == VolumeBindingMode::WaitForFirstConsumer {
             self.run(self.pod(&[&volume])).await?.delete().await?;
         }
         let limit = self.timeouts().claim_provision;
@@ -294,9 +269,9 @@ impl Scene {
             format!("{:?}", volume.access_modes),
         )?;
         as_asked(
-            volume.reclaim == class.reclaim,
+            volume.reclaim == class.reclaim_policy,
             "another reclaim policy",
-            format!("{:?}", class.reclaim),
+            format!("{:?}", class.reclaim_policy),
             format!("{:?}", volume.reclaim),
         )?;
         as_asked(
@@ -317,15 +292,5 @@ impl Scene {
     /// Describes a claim that starts as a copy.
     pub(crate) fn copy_spec(&self, class: &StorageClass, source: DataSource) -> PvcSpec {
         PvcSpec { source: Some(source), ..self.claim_spec(class) }
-    }
-}
-
-fn access_mode(mode: csi_driver_definitions::AccessMode) -> AccessMode {
-    use csi_driver_definitions::AccessMode as Defined;
-    match mode {
-        Defined::ReadWriteOnce => AccessMode::ReadWriteOnce,
-        Defined::ReadOnlyMany => AccessMode::ReadOnlyMany,
-        Defined::ReadWriteMany => AccessMode::ReadWriteMany,
-        Defined::ReadWriteOncePod => AccessMode::ReadWriteOncePod,
     }
 }

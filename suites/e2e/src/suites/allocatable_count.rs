@@ -1,6 +1,6 @@
 use csi_harness::prelude::Stop;
 
-use crate::cluster::{BindingMode, Done, Feature, Node, PodPhase, StorageClass};
+use crate::cluster::{Done, Feature, Node, PodPhase, StorageClass, VolumeBindingMode};
 use crate::pattern;
 use crate::scene::{Scene, Seen, Volume, all, failed};
 use crate::test;
@@ -96,7 +96,7 @@ test! {
 async fn class(scene: &Scene) -> Done<StorageClass> {
     let mut class = scene.class_copy()?;
     if !scene.driver().driver_info.topology_keys.is_empty() {
-        class.binding = BindingMode::WaitForFirstConsumer;
+        class.volume_binding_mode = VolumeBindingMode::WaitForFirstConsumer;
     }
     scene.cluster().create_storage_class(&class).await?;
     Ok(class)

@@ -1,6 +1,6 @@
 use csi_driver_definitions::{Capability, DriverDefinition, InlineVolume};
 
-use crate::cluster::{BindingMode, Done, PodSpec};
+use crate::cluster::{Done, PodSpec, VolumeBindingMode};
 use crate::pattern::{self, Pattern, VolumeType};
 use crate::scene::{Content, RunningPod, Scene, Volume};
 use crate::test;
@@ -29,7 +29,7 @@ pub(crate) static SUITE: Suite = Suite {
 };
 
 fn binds_at_once(pattern: &Pattern) -> bool {
-    pattern.binding == Some(BindingMode::Immediate)
+    pattern.binding == Some(VolumeBindingMode::Immediate)
 }
 
 /// Returns the definition's inline volume with this index, or an empty one for volumes with a claim.

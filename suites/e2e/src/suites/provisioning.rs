@@ -2,7 +2,7 @@ use csi_driver_definitions::Capability;
 use csi_harness::text::size::sized;
 
 use crate::cluster::{
-    AccessMode, BindingMode, DataSource, Done, PersistentVolume, PvcSpec, ReclaimPolicy, StorageClass,
+    AccessMode, DataSource, Done, PersistentVolume, PvcSpec, ReclaimPolicy, StorageClass, VolumeBindingMode,
 };
 use crate::pattern;
 use crate::scene::{Content, Scene, Volume, all, failed, path_of};
@@ -291,7 +291,7 @@ impl Source {
 
     /// Checks that a copy matches its claim, has the data, and can be deleted.
     async fn is_in(&self, scene: &Scene, copy: &PvcSpec) -> Done {
-        let (_, made) = if self.class.binding == BindingMode::Immediate {
+        let (_, made) = if self.class.volume_binding_mode == VolumeBindingMode::Immediate {
             scene.provisions(&self.class, copy).await?
         } else {
             scene.cluster().create_pvc(copy).await?;

@@ -1,7 +1,7 @@
 use csi_driver_definitions::Capability;
 use csi_harness::prelude::Stop;
 
-use crate::cluster::{BindingMode, Done, Pairs, PodPhase, StorageClass};
+use crate::cluster::{Done, Pairs, PodPhase, StorageClass, VolumeBindingMode};
 use crate::pattern;
 use crate::scene::{Scene, Seen, failed};
 use crate::test;
@@ -87,7 +87,7 @@ test! {
             Ok(if why.starts_with("Unschedulable") { Seen::There(()) } else { Seen::NotYet(why) })
         })
         .await?;
-        if class.binding == BindingMode::WaitForFirstConsumer {
+        if class.volume_binding_mode == VolumeBindingMode::WaitForFirstConsumer {
             let claim = scene.existing_claim(volume.claim().unwrap_or_default()).await?;
             if let Some(volume) = claim.volume {
                 return Err(failed("a volume is made for a pod that cannot be scheduled", "none", volume));

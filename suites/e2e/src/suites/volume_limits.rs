@@ -3,7 +3,7 @@ use std::time::Duration;
 use csi_driver_definitions::Capability;
 use csi_harness::prelude::Stop;
 
-use crate::cluster::{BindingMode, PodPhase};
+use crate::cluster::{PodPhase, VolumeBindingMode};
 use crate::pattern::{self, VolumeType};
 use crate::scene::{Seen, Volume, all, failed};
 use crate::test;
@@ -46,7 +46,7 @@ test! {
         let mut class = scene.class_copy()?;
         if !scene.driver().driver_info.topology_keys.is_empty() {
             // Immediate binding could make volumes that this node cannot reach.
-            class.binding = BindingMode::WaitForFirstConsumer;
+            class.volume_binding_mode = VolumeBindingMode::WaitForFirstConsumer;
         }
         scene.cluster().create_storage_class(&class).await?;
         let volumes: Vec<Volume> = all((0..limit).map(|_| scene.volume_of(&class))).await?;

@@ -1,7 +1,7 @@
 use csi_driver_definitions::Capability;
 use tokio::time::Instant;
 
-use crate::cluster::{BindingMode, Feature, PodPhase, PvcPhase, VolumeMode};
+use crate::cluster::{Feature, PodPhase, PvcPhase, VolumeBindingMode, VolumeMode};
 use crate::pattern;
 use crate::scene::{Seen, Volume, failed};
 use crate::test;
@@ -27,7 +27,7 @@ test! {
     }
     async |scene| {
         let mut class = scene.class_copy()?;
-        class.binding = BindingMode::Immediate;
+        class.volume_binding_mode = VolumeBindingMode::Immediate;
         scene.cluster().create_storage_class(&class).await?;
         let spec = scene.claim_spec(&class);
         scene.cluster().create_pvc(&spec).await?;

@@ -100,7 +100,7 @@ test! {
         })
         .await?;
         // A retained volume would refer to the class forever.
-        let class = StorageClass { reclaim: ReclaimPolicy::Delete, ..scene.class_copy()? };
+        let class = StorageClass { reclaim_policy: ReclaimPolicy::Delete, ..scene.class_copy()? };
         scene.cluster().create_storage_class(&class).await?;
         let spec = PvcSpec { attributes_class: Some(name.clone()), ..scene.claim_spec(&class) };
         let volume = scene.claim(&spec, &class).await?;

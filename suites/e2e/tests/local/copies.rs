@@ -22,7 +22,7 @@ fn snapshot_class(cx: &Cx) -> SnapshotClass {
         name: "snapshots".to_owned(),
         driver: cx.target().info().name.clone(),
         parameters: Pairs::new(),
-        deletion: ReclaimPolicy::Delete,
+        deletion_policy: ReclaimPolicy::Delete,
         allowed_topologies: Vec::new(),
     }
 }

@@ -61,7 +61,7 @@ async fn class(local: &EmulatedCluster, cx: &Cx, parameters: Pairs) -> CheckResu
         name: "class".to_owned(),
         provisioner,
         parameters,
-        allow_expansion: true,
+        allow_volume_expansion: true,
         ..StorageClass::default()
     };
     local.create_storage_class(&class).await?;
@@ -126,7 +126,7 @@ fn snapshot_class(driver: String, parameters: Pairs) -> SnapshotClass {
         name: "snapshots".to_owned(),
         driver,
         parameters,
-        deletion: ReclaimPolicy::Delete,
+        deletion_policy: ReclaimPolicy::Delete,
         ..Default::default()
     }
 }

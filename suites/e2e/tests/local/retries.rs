@@ -77,7 +77,7 @@ async fn life(local: EmulatedCluster, cx: Cx) -> CheckResult {
     let snapshots = SnapshotClass {
         name: "snapshots".to_owned(),
         driver,
-        deletion: ReclaimPolicy::Delete,
+        deletion_policy: ReclaimPolicy::Delete,
         ..SnapshotClass::default()
     };
     local.create_snapshot_class(&snapshots).await?;

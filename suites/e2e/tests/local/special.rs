@@ -4,8 +4,8 @@ use std::path::Path;
 
 use csi_harness::prelude::{CheckResult, Cx, Stop, Violation};
 use csi_suite_e2e::cluster::{
-    AccessMode, BindingMode, Cluster as _, Pairs, PodPhase, PodVolume, StorageClass, VolumeMode, VolumeMount,
-    VolumeSource,
+    AccessMode, Cluster as _, Pairs, PodPhase, PodVolume, StorageClass, VolumeBindingMode, VolumeMode,
+    VolumeMount, VolumeSource,
 };
 use csi_suite_e2e::emulated_cluster::EmulatedCluster;
 
@@ -109,7 +109,7 @@ fn volumes_live_as_long_as_their_pod() {
         let late = StorageClass {
             name: "late".to_owned(),
             provisioner: cx.target().info().name.clone(),
-            binding: BindingMode::WaitForFirstConsumer,
+            volume_binding_mode: VolumeBindingMode::WaitForFirstConsumer,
             ..StorageClass::default()
         };
         local.create_storage_class(&late).await?;

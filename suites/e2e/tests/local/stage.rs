@@ -355,7 +355,7 @@ pub(crate) async fn class(local: &EmulatedCluster, cx: &Cx) -> StorageClass {
     let class = StorageClass {
         name: "class".to_owned(),
         provisioner: cx.target().info().name.clone(),
-        allow_expansion: true,
+        allow_volume_expansion: true,
         ..StorageClass::default()
     };
     local.create_storage_class(&class).await.unwrap();

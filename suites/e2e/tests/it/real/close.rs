@@ -23,7 +23,7 @@ const OUTSIDE: &[&str] =
 
 fn retaining() -> SnapshotClass {
     let (name, driver) = ("class-1".to_owned(), DRIVER.to_owned());
-    SnapshotClass { name, driver, deletion: ReclaimPolicy::Retain, ..SnapshotClass::default() }
+    SnapshotClass { name, driver, deletion_policy: ReclaimPolicy::Retain, ..SnapshotClass::default() }
 }
 
 fn snapshot(origin: SnapshotOrigin) -> SnapshotSpec {
@@ -94,7 +94,7 @@ async fn a_sidecar_that_misses_a_deletion_is_reminded() {
     let api = cluster();
     api.store(|store| store.misses_deletions = true);
     let real = with_claim(&api).await;
-    let class = SnapshotClass { deletion: ReclaimPolicy::Delete, ..retaining() };
+    let class = SnapshotClass { deletion_policy: ReclaimPolicy::Delete, ..retaining() };
     real.create_snapshot_class(&class).await.unwrap();
     real.create_snapshot(&snapshot(SnapshotOrigin::Claim("claim-0".to_owned()))).await.unwrap();
     real.delete_snapshot("snapshot-0").await.unwrap();
@@ -136,7 +136,7 @@ async fn a_content_that_nobody_marked_before_its_snapshot_was_gone_is_marked() {
 async fn a_volume_that_its_class_would_keep_goes_and_one_made_by_hand_does_so_without_what_it_stands_for() {
     let api = cluster();
     let real = namespace(&api).await;
-    real.create_storage_class(&StorageClass { reclaim: ReclaimPolicy::Retain, ..class("class-0") })
+    real.create_storage_class(&StorageClass { reclaim_policy: ReclaimPolicy::Retain, ..class("class-0") })
         .await
         .unwrap();
     real.create_pvc(&claim("claim-0", "class-0")).await.unwrap();

@@ -1,10 +1,10 @@
 //! Checks the written objects as a whole.
 
 use csi_suite_e2e::cluster::{
-    AccessMode, AttributesClass, BindingMode, Cluster as _, Container, DataSource, FsGroupPolicy,
-    GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, PersistentVolume, PodSpec, PodVolume, PvcSpec,
-    ReclaimPolicy, SeLinuxChangePolicy, SecretReference, SecretUse, SnapshotClass, SnapshotOrigin,
-    SnapshotSpec, StorageClass, VolumeDevice, VolumeMode, VolumeMount, VolumeSource,
+    AccessMode, AttributesClass, Cluster as _, Container, DataSource, FsGroupPolicy, GroupSnapshotOrigin,
+    GroupSnapshotSpec, Pairs, PersistentVolume, PodSpec, PodVolume, PvcSpec, ReclaimPolicy,
+    SeLinuxChangePolicy, SecretReference, SecretUse, SnapshotClass, SnapshotOrigin, SnapshotSpec,
+    StorageClass, VolumeBindingMode, VolumeDevice, VolumeMode, VolumeMount, VolumeSource,
 };
 use serde_json::{Value, json};
 
@@ -67,9 +67,9 @@ async fn classes() {
         provisioner: DRIVER.to_owned(),
         parameters: pairs(&[("tier", "gold")]),
         mount_options: vec!["noatime".to_owned()],
-        binding: BindingMode::WaitForFirstConsumer,
-        allow_expansion: true,
-        reclaim: ReclaimPolicy::Retain,
+        volume_binding_mode: VolumeBindingMode::WaitForFirstConsumer,
+        allow_volume_expansion: true,
+        reclaim_policy: ReclaimPolicy::Retain,
         allowed_topologies: vec![pairs(&[("zone", "a"), ("rack", "1")])],
     };
     real.create_storage_class(&storage).await.unwrap();
@@ -77,12 +77,15 @@ async fn classes() {
         name: "class-1".to_owned(),
         driver: DRIVER.to_owned(),
         parameters: pairs(&[("how", "fast")]),
-        deletion: ReclaimPolicy::Retain,
+        deletion_policy: ReclaimPolicy::Retain,
         ..SnapshotClass::default()
     };
     real.create_snapshot_class(&snapshot).await.unwrap();
-    let group =
-        SnapshotClass { name: "class-2".to_owned(), deletion: ReclaimPolicy::Delete, ..snapshot.clone() };
+    let group = SnapshotClass {
+        name: "class-2".to_owned(),
+        deletion_policy: ReclaimPolicy::Delete,
+        ..snapshot.clone()
+    };
     real.create_group_snapshot_class(&group).await.unwrap();
     let attributes = AttributesClass {
         name: "class-3".to_owned(),
