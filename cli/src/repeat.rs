@@ -188,9 +188,10 @@ pub(crate) fn without_secrets(command: &str) -> String {
     let mut enclosing_quote = None;
     let mut flag_awaits_secret = false;
     while let Some(first) = rest.chars().next() {
-        let separator = if rest.starts_with("\\\n") { 2 } else { first.len_utf8() };
+        let continues_line = rest.starts_with("\\\n");
+        let separator = if continues_line { 2 } else { first.len_utf8() };
         let closes = Some(first) == enclosing_quote;
-        if separator == 2 || first.is_whitespace() || closes {
+        if continues_line || first.is_whitespace() || closes {
             if closes {
                 enclosing_quote = None;
             }
@@ -322,6 +323,7 @@ mod tests {
             "d --password=hunter2=hunter2",
             "d --password 'hunter2",
             "d --password -hunter2",
+            "d --password éhunter2",
         ];
         for command in hidden {
             let shown = without_secrets(command);
