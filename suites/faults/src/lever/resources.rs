@@ -2,13 +2,16 @@
 //! be read, or it can open nothing. Memory is not among it: a driver that lacks it is killed, which crash points show, or slow.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::process::Stdio;
+use std::time::Duration;
 
 use csi_harness::driver::{CallFault, Meant, Supervisor};
 use csi_harness::prelude::*;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{Child, Command};
+use tokio::time::Instant;
 use tonic::async_trait;
 
 use super::supervised::Supervised;
@@ -43,6 +46,13 @@ const OF_FILES: &[(&str, &str, i32, &[&str])] = &[
     ),
 ];
 
+/// A driver must open and close nothing for this time before its descriptors are taken.
+const RESTS: Duration = Duration::from_millis(20);
+/// The descriptors are taken after this time even if the driver never rests.
+const RESTS_IN: Duration = Duration::from_millis(500);
+/// Pause between two looks at its descriptors.
+const RESTS_LOOK: Duration = Duration::from_millis(5);
+
 /// Freezes a process until the standard input ends, as it does with the one who has started this.
 const FREEZES: &str = r#"kill -STOP "$0" && echo frozen && read -r _; kill -CONT "$0""#;
 
@@ -74,12 +84,7 @@ impl<'a> Resources<'a> {
         let process = self.supervised.cx.driver_process().await;
         let process = process.and_then(|process| i32::try_from(process).ok()).and_then(Pid::from_raw);
         let process = process.ok_or_else(|| failed("its process is not known".to_owned()))?;
-        let open = std::fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero()));
-        let open: BTreeSet<u64> = open
-            .map_err(|error| failed(error.to_string()))?
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .collect();
+        let open = at_rest(|| open_files(process)).await.map_err(|error| failed(error.to_string()))?;
         let free = (0..).find(|number| !open.contains(number)).unwrap_or_default();
         let before = getrlimit(Resource::Nofile);
         let limit = Rlimit { current: Some(free), maximum: before.maximum };
@@ -105,6 +110,28 @@ impl<'a> Resources<'a> {
             _ => Err(failed("it cannot be signalled".to_owned())),
         }
     }
+}
+
+/// The numbers of the files that a process has open.
+fn open_files(process: Pid) -> io::Result<BTreeSet<u64>> {
+    let open = std::fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero()))?;
+    Ok(open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// Looks until the process has had the same files open for `RESTS`, or until `RESTS_IN` has passed. A file that is still being closed after
+/// the call before would leave a free number, and the call that is to fail would get further on some runs than on others.
+async fn at_rest(mut look: impl FnMut() -> io::Result<BTreeSet<u64>>) -> io::Result<BTreeSet<u64>> {
+    let begun = Instant::now();
+    let mut open = look()?;
+    let mut since = begun;
+    while since.elapsed() < RESTS && begun.elapsed() < RESTS_IN {
+        tokio::time::sleep(RESTS_LOOK).await;
+        let now_open = look()?;
+        if now_open != open {
+            (open, since) = (now_open, Instant::now());
+        }
+    }
+    Ok(open)
 }
 
 #[async_trait]
@@ -231,5 +258,28 @@ impl Injected for OutOfRoom {
 impl Drop for OutOfRoom {
     fn drop(&mut self) {
         self.0.heal();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn descriptors_that_are_being_closed_are_not_counted() {
+        let mut looks = [3, 2, 1].into_iter();
+        let open = at_rest(|| Ok((0..looks.next().unwrap_or(1)).collect())).await;
+        assert_eq!(open.unwrap(), BTreeSet::from([0]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_driver_that_never_rests_is_not_waited_for_without_end() {
+        let mut looks = 0_u32;
+        let open = at_rest(|| {
+            looks += 1;
+            Ok(BTreeSet::from([looks.into()]))
+        });
+        assert!(open.await.is_ok());
+        assert!(RESTS_LOOK * looks <= RESTS_IN + 2 * RESTS_LOOK, "{looks} looks");
     }
 }

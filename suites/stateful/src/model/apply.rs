@@ -191,8 +191,9 @@ fn learn_snapshot(life: &mut SnapshotLife, facts: &SnapshotFacts) {
     if facts.ready || !facts.topology.is_empty() {
         life.topology.get_or_insert_with(|| facts.topology.clone());
     }
+    // A negative size is reported, and not believed.
     if facts.ready && life.size_bytes == 0 {
-        life.size_bytes = facts.size_bytes;
+        life.size_bytes = facts.size_bytes.max(0);
     }
 }
 

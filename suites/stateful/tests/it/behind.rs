@@ -6,7 +6,7 @@ use std::time::Duration;
 use csi_suite_stateful::history::{Doubt, Entry, History, Report, check};
 use csi_suite_stateful::model::Span;
 use csi_suite_stateful::model::answer::{
-    Answer, Listed, Response, SnapshotResponse, VolumeFacts, VolumeResponse,
+    Answer, Listed, Response, SnapshotFacts, SnapshotResponse, VolumeFacts, VolumeResponse,
 };
 use csi_suite_stateful::model::call::{Call, List, SnapshotCall, Wanted};
 use csi_suite_stateful::model::call_context::DriverProfile;
@@ -140,6 +140,17 @@ fn a_wrong_size_is_not_believed() {
     assert_eq!(story.take(create(v(1), wanted()), made(of_size(GIB / 2))).remarks, [small]);
     story.judges(look_up(v(1)), [(seen(of_size(GIB)), "fits"), (seen(of_size(GIB / 2)), "fits")]);
     story.judges(create(v(1), wanted()), [(made(of_size(GIB)), "fits")]);
+}
+
+#[test]
+fn a_negative_size_of_a_snapshot_is_not_believed() {
+    let of_size = |size_bytes| cut_ok(SnapshotFacts { size_bytes, ..snapshot_facts(s(1), v(1)) });
+    let negative = breach(Story::of_a_volume(), cut(s(1), v(1)), of_size(-1));
+    assert_eq!(negative.rule.id, "MSG-SNAPSHOT-002");
+    let mut story = beside(&negative);
+    assert_eq!(story.take(cut(s(1), v(1)), of_size(-1)).remarks, [negative]);
+    story.right(cut(s(1), v(1)), of_size(GIB));
+    story.judges(cut(s(1), v(1)), [(of_size(2 * GIB), "CTRL-CREATESNAP-002")]);
 }
 
 #[test]
