@@ -178,12 +178,23 @@ fn trials(row: &Row) -> impl Iterator<Item = &Trial> {
     std::iter::once(&row.healthy).chain(row.defects.iter().map(|(_, trial)| trial))
 }
 
+/// Sums the trials of a check up: a check that has found no defect here has shown nothing.
+fn verdict(row: &Row) -> &'static str {
+    if trials(row).any(|trial| matches!(trial, Trial::Bad(_))) {
+        "BAD"
+    } else if row.defects.iter().any(|(_, trial)| *trial == Trial::Good) {
+        "good"
+    } else {
+        "skipped"
+    }
+}
+
 fn write(mut out: impl Write, rows: &[Row]) -> io::Result<()> {
     let width = rows.iter().map(|row| row.check.id.len()).max().unwrap_or(0);
     for row in rows {
         let found = row.defects.iter().filter(|(_, trial)| *trial == Trial::Good).count();
-        let verdict = if trials(row).any(|trial| matches!(trial, Trial::Bad(_))) { "BAD" } else { "good" };
-        writeln!(out, "{:width$}  {verdict:4}  finds {found} of {}", row.check.id, row.defects.len())?;
+        let verdict = verdict(row);
+        writeln!(out, "{:width$}  {verdict:7}  finds {found} of {}", row.check.id, row.defects.len())?;
         let healthy = std::iter::once(("no defect", &row.healthy));
         for (name, trial) in healthy.chain(row.defects.iter().map(|(defect, trial)| (*defect, trial))) {
             match trial {
@@ -203,4 +214,24 @@ fn write(mut out: impl Write, rows: &[Row]) -> io::Result<()> {
         count(|trial| matches!(trial, Trial::Bad(_))),
         count(|trial| matches!(trial, Trial::Skipped(_)))
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_was_tried_on_no_defect_is_not_good() {
+        let registry = Registry::new([csi_suite_sanity::SUITE]);
+        let check = registry.check_refs().next().unwrap();
+        let of = |healthy, trials: &[Trial]| {
+            let defects = trials.iter().map(|trial| ("defect", trial.clone())).collect();
+            verdict(&Row { check: check.clone(), healthy, defects })
+        };
+        let skipped = || Trial::Skipped("no process".to_owned());
+        assert_eq!(of(Trial::Good, &[skipped(), skipped()]), "skipped");
+        assert_eq!(of(skipped(), &[skipped()]), "skipped");
+        assert_eq!(of(skipped(), &[skipped(), Trial::Good]), "good");
+        assert_eq!(of(Trial::Good, &[Trial::Bad("late".to_owned()), skipped()]), "BAD");
+    }
 }

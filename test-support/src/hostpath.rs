@@ -41,13 +41,23 @@ pub fn in_directory<T>(test: impl AsyncFnOnce(&Path) -> T) -> Option<T> {
         println!("skipped: needs root for mounts and loop devices");
         return None;
     }
-    let directory = tempfile::Builder::new().prefix("hostpath-").tempdir().unwrap();
-    let root = directory.path().canonicalize().unwrap();
-    let result = tokio::runtime::Runtime::new().unwrap().block_on(test(&root));
-    // A defect may leave mounts and loop devices behind.
-    mounts::unmount_below(&root).unwrap();
-    detach_below(&root);
-    Some(result)
+    let directory = Directory(tempfile::Builder::new().prefix("hostpath-").tempdir().unwrap());
+    let root = directory.0.path().canonicalize().unwrap();
+    Some(tokio::runtime::Runtime::new().unwrap().block_on(test(&root)))
+}
+
+/// The directory of a test. A defect may leave mounts and loop devices below it, and so may a test that fails.
+struct Directory(tempfile::TempDir);
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let root = self.0.path().canonicalize().unwrap();
+        let unmounted = mounts::unmount_below(&root);
+        detach_below(&root);
+        if !std::thread::panicking() {
+            unmounted.unwrap();
+        }
+    }
 }
 
 /// Detaches the loop devices of files below a directory.
@@ -58,5 +68,31 @@ fn detach_below(root: &Path) {
         if std::fs::read_to_string(file).is_ok_and(|file| Path::new(&file).starts_with(root)) {
             Command::new("losetup").arg("--detach").arg(Path::new("/dev").join(&name)).status().unwrap();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use rustix::mount::{MountFlags, mount};
+
+    use super::*;
+
+    #[test]
+    fn as_root_a_test_that_fails_leaves_no_mount() {
+        let mut mounted = None;
+        let failed = catch_unwind(AssertUnwindSafe(|| {
+            in_directory(async |root| {
+                let point = root.join("mounted");
+                std::fs::create_dir(&point).unwrap();
+                mount("none", &point, "tmpfs", MountFlags::empty(), None).unwrap();
+                mounted = Some(point);
+                panic!("a test that fails");
+            })
+        }));
+        let Some(point) = mounted else { return };
+        assert!(failed.is_err());
+        assert!(mounts::at(&point).is_empty() && !point.exists());
     }
 }

@@ -126,7 +126,7 @@ fn completions_and_manual_page_know_the_flags() {
 #[test]
 fn the_self_test_refutes_what_it_is_asked_to() {
     let said = check(&["self-test", "--filter", "identity/probe/"], 0, &[]);
-    assert!(said.stdout.contains("identity/probe/ready     good  finds 1 of 1"), "{}", said.stdout);
+    assert!(said.stdout.contains("identity/probe/ready     good     finds 1 of 1"), "{}", said.stdout);
     assert!(said.stdout.contains(" 0 bad"), "{}", said.stdout);
     // It has a defect of large volumes.
     let said = check(&["self-test", "--filter", "controller/create-volume/exact-size"], 0, &[]);

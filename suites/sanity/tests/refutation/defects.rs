@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use csi_harness::checks::check::{Check, CheckRef};
+use csi_harness::client::answer::Answer;
 use csi_harness::config::AccessType;
+use csi_harness::results::failure_report::told_calls;
 use csi_harness::results::outcome::{Finding, Outcome};
 use csi_harness::run::refutation::{Trial, by_its_rules};
 use csi_harness::spec::requirements::req;
@@ -51,6 +53,25 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
         .collect();
     trials.push(libtest_mimic::Trial::test("defects/exist", names_exist));
     trials
+        .push(libtest_mimic::Trial::test("defects/the-rejected-name-is-marked", the_rejected_name_is_marked));
+    trials
+}
+
+/// Checks that the call which a report marks as the one that breaks the rule is one that was rejected.
+fn the_rejected_name_is_marked() -> Result<(), Failed> {
+    let defects = vec![Defect::CreateVolumeRefusesUnicodeNames];
+    let mock = csi_mock_driver::Config { defects, ..everything_on() };
+    let check = "controller/create-volume/any-name";
+    let run = bench::play_those(1, mock, everything_set(), |one| one.id == check)?;
+    for (label, report) in run.by_label() {
+        let told = told_calls(report);
+        let accused: Vec<&Answer<_>> =
+            told.iter().filter(|one| one.is_accused).map(|one| &report.calls[one.place].outcome).collect();
+        if !matches!(accused[..], [Answer::Refused(_)]) {
+            return Err(Failed::from(format!("{label}: {accused:?}")));
+        }
+    }
+    Ok(())
 }
 
 fn is_found(rows: &Rows, defect: Defect) -> Result<(), Failed> {

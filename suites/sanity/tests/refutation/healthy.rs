@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use csi_harness::checks::check::Runs;
 use csi_harness::results::outcome::Outcome;
+use csi_mock_driver::Defect;
 use csi_proto::RPCS;
 use csi_test_support::run::{Run, called};
 use libtest_mimic::{Failed, Trial};
@@ -21,6 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::test("healthy/all-call-what-they-speak-of", move || all_call(played(&b)?)),
         Trial::test("healthy/few-volumes-on-a-node", all_find_room),
         Trial::test("healthy/empty-ids-come-last", empty_ids_come_last),
+        Trial::test("healthy/little-space-is-no-limit-on-a-volume", little_space_is_no_limit),
     ]
 }
 
@@ -73,6 +75,18 @@ fn empty_ids_come_last() -> Result<(), Failed> {
     let early: Vec<&str> =
         found.iter().filter(|one| one.course() != Runs::Erases).map(|check| &*check.id).collect();
     if found.len() >= 8 && early.is_empty() { Ok(()) } else { Err(Failed::from(format!("{early:?}"))) }
+}
+
+/// Checks that a driver which is not able to make a volume larger than its space is not said to have a limit on one volume.
+fn little_space_is_no_limit() -> Result<(), Failed> {
+    let defects = vec![Defect::GetCapacityHidesSizeLimits];
+    let mock = csi_mock_driver::Config { capacity_bytes: 1 << 40, defects, ..everything_on() };
+    let check = "controller/get-capacity/maximum-reported";
+    let run = bench::play_those(1, mock, everything_set(), |one| one.id == check)?;
+    match run.outcomes_of(check)[..] {
+        [Outcome::Passed, ..] => Ok(()),
+        ref other => Err(Failed::from(format!("{other:?}"))),
+    }
 }
 
 fn all_call(played: &Run) -> Result<(), Failed> {

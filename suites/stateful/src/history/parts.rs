@@ -59,7 +59,7 @@ impl Parts {
     pub fn of(history: &History) -> Parts {
         let mut taker = Taker::new(history);
         for (place, entry) in history.entries.iter().enumerate() {
-            taker.take(place, entry);
+            taker.take(history, place, entry);
         }
         taker.take_out_shared(history);
         taker.parts
@@ -126,7 +126,7 @@ impl Taker {
         Taker { profile: Arc::new(history.profile.clone()), makings, lives, parts }
     }
 
-    fn take(&mut self, place: usize, entry: &Entry) {
+    fn take(&mut self, history: &History, place: usize, entry: &Entry) {
         let around = CallContext {
             owner: Presence::No,
             ..CallContext::new(self.profile.clone(), entry.span.invoked, entry.span.returned)
@@ -134,6 +134,7 @@ impl Taker {
         if let (Some(subject), Answer::Refused(code)) = (entry.call.subject(), &entry.answer)
             && leaves_open(*code)
             && !is_not_now(entry.call.method(), *code)
+            && is_beside_another(history, place)
         {
             self.parts.remarks.push((subject.name(), says_nothing(&entry.call, *code)));
         }
@@ -302,6 +303,16 @@ impl Taker {
             }
         }
     }
+}
+
+/// Returns true if another call was under way at the same time. One that was not answered may still have been.
+fn is_beside_another(history: &History, place: usize) -> bool {
+    let span = history.entries[place].span;
+    let overlaps = |other: &Entry| {
+        let is_over = other.answer != Answer::Unknown && other.span.returned <= span.invoked;
+        !is_over && other.span.invoked < span.returned
+    };
+    history.entries.iter().enumerate().any(|(at, other)| at != place && overlaps(other))
 }
 
 fn same_id(id: Id, name: Name) -> Breach {

@@ -335,10 +335,19 @@ fn what_an_unanswered_call_does_it_does_before_the_next_one_is_done() {
 
 #[test]
 fn internal_errors_under_load_are_remarked_on() {
-    let report = check(&history(vec![(1, 0, 1, create(v(1), wanted()).into(), no(Code::Internal))]));
-    assert_eq!(rules(&report), [] as [&str; 0]);
-    let remarks: Vec<_> = report.remarks.iter().map(|(name, remark)| (*name, remark.rule.id)).collect();
-    assert_eq!(remarks, [(Name::volume(0), "GEN-CONC-003")]);
+    let create = || create(v(1), wanted()).into();
+    let remarks = |other: Option<(u64, u64, Answer<Response>)>| -> Vec<(Name, &str)> {
+        let other = other.map(|(from, to, answer)| (2, from, to, look_up(v(2)).into(), answer));
+        let report =
+            check(&history([(1, 10, 20, create(), no(Code::Internal))].into_iter().chain(other).collect()));
+        assert_eq!(rules(&report), [] as [&str; 0]);
+        report.remarks.iter().map(|(name, remark)| (*name, remark.rule.id)).collect()
+    };
+    let remark = (Name::volume(0), "GEN-CONC-003");
+    assert_eq!(remarks(Some((15, 25, no(Code::NotFound)))), [remark]);
+    assert_eq!(remarks(Some((0, 5, Answer::Unknown))), [remark], "the driver may still be at work on it");
+    assert_eq!(remarks(Some((0, 5, no(Code::NotFound)))), [], "one call after the other");
+    assert_eq!(remarks(None), []);
 }
 
 #[test]
