@@ -183,6 +183,21 @@ pub struct CallSpan {
     pub to_us: u64,
 }
 
+impl CallSpan {
+    /// A line of text for it, as long as its share of the time until an end: `   ├──┤`. The columns after it are left out.
+    pub fn bar(&self, end_us: u64) -> String {
+        let column = |us: u64| {
+            let inside = u128::from(us.min(end_us)) * Self::BAR_COLUMNS as u128;
+            (inside / u128::from(end_us.max(1))) as usize
+        };
+        let (from, to) = (column(self.from_us), column(self.to_us));
+        format!("{}├{}┤", " ".repeat(from), "─".repeat(to.saturating_sub(from)))
+    }
+
+    /// The columns that the whole time takes up.
+    pub const BAR_COLUMNS: usize = 40;
+}
+
 /// A step on the way to a violation: a call, or something that is done beside calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ReproductionEntry")]

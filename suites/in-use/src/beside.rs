@@ -9,11 +9,12 @@ use csi_harness::spec::requirements::Requirement;
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
-use csi_workload::checker::{Contents, Mistake, Span};
-use csi_workload::log::Trouble;
+use csi_workload::checker::{Contents, Mistake, Moment, Span, Writer};
+use csi_workload::log::{Log, Trouble};
 use csi_workload::{Workload, now_us, read_all};
 
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
+use crate::timeline::timeline;
 
 /// Records that are durable before each call, so that there is something to lose.
 const RECORDS_BEFORE: u32 = 6;
@@ -90,11 +91,6 @@ impl InUse {
         Path::new(&self.volume.target_path)
     }
 
-    /// The workload.
-    pub(crate) fn workload(&self) -> &Workload {
-        &self.workload
-    }
-
     /// Waits until there is something to lose.
     async fn has_written(&self) -> CheckResult {
         let enough = self.workload.log(|log| log.acknowledged()) + RECORDS_BEFORE;
@@ -115,7 +111,7 @@ impl InUse {
 
     /// Waits until the workload has gone on after a call, and judges whether it was hurt.
     async fn is_not_hurt(&self, call: &Call) -> CheckResult {
-        let has_gone_on = |log: &csi_workload::log::Log| {
+        let has_gone_on = |log: &Log| {
             let after = log.records().rev().take_while(|record| record.begun_us > call.to_us);
             let durable = after.filter(|record| record.durable_us.is_some()).count();
             durable >= RECORDS_AFTER || !log.troubles().is_empty()
@@ -140,6 +136,7 @@ impl InUse {
                 .of(&IN_USE_002)
                 .expected(format!("a write that takes at most {}", seconds(limit)))
                 .actual(format!("write {} took {}{end}", record.number, seconds(took)))
+                .timeline(self.workload.log(|log| timeline(log, call, None)))
         };
         let limit = stall_limit(&self.cx);
         if took > limit || !goes_on {
@@ -162,7 +159,8 @@ impl InUse {
             Trouble::Deviates { .. } => ("a volume loses what was durable", "what was written last"),
         };
         let violation = Violation::new(format!("{message} during or after {}", call.name));
-        let violation = violation.of(&IN_USE_001).expected(expected).actual(trouble);
+        let spans = self.workload.log(|log| timeline(log, call, None));
+        let violation = violation.of(&IN_USE_001).expected(expected).actual(trouble).timeline(spans);
         match trouble {
             Trouble::Failed { .. } => violation.into(),
             Trouble::Deviates { .. } => violation.damage(Damage::DataLoss).into(),
@@ -192,28 +190,34 @@ impl InUse {
         }
         self.cx.undo().await
     }
+}
 
-    /// Judges a copy of this volume that was made beside its workload, and undoes the use of the copy. The source is not in use any more,
-    /// since some file systems cannot be mounted beside their copy, which other checks judge.
+/// Everything that is known about a call that was made beside a workload.
+#[derive(Debug)]
+pub(crate) struct Evidence {
+    writer: Writer,
+    log: Log,
+    call: Call,
+    span: Span,
+}
+
+impl Evidence {
+    /// Judges a copy that the call made. Nothing may use the source any more, since some file systems cannot be mounted beside their
+    /// copy, which other checks judge. Returns the moment of the copy.
     ///
     /// # Errors
     /// A violation if the copy is wrong; broken if it cannot be read.
-    pub(crate) async fn judge_copy(
-        cx: &Cx,
-        writer: &csi_workload::checker::Writer,
-        span: Span,
-        copy: NodeVolume,
-        origin: &str,
-    ) -> CheckResult<Contents> {
+    pub(crate) async fn judge_copy(&self, cx: &Cx, copy: NodeVolume, origin: &str) -> CheckResult<Moment> {
         let used = cx.scope();
         let volume = published(&used, copy).await?;
-        let (path, layout) = (PathBuf::from(&volume.target_path), writer.layout);
+        let (path, layout) = (PathBuf::from(&volume.target_path), self.writer.layout);
         let is_own = has_own_file_system(&used, &volume).await?;
         let read = play(move || read_all(&path, &layout)).await?;
         let contents = read.map_err(|error| Stop::broken(format!("failed to read the copy: {error}")))?;
         used.undo().await?;
-        let deviations = writer.judge(span, &contents);
-        let Some(worst) = deviations.first() else { return Ok(contents) };
+        let moment = self.moment(&contents);
+        let deviations = self.writer.judge(self.span, &contents);
+        let Some(worst) = deviations.first() else { return Ok(moment) };
         let (message, rule, damage): (_, &'static Requirement, _) = match worst.mistake {
             Mistake::Foreign => ("holds the data of another volume", &IN_USE_004, Some(Damage::DataLoss)),
             Mistake::Lost => ("lacks what was durable before the call", &IN_USE_003, Some(Damage::DataLoss)),
@@ -221,74 +225,76 @@ impl InUse {
             Mistake::OutOfOrder => ("holds writes of several moments", &IN_USE_005, None),
         };
         if worst.mistake == Mistake::OutOfOrder && !is_own {
-            cx.note(format!("{origin} {message}: its volumes are directories of one file system, which has no snapshots of one directory"));
-            return Ok(contents);
+            cx.note(format!(
+                "{origin} {message}: its volumes are directories of one file system, which has no snapshots of one directory"
+            ));
+            return Ok(moment);
         }
         let more = deviations.len() - 1;
         let others = if more > 0 { format!("; {more} other places are wrong") } else { String::new() };
+        let Span { acknowledged, begun } = self.span;
         let actual = format!(
-            "{worst}{others}; write {} was durable before the call, and {} was the last one begun before the answer",
-            span.acknowledged, span.begun
+            "{worst}{others}; write {acknowledged} was durable before the call, and {begun} was the last one begun before the answer"
         );
-        let violation = Violation::new(format!("{origin} {message}")).of(rule);
-        let violation = violation.expected(&worst.expected).actual(actual);
+        let violation = Violation::new(format!("{origin} {message}"))
+            .of(rule)
+            .expected(&worst.expected)
+            .actual(actual)
+            .timeline(timeline(&self.log, &self.call, Some(moment)));
         Err(match damage {
             Some(damage) => violation.damage(damage),
             None => violation,
         }
         .into())
     }
+
+    /// When a copy was made, from the records that are in it.
+    fn moment(&self, contents: &Contents) -> Moment {
+        let last = self.writer.moment(contents);
+        let next = self.log.record(last + 1).and_then(|record| record.durable_us);
+        Moment {
+            after_us: self.log.record(last).map_or(0, |record| record.begun_us),
+            before_us: next.unwrap_or(u64::MAX),
+        }
+    }
 }
 
 /// A call with its times on the clock of workloads.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    name: &'static str,
-    from_us: u64,
-    to_us: u64,
+    pub(crate) name: &'static str,
+    pub(crate) from_us: u64,
+    pub(crate) to_us: u64,
 }
 
-/// Makes calls beside the workloads of volumes: the result of the calls, and for each volume the records between which they came. The
-/// workloads are judged first, since a call that fails may not hurt them either.
+/// Makes calls beside the workloads of volumes: the result of the calls, and the evidence for each volume. The workloads are judged
+/// first, since a call that fails may not hurt them either.
 ///
 /// # Errors
 /// A violation if a workload is hurt; the error of the calls.
-pub(crate) async fn beside<T>(
+pub(crate) async fn beside<T, const N: usize>(
     name: &'static str,
-    users: &[&InUse],
+    users: [&InUse; N],
     calls: impl Future<Output = CheckResult<T>>,
-) -> CheckResult<(T, Vec<Span>)> {
+) -> CheckResult<(T, [Evidence; N])> {
     for user in users {
         user.has_written().await?;
     }
-    let acknowledged: Vec<u32> =
-        users.iter().map(|user| user.workload.log(|log| log.acknowledged())).collect();
+    let acknowledged = users.map(|user| user.workload.log(Log::acknowledged));
     let from_us = now_us();
     let result = calls.await;
     let call = Call { name, from_us, to_us: now_us() };
     for user in users {
         user.is_not_hurt(&call).await?;
     }
-    let span = |(user, acknowledged): (&&InUse, u32)| Span {
-        acknowledged,
-        begun: user.workload.log(|log| log.begun_by(call.to_us)),
-    };
-    let spans = users.iter().zip(acknowledged).map(span).collect();
-    Ok((result?, spans))
-}
-
-/// Makes calls beside one workload.
-///
-/// # Errors
-/// As for [`beside`].
-pub(crate) async fn beside_one<T>(
-    name: &'static str,
-    user: &InUse,
-    calls: impl Future<Output = CheckResult<T>>,
-) -> CheckResult<(T, Span)> {
-    let (result, spans) = beside(name, &[user], calls).await?;
-    let span = spans.into_iter().next().unwrap_or(Span { acknowledged: 0, begun: u32::MAX });
-    Ok((result, span))
+    let mut acknowledged = acknowledged.into_iter();
+    let evidence = users.map(|user| {
+        let log = user.workload.log(Log::clone);
+        let span =
+            Span { acknowledged: acknowledged.next().unwrap_or_default(), begun: log.begun_by(call.to_us) };
+        Evidence { writer: user.workload.writer().clone(), log, call, span }
+    });
+    Ok((result?, evidence))
 }
 
 /// A volume that is published on the node.

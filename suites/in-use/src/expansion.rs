@@ -7,7 +7,7 @@ use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
 use futures_util::future::{join, try_join};
 
-use crate::beside::{InUse, beside, beside_one, call, published};
+use crate::beside::{InUse, beside, call, published};
 use crate::copies::{copy_of, from_snapshot, from_volume};
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 use crate::snapshots::snapshot;
@@ -29,7 +29,7 @@ check! {
     async |cx| {
         let user = InUse::begin(cx).await?;
         let mut volume = larger(user.volume());
-        beside_one(EXPAND, &user, expand(cx, &mut volume)).await?;
+        beside(EXPAND, [&user], expand(cx, &mut volume)).await?;
         new_part_holds(cx, &user, &volume).await?;
         user.end(EXPAND).await
     }
@@ -93,6 +93,7 @@ check! {
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, EXPAND_VOLUME, ROOT],
         refuted_by: ["hostpath/expansions-to-one-size-collide"],
+        duplicate_of: "in-use/expansion",
         access: Each,
         varies: true,
     }
@@ -105,7 +106,7 @@ check! {
             let (one, other) = join(expand(cx, &mut one), expand(cx, &mut other)).await;
             one.and(other)
         };
-        beside(EXPAND, &[&first, &second], expanded).await?;
+        beside(EXPAND, [&first, &second], expanded).await?;
         let (ended, also) = join(first.end(EXPAND), second.end(EXPAND)).await;
         ended.and(also)
     }
@@ -125,6 +126,7 @@ check! {
             ROOT,
         ],
         refuted_by: ["hostpath/expansion-of-a-fresh-copy-empties-it"],
+        duplicate_of: "in-use/clone",
         access: Each,
         varies: true,
     }
@@ -138,15 +140,14 @@ check! {
             };
             copy_of(cx, source, bytes).await
         };
-        let (copy, span) = beside_one("CreateVolume from the volume", &user, copied).await?;
+        let (copy, [evidence]) = beside("CreateVolume from the volume", [&user], copied).await?;
         let mut expanded = larger(&TrackedVolume::new(cx, copy.clone()));
         let controller = call(cx, &mut expanded, Operation::ControllerExpandVolume);
-        let rejected = match beside_one("ControllerExpandVolume of a copy", &user, controller).await {
+        let rejected = match beside("ControllerExpandVolume of a copy", [&user], controller).await {
             // A driver may reject an expansion while it copies, or one of a volume that is not in use.
             Err(Stop::Skip(why)) => Some(why),
             done => done.map(|_| None)?,
         };
-        let writer = user.workload().writer().clone();
         user.end("ControllerExpandVolume of a copy").await?;
         if let Some(why) = rejected {
             return Err(Stop::skip(why));
@@ -159,7 +160,7 @@ check! {
             call(&used, &mut volume, Operation::NodeExpandVolume).await?;
             used.undo().await?;
         }
-        InUse::judge_copy(cx, &writer, span, copy, "a copy that was expanded at once").await.map(drop)
+        evidence.judge_copy(cx, copy, "a copy that was expanded at once").await.map(drop)
     }
 }
 
@@ -177,7 +178,7 @@ check! {
     async |cx| {
         let user = InUse::begin(cx).await?;
         let mut volume = user.volume().clone();
-        beside_one(MODIFY, &user, call(cx, &mut volume, Operation::ControllerModifyVolume)).await?;
+        beside(MODIFY, [&user], call(cx, &mut volume, Operation::ControllerModifyVolume)).await?;
         user.end(MODIFY).await
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use csi_harness::prelude::*;
 use csi_ops::operation::Operation;
 
-use crate::beside::{InUse, beside_one, call, published};
+use crate::beside::{InUse, beside, call, published};
 use crate::rules::{IN_USE_001, IN_USE_002};
 
 const STATISTICS: &str = "NodeGetVolumeStats";
@@ -39,7 +39,7 @@ check! {
             }
             Ok(())
         };
-        beside_one(STATISTICS, &user, asked).await?;
+        beside(STATISTICS, [&user], asked).await?;
         user.end(STATISTICS).await
     }
 }
@@ -65,7 +65,7 @@ check! {
             call(&used, &mut second, Operation::NodeUnpublishVolume).await
         };
         let name = "NodePublishVolume and NodeUnpublishVolume of a second target";
-        beside_one(name, &user, comes_and_goes).await?;
+        beside(name, [&user], comes_and_goes).await?;
         user.end(name).await
     }
 }
@@ -90,7 +90,7 @@ check! {
             used.undo().await
         };
         let name = "the use of another volume";
-        beside_one(name, &user, comes_and_goes).await?;
+        beside(name, [&user], comes_and_goes).await?;
         user.end(name).await
     }
 }

@@ -3,7 +3,7 @@
 use csi_harness::prelude::*;
 use csi_suite_stateful::disruption::KILLED;
 
-use crate::beside::{InUse, beside_one};
+use crate::beside::{InUse, beside};
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_007};
 
 check! {
@@ -24,7 +24,7 @@ check! {
             KILLED.heal(cx).await
         };
         let name = "the end and the start of the driver";
-        let ended = match beside_one(name, &user, restarted).await {
+        let ended = match beside(name, [&user], restarted).await {
             Ok(_) => user.end(name).await,
             Err(stop) => Err(stop),
         };
