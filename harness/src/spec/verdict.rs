@@ -363,3 +363,20 @@ macro_rules! ensure {
         }
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_of_a_call_is_as_long_as_its_share_of_the_time() {
+        let bar = |from_us, to_us| {
+            let (call, answer) = (String::new(), String::new());
+            CallSpan { worker: 0, call, answer, from_us, to_us }.bar(1_000)
+        };
+        assert_eq!(bar(0, 100), "├────┤");
+        assert_eq!(bar(950, 2_000), format!("{}├──┤", " ".repeat(38)));
+        assert_eq!(bar(500, 500), format!("{}├┤", " ".repeat(20)));
+        assert_eq!(bar(5, 0), "├┤");
+    }
+}
