@@ -1,6 +1,7 @@
 //! A volume in use, calls beside its workload, and the judgement on both.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
@@ -9,6 +10,7 @@ use csi_harness::spec::requirements::Requirement;
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
+use csi_proto::Rpc;
 use csi_workload::checker::{Contents, Mistake, Moment, Span, Writer};
 use csi_workload::log::{Log, Trouble};
 use csi_workload::{Workload, now_us, read_all};
@@ -22,8 +24,6 @@ const RECORDS_BEFORE: u32 = 6;
 const RECORDS_AFTER: usize = 3;
 /// A pause of this length is worth a warning.
 const PAUSE_WARNED: Duration = Duration::from_secs(5);
-/// A pause of this length is worth a note.
-const PAUSE_NOTED: Duration = Duration::from_secs(1);
 /// The time that a machine may take beyond the longest stall.
 const MARGIN: Duration = Duration::from_secs(2);
 /// A file system has its volume for itself if it is at most so much smaller, in percent.
@@ -35,7 +35,7 @@ pub(crate) struct InUse {
     /// The scope that is undone at the end of the use.
     cx: Cx,
     volume: TrackedVolume,
-    workload: Workload,
+    workload: Arc<Workload>,
 }
 
 impl InUse {
@@ -73,6 +73,8 @@ impl InUse {
         let volume = publish(&cx, volume).await?;
         let started = Workload::start(Path::new(&volume.target_path), &volume.volume.id).await;
         let workload = started.map_err(|error| Stop::skip(format!("no workload can be started: {error}")))?;
+        let workload = Arc::new(workload);
+        cx.removes(workload.clone());
         Ok(InUse { cx, volume, workload })
     }
 
@@ -126,13 +128,14 @@ impl InUse {
         let Some((record, took_us)) = longest else {
             return match goes_on {
                 true => Ok(()),
-                false => Err(Stop::broken(format!("the workload has ended during {}", call.name))),
+                false => Err(Stop::broken(format!("the workload has ended during {}", call.action.name))),
             };
         };
         let took = Duration::from_micros(took_us);
+        call.action.rpcs.iter().for_each(|rpc| self.cx.writer_paused(*rpc, took));
         let pause = |limit: Duration| {
             let end = if record.durable_us.is_some() { "" } else { ", and has not ended" };
-            Violation::new(format!("a write of the workload is held up during {}", call.name))
+            Violation::new(format!("a write of the workload is held up during {}", call.action.name))
                 .of(&IN_USE_002)
                 .expected(format!("a write that takes at most {}", seconds(limit)))
                 .actual(format!("write {} took {}{end}", record.number, seconds(took)))
@@ -144,8 +147,6 @@ impl InUse {
         }
         if took > PAUSE_WARNED {
             self.cx.warn(pause(PAUSE_WARNED));
-        } else if took > PAUSE_NOTED {
-            self.cx.note(format!("longest pause of a writer during {}: {}", call.name, seconds(took)));
         }
         Ok(())
     }
@@ -158,7 +159,7 @@ impl InUse {
             Trouble::Failed { .. } => ("a workload gets an error", "writes and reads that succeed"),
             Trouble::Deviates { .. } => ("a volume loses what was durable", "what was written last"),
         };
-        let violation = Violation::new(format!("{message} during or after {}", call.name));
+        let violation = Violation::new(format!("{message} during or after {}", call.action.name));
         let spans = self.workload.log(|log| timeline(log, call, None));
         let violation = violation.of(&IN_USE_001).expected(expected).actual(trouble).timeline(spans);
         match trouble {
@@ -171,16 +172,17 @@ impl InUse {
     ///
     /// # Errors
     /// A violation if the volume does not hold what was durable, or does not let the workload end.
-    pub(crate) async fn end(mut self, last_call: &'static str) -> CheckResult {
+    pub(crate) async fn end(self, last: Action) -> CheckResult {
         let limit = stall_limit(&self.cx) + MARGIN;
         let has_ended = self.workload.end(limit).await;
-        let call = Call { name: last_call, from_us: 0, to_us: now_us() };
+        let now_us = now_us();
+        let call = Call { action: last, from_us: now_us, to_us: now_us };
         if let Some(trouble) = self.trouble() {
             return Err(self.hurt(&call, &trouble));
         }
         ensure!(
             has_ended,
-            "a workload cannot end after {last_call}";
+            "a workload cannot end after {}", last.name;
             of: &IN_USE_002,
             expected: format!("a read of the volume that takes at most {}", seconds(limit)),
             actual: "no answer of the volume"
@@ -259,10 +261,19 @@ impl Evidence {
     }
 }
 
-/// A call with its times on the clock of workloads.
+/// What is done beside a workload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Action {
+    /// A noun for it.
+    pub(crate) name: &'static str,
+    /// The RPCs for which the longest pause of a writer is reported.
+    pub(crate) rpcs: &'static [Rpc],
+}
+
+/// An action with its times on the clock of workloads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    pub(crate) name: &'static str,
+    pub(crate) action: Action,
     pub(crate) from_us: u64,
     pub(crate) to_us: u64,
 }
@@ -273,7 +284,7 @@ pub(crate) struct Call {
 /// # Errors
 /// A violation if a workload is hurt; the error of the calls.
 pub(crate) async fn beside<T, const N: usize>(
-    name: &'static str,
+    action: Action,
     users: [&InUse; N],
     calls: impl Future<Output = CheckResult<T>>,
 ) -> CheckResult<(T, [Evidence; N])> {
@@ -283,7 +294,7 @@ pub(crate) async fn beside<T, const N: usize>(
     let acknowledged = users.map(|user| user.workload.log(Log::acknowledged));
     let from_us = now_us();
     let result = calls.await;
-    let call = Call { name, from_us, to_us: now_us() };
+    let call = Call { action, from_us, to_us: now_us() };
     for user in users {
         user.is_not_hurt(&call).await?;
     }

@@ -5,15 +5,21 @@ use csi_harness::resources::contents::Stamp;
 use csi_harness::resources::workload::{self, WriteLocation, play, size_bytes};
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
+use csi_proto::Call as _;
 use futures_util::future::{join, try_join};
 
-use crate::beside::{InUse, beside, call, published};
-use crate::copies::{copy_of, from_snapshot, from_volume};
+use crate::beside::{Action, InUse, beside, call, published};
+use crate::copies::{CLONE, copy_of, from_snapshot, from_volume};
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 use crate::snapshots::snapshot;
 
-const EXPAND: &str = "ControllerExpandVolume and NodeExpandVolume";
-const MODIFY: &str = "ControllerModifyVolume";
+const EXPAND: Action = Action {
+    name: "ControllerExpandVolume and NodeExpandVolume",
+    rpcs: &[v1::ControllerExpandVolumeRequest::RPC, v1::NodeExpandVolumeRequest::RPC],
+};
+const EXPAND_COPY: Action = Action { name: "ControllerExpandVolume of a copy", rpcs: &[] };
+const MODIFY: Action =
+    Action { name: "ControllerModifyVolume", rpcs: &[v1::ControllerModifyVolumeRequest::RPC] };
 
 check! {
     /// A file system or a mapping that grows under its writer moves what is at its end.
@@ -140,15 +146,15 @@ check! {
             };
             copy_of(cx, source, bytes).await
         };
-        let (copy, [evidence]) = beside("CreateVolume from the volume", [&user], copied).await?;
+        let (copy, [evidence]) = beside(CLONE, [&user], copied).await?;
         let mut expanded = larger(&TrackedVolume::new(cx, copy.clone()));
         let controller = call(cx, &mut expanded, Operation::ControllerExpandVolume);
-        let rejected = match beside("ControllerExpandVolume of a copy", [&user], controller).await {
+        let rejected = match beside(EXPAND_COPY, [&user], controller).await {
             // A driver may reject an expansion while it copies, or one of a volume that is not in use.
             Err(Stop::Skip(why)) => Some(why),
             done => done.map(|_| None)?,
         };
-        user.end("ControllerExpandVolume of a copy").await?;
+        user.end(EXPAND_COPY).await?;
         if let Some(why) = rejected {
             return Err(Stop::skip(why));
         }

@@ -1,16 +1,18 @@
 //! Snapshots and group snapshots of volumes in use.
 
 use csi_harness::prelude::*;
+use csi_proto::Call as _;
 use csi_workload::checker::are_of_one_moment;
 use futures_util::future::{join, try_join};
 
-use crate::beside::{InUse, beside};
+use crate::beside::{Action, InUse, beside};
 use crate::copies::{copy_of, from_snapshot};
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_006};
 
-const CREATE: &str = "CreateSnapshot";
-const DELETE: &str = "DeleteSnapshot";
-const CREATE_GROUP: &str = "CreateVolumeGroupSnapshot";
+pub(crate) const CREATE: Action = Action { name: "CreateSnapshot", rpcs: &[v1::CreateSnapshotRequest::RPC] };
+const DELETE: Action = Action { name: "DeleteSnapshot", rpcs: &[v1::DeleteSnapshotRequest::RPC] };
+const CREATE_GROUP: Action =
+    Action { name: "CreateVolumeGroupSnapshot", rpcs: &[v1::CreateVolumeGroupSnapshotRequest::RPC] };
 
 check! {
     /// A driver that freezes the file system may forget to thaw it, and one that suspends the device may lose what was on its way.

@@ -48,7 +48,7 @@ pub(crate) fn timeline(log: &Log, call: &Call, cut: Option<Moment>) -> Vec<CallS
     }));
     spans.push(CallSpan {
         worker: CALL,
-        call: call.name.to_owned(),
+        call: call.action.name.to_owned(),
         answer: "returned".to_owned(),
         from_us: call.from_us,
         to_us: call.to_us,
