@@ -228,6 +228,9 @@ pub struct RpcEntry {
     /// All that it did by how long they took, in steps of a 16th.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepEntry>,
+    /// The longest write of a workload beside such a call, in microseconds, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_pause_us: Option<u64>,
 }
 
 /// Calls that took about as long.
@@ -696,6 +699,7 @@ fn rpc_entry(calls: &RpcCalls) -> RpcEntry {
         refused: calls.refused,
         unanswered: calls.unanswered,
         steps: calls.times.steps().map(|(us, calls)| StepEntry { us, calls }).collect(),
+        longest_pause_us: calls.longest_pause.map(us),
         ..RpcEntry::default()
     };
     entry.took(&calls.times);

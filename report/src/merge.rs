@@ -487,6 +487,7 @@ fn rpcs(entries: impl Iterator<Item = RpcEntry>) -> Vec<RpcEntry> {
         sum.done = sum.done.saturating_add(entry.done);
         sum.refused = sum.refused.saturating_add(entry.refused);
         sum.unanswered = sum.unanswered.saturating_add(entry.unanswered);
+        sum.longest_pause_us = sum.longest_pause_us.max(entry.longest_pause_us);
         entry.steps.iter().for_each(|step| times.add_step(step.us, step.calls));
     }
     all.into_iter()

@@ -16,12 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use csi_harness::resources::cleanup::Cleanup;
 use csi_harness::resources::workload::new_run;
 use csi_proto::lock::Mutex;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
+use tonic::async_trait;
 
 use checker::Writer;
 use log::Log;
@@ -79,15 +81,20 @@ pub enum StartError {
 /// A process that writes to a volume. It is killed when this is dropped.
 #[derive(Debug)]
 pub struct Workload {
-    child: Child,
-    /// The process ends when this is closed.
-    input: Option<ChildStdin>,
+    process: tokio::sync::Mutex<Process>,
     writer: Writer,
     log: Arc<Mutex<Log>>,
     /// Changes with each event.
     changes: watch::Receiver<u64>,
     /// The root directory of the process is mounted here, where only that process sees it.
     _root: TempDir,
+}
+
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    /// The process ends when this is closed.
+    input: Option<ChildStdin>,
 }
 
 impl Workload {
@@ -123,7 +130,8 @@ impl Workload {
         let (sender, changes) = watch::channel(0);
         tokio::spawn(listen(events, log.clone(), sender));
         let writer = Writer { layout, run, volume: volume.to_owned() };
-        Ok(Workload { child, input: Some(input), writer, log, changes, _root: root })
+        let process = Process { child, input: Some(input) }.into();
+        Ok(Workload { process, writer, log, changes, _root: root })
     }
 
     /// The writer, which judges copies of the volume.
@@ -146,19 +154,46 @@ impl Workload {
 
     /// Asks the process to finish its record, to read everything it has written, and to end. Returns false if it does not end in time; it
     /// is killed then.
-    pub async fn end(&mut self, limit: Duration) -> bool {
-        self.input = None;
-        let has_ended = tokio::time::timeout(limit, self.child.wait()).await.is_ok();
+    pub async fn end(&self, limit: Duration) -> bool {
+        let mut process = self.process.lock().await;
+        process.input = None;
+        let has_ended = tokio::time::timeout(limit, process.child.wait()).await.is_ok();
         if !has_ended {
-            // A process that waits in the kernel for ever cannot be killed.
-            let _ = self.child.start_kill();
-            let _ = tokio::time::timeout(KILL_LIMIT, self.child.wait()).await;
+            // A failure means that it waits in the kernel, which the caller learns in another way.
+            let _ = process.kill().await;
         }
         // The last lines may be on their way.
         let mut changes = self.changes.clone();
         let closed = async { while changes.changed().await.is_ok() {} };
         let _ = tokio::time::timeout(KILL_LIMIT, closed).await;
         has_ended
+    }
+}
+
+impl Process {
+    /// Kills the process, and waits until it has gone with its mounts. One that waits in the kernel cannot be killed.
+    async fn kill(&mut self) -> Result<(), String> {
+        self.child.start_kill().map_err(|error| error.to_string())?;
+        match tokio::time::timeout(KILL_LIMIT, self.child.wait()).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err("the process waits in the kernel, and cannot be killed".to_owned()),
+        }
+    }
+}
+
+/// A check that ends early leaves its workload to this: while the process has the volume, the volume cannot be taken from the node.
+#[async_trait]
+impl Cleanup for Workload {
+    fn name(&self) -> String {
+        format!("the workload of volume {}", self.writer.volume)
+    }
+
+    async fn remove(&self) -> Result<(), String> {
+        let mut process = self.process.lock().await;
+        match process.child.try_wait() {
+            Ok(Some(_)) => Ok(()),
+            _ => process.kill().await,
+        }
     }
 }
 

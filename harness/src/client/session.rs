@@ -307,6 +307,11 @@ impl Session {
         self.log.note(note.into());
     }
 
+    /// Enters how long a write of a workload took beside calls of an RPC, for the reports.
+    pub fn writer_paused(&self, rpc: Rpc, pause: Duration) {
+        self.target.tally.paused(rpc, pause);
+    }
+
     /// Says how far it is, for who waits: which of so many, if that is known, it does now.
     pub fn stage(&self, what: &'static str, number: u64, of: Option<u64>) {
         self.log.tried(number);

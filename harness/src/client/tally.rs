@@ -30,6 +30,8 @@ pub struct RpcCalls {
     pub unanswered: u64,
     /// How long those took that it did.
     pub times: Times,
+    /// The longest write of a workload beside such a call, where there was one.
+    pub longest_pause: Option<Duration>,
 }
 
 /// How long calls took.
@@ -134,13 +136,20 @@ struct Counted {
     failing: BTreeMap<&'static str, FirstFailure>,
 }
 
+impl Counted {
+    /// No calls so far.
+    fn of(rpc: Rpc) -> Counted {
+        let times = Times::default();
+        let calls = RpcCalls { rpc, done: 0, refused: 0, unanswered: 0, times, longest_pause: None };
+        Counted { calls, failing: BTreeMap::new() }
+    }
+}
+
 impl Tally {
     /// Counts a call of a check.
     pub(crate) fn add<T>(&self, check: &str, rpc: Rpc, answer: &Answer<T>, time: Duration) {
         let mut rpcs = self.lock();
-        let calls = || RpcCalls { rpc, done: 0, refused: 0, unanswered: 0, times: Times::default() };
-        let none = || Counted { calls: calls(), failing: BTreeMap::new() };
-        let Counted { calls, failing } = rpcs.entry(rpc.path).or_insert_with(none);
+        let Counted { calls, failing } = rpcs.entry(rpc.path).or_insert_with(|| Counted::of(rpc));
         let how = match answer {
             Answer::Ok(_) => {
                 calls.done += 1;
@@ -162,6 +171,13 @@ impl Tally {
                 || FirstFailure { check: check.to_owned(), rpc: rpc.method.to_owned(), how: how.to_string() };
             failing.entry(kind).or_insert_with(first);
         }
+    }
+
+    /// Enters how long a write of a workload took beside calls of an RPC.
+    pub(crate) fn paused(&self, rpc: Rpc, pause: Duration) {
+        let mut rpcs = self.lock();
+        let longest = &mut rpcs.entry(rpc.path).or_insert_with(|| Counted::of(rpc)).calls.longest_pause;
+        *longest = Some(longest.map_or(pause, |longest| longest.max(pause)));
     }
 
     /// The first call of the RPC that failed in this way, if the driver has done none since.
@@ -253,5 +269,14 @@ mod tests {
         let [calls] = &tally.calls()[..] else { panic!("one RPC") };
         assert_eq!((calls.done, calls.refused, calls.unanswered), (1, 0, 1));
         assert_eq!(calls.times.longest(), Duration::from_micros(5), "only what was done");
+    }
+
+    #[test]
+    fn the_longest_pause_of_each_rpc_is_kept() {
+        let (tally, rpc) = (Tally::default(), v1::ProbeRequest::RPC);
+        [3, 7, 5].map(|ms| tally.paused(rpc, Duration::from_millis(ms)));
+        tally.add("a", rpc, &Answer::Ok(()), Duration::ZERO);
+        let calls = tally.calls_of(rpc).unwrap();
+        assert_eq!((calls.longest_pause, calls.done), (Some(Duration::from_millis(7)), 1));
     }
 }

@@ -12,7 +12,7 @@ use crate::client::record::CallRecord;
 use crate::protocol::rpc::Facts;
 use crate::results::outcome::{CheckReport, Finding, Flaky, Outcome, OutcomeKind};
 use crate::spec::requirements::Requirement;
-use crate::spec::verdict::Violation;
+use crate::spec::verdict::{CallSpan, Violation};
 use crate::text::encoding::shell_word;
 use crate::text::grpcurl;
 use crate::text::shorten::{shortened, shortened_json};
@@ -103,7 +103,7 @@ pub fn transcript(report: &CheckReport) -> String {
     // Writing into a string cannot fail.
     let _ = match report.outcome.violation().map(|violation| &violation.transcript[..]) {
         Some(told @ [_, ..]) => told.iter().try_for_each(|line| writeln!(text, "  {}", shortened(line))),
-        Some([]) | None => write_calls(&mut text, report),
+        Some([]) | None => write_calls(&mut text, report).and_then(|()| write_timeline(&mut text, report)),
     };
     let _ = write_also(&mut text, report);
     text
@@ -191,6 +191,20 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
         }
     }
     left_out.write(f)
+}
+
+/// The time line of a violation, whose calls the record shows without their times.
+fn write_timeline(f: &mut String, report: &CheckReport) -> fmt::Result {
+    let spans = report.outcome.violation().map_or(&[][..], |violation| &violation.timeline[..]);
+    let end_us = spans.iter().map(|span| span.to_us).max().unwrap_or_default();
+    let call_width = spans.iter().map(|span| span.call.chars().count()).max().unwrap_or_default();
+    let width = CallSpan::BAR_COLUMNS + 2;
+    if !spans.is_empty() {
+        writeln!(f, "  time line of {} ms", end_us / 1_000)?;
+    }
+    spans.iter().try_for_each(|span| {
+        writeln!(f, "    {:<call_width$}  {:<width$}  {}", span.call, span.bar(end_us), span.answer)
+    })
 }
 
 /// Calls that are not shown, with what happened last between them. What happened before that nobody could place without them.

@@ -183,6 +183,21 @@ pub struct CallSpan {
     pub to_us: u64,
 }
 
+impl CallSpan {
+    /// A line of text for it, as long as its share of the time until an end: `   ├──┤`. The columns after it are left out.
+    pub fn bar(&self, end_us: u64) -> String {
+        let column = |us: u64| {
+            let inside = u128::from(us.min(end_us)) * Self::BAR_COLUMNS as u128;
+            (inside / u128::from(end_us.max(1))) as usize
+        };
+        let (from, to) = (column(self.from_us), column(self.to_us));
+        format!("{}├{}┤", " ".repeat(from), "─".repeat(to.saturating_sub(from)))
+    }
+
+    /// The columns that the whole time takes up.
+    pub const BAR_COLUMNS: usize = 40;
+}
+
 /// A step on the way to a violation: a call, or something that is done beside calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "ReproductionEntry")]
@@ -347,4 +362,21 @@ macro_rules! ensure {
             );
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_of_a_call_is_as_long_as_its_share_of_the_time() {
+        let bar = |from_us, to_us| {
+            let (call, answer) = (String::new(), String::new());
+            CallSpan { worker: 0, call, answer, from_us, to_us }.bar(1_000)
+        };
+        assert_eq!(bar(0, 100), "├────┤");
+        assert_eq!(bar(950, 2_000), format!("{}├──┤", " ".repeat(38)));
+        assert_eq!(bar(500, 500), format!("{}├┤", " ".repeat(20)));
+        assert_eq!(bar(5, 0), "├┤");
+    }
 }

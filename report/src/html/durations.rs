@@ -124,6 +124,31 @@ pub(super) fn write(html: &mut Html, run: &Run) {
             write_row(body, &calls.rpc, &COLUMNS, &numbers, spread);
         }
     });
+    write_pauses(html, run);
+}
+
+/// The longest write of a workload beside each RPC, the longest first.
+fn write_pauses(html: &mut Html, run: &Run) {
+    const COLUMNS: [&str; 2] = ["RPC", "longest write"];
+    let mut pauses: Vec<(&str, u64)> =
+        run.rpcs.iter().filter_map(|calls| Some((&*calls.rpc, calls.longest_pause_us?))).collect();
+    pauses.sort_by_key(|(rpc, us)| (std::cmp::Reverse(*us), *rpc));
+    if pauses.is_empty() {
+        return;
+    }
+    html.leaf(
+        "p",
+        &[],
+        "How long a write of a workload took at the most while calls about its volume were in progress.",
+    );
+    stacking(html, "Longest pause of a writer by RPC", &COLUMNS, |body| {
+        for (rpc, us) in pauses {
+            body.element("tr", &[], |row| {
+                row.leaf("th", &[("scope", "row")], rpc);
+                labelled(row, COLUMNS[1], |cell| cell.text(&duration_text(us)));
+            });
+        }
+    });
 }
 
 fn write_row(

@@ -1,6 +1,7 @@
 //! A volume in use, calls beside its workload, and the judgement on both.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
@@ -9,11 +10,13 @@ use csi_harness::spec::requirements::Requirement;
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
-use csi_workload::checker::{Contents, Mistake, Span};
-use csi_workload::log::Trouble;
+use csi_proto::Rpc;
+use csi_workload::checker::{Contents, Mistake, Moment, Span, Writer};
+use csi_workload::log::{Log, Trouble};
 use csi_workload::{Workload, now_us, read_all};
 
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
+use crate::timeline::timeline;
 
 /// Records that are durable before each call, so that there is something to lose.
 const RECORDS_BEFORE: u32 = 6;
@@ -21,8 +24,6 @@ const RECORDS_BEFORE: u32 = 6;
 const RECORDS_AFTER: usize = 3;
 /// A pause of this length is worth a warning.
 const PAUSE_WARNED: Duration = Duration::from_secs(5);
-/// A pause of this length is worth a note.
-const PAUSE_NOTED: Duration = Duration::from_secs(1);
 /// The time that a machine may take beyond the longest stall.
 const MARGIN: Duration = Duration::from_secs(2);
 /// A file system has its volume for itself if it is at most so much smaller, in percent.
@@ -34,7 +35,7 @@ pub(crate) struct InUse {
     /// The scope that is undone at the end of the use.
     cx: Cx,
     volume: TrackedVolume,
-    workload: Workload,
+    workload: Arc<Workload>,
 }
 
 impl InUse {
@@ -72,6 +73,8 @@ impl InUse {
         let volume = publish(&cx, volume).await?;
         let started = Workload::start(Path::new(&volume.target_path), &volume.volume.id).await;
         let workload = started.map_err(|error| Stop::skip(format!("no workload can be started: {error}")))?;
+        let workload = Arc::new(workload);
+        cx.removes(workload.clone());
         Ok(InUse { cx, volume, workload })
     }
 
@@ -88,11 +91,6 @@ impl InUse {
     /// The path at which it is published.
     pub(crate) fn path(&self) -> &Path {
         Path::new(&self.volume.target_path)
-    }
-
-    /// The workload.
-    pub(crate) fn workload(&self) -> &Workload {
-        &self.workload
     }
 
     /// Waits until there is something to lose.
@@ -115,7 +113,7 @@ impl InUse {
 
     /// Waits until the workload has gone on after a call, and judges whether it was hurt.
     async fn is_not_hurt(&self, call: &Call) -> CheckResult {
-        let has_gone_on = |log: &csi_workload::log::Log| {
+        let has_gone_on = |log: &Log| {
             let after = log.records().rev().take_while(|record| record.begun_us > call.to_us);
             let durable = after.filter(|record| record.durable_us.is_some()).count();
             durable >= RECORDS_AFTER || !log.troubles().is_empty()
@@ -130,16 +128,18 @@ impl InUse {
         let Some((record, took_us)) = longest else {
             return match goes_on {
                 true => Ok(()),
-                false => Err(Stop::broken(format!("the workload has ended during {}", call.name))),
+                false => Err(Stop::broken(format!("the workload has ended during {}", call.action.name))),
             };
         };
         let took = Duration::from_micros(took_us);
+        call.action.rpcs.iter().for_each(|rpc| self.cx.writer_paused(*rpc, took));
         let pause = |limit: Duration| {
             let end = if record.durable_us.is_some() { "" } else { ", and has not ended" };
-            Violation::new(format!("a write of the workload is held up during {}", call.name))
+            Violation::new(format!("a write of the workload is held up during {}", call.action.name))
                 .of(&IN_USE_002)
                 .expected(format!("a write that takes at most {}", seconds(limit)))
                 .actual(format!("write {} took {}{end}", record.number, seconds(took)))
+                .timeline(self.workload.log(|log| timeline(log, call, None)))
         };
         let limit = stall_limit(&self.cx);
         if took > limit || !goes_on {
@@ -147,8 +147,6 @@ impl InUse {
         }
         if took > PAUSE_WARNED {
             self.cx.warn(pause(PAUSE_WARNED));
-        } else if took > PAUSE_NOTED {
-            self.cx.note(format!("longest pause of a writer during {}: {}", call.name, seconds(took)));
         }
         Ok(())
     }
@@ -161,8 +159,9 @@ impl InUse {
             Trouble::Failed { .. } => ("a workload gets an error", "writes and reads that succeed"),
             Trouble::Deviates { .. } => ("a volume loses what was durable", "what was written last"),
         };
-        let violation = Violation::new(format!("{message} during or after {}", call.name));
-        let violation = violation.of(&IN_USE_001).expected(expected).actual(trouble);
+        let violation = Violation::new(format!("{message} during or after {}", call.action.name));
+        let spans = self.workload.log(|log| timeline(log, call, None));
+        let violation = violation.of(&IN_USE_001).expected(expected).actual(trouble).timeline(spans);
         match trouble {
             Trouble::Failed { .. } => violation.into(),
             Trouble::Deviates { .. } => violation.damage(Damage::DataLoss).into(),
@@ -173,16 +172,17 @@ impl InUse {
     ///
     /// # Errors
     /// A violation if the volume does not hold what was durable, or does not let the workload end.
-    pub(crate) async fn end(mut self, last_call: &'static str) -> CheckResult {
+    pub(crate) async fn end(self, last: Action) -> CheckResult {
         let limit = stall_limit(&self.cx) + MARGIN;
         let has_ended = self.workload.end(limit).await;
-        let call = Call { name: last_call, from_us: 0, to_us: now_us() };
+        let now_us = now_us();
+        let call = Call { action: last, from_us: now_us, to_us: now_us };
         if let Some(trouble) = self.trouble() {
             return Err(self.hurt(&call, &trouble));
         }
         ensure!(
             has_ended,
-            "a workload cannot end after {last_call}";
+            "a workload cannot end after {}", last.name;
             of: &IN_USE_002,
             expected: format!("a read of the volume that takes at most {}", seconds(limit)),
             actual: "no answer of the volume"
@@ -192,28 +192,34 @@ impl InUse {
         }
         self.cx.undo().await
     }
+}
 
-    /// Judges a copy of this volume that was made beside its workload, and undoes the use of the copy. The source is not in use any more,
-    /// since some file systems cannot be mounted beside their copy, which other checks judge.
+/// Everything that is known about a call that was made beside a workload.
+#[derive(Debug)]
+pub(crate) struct Evidence {
+    writer: Writer,
+    log: Log,
+    call: Call,
+    span: Span,
+}
+
+impl Evidence {
+    /// Judges a copy that the call made. Nothing may use the source any more, since some file systems cannot be mounted beside their
+    /// copy, which other checks judge. Returns the moment of the copy.
     ///
     /// # Errors
     /// A violation if the copy is wrong; broken if it cannot be read.
-    pub(crate) async fn judge_copy(
-        cx: &Cx,
-        writer: &csi_workload::checker::Writer,
-        span: Span,
-        copy: NodeVolume,
-        origin: &str,
-    ) -> CheckResult<Contents> {
+    pub(crate) async fn judge_copy(&self, cx: &Cx, copy: NodeVolume, origin: &str) -> CheckResult<Moment> {
         let used = cx.scope();
         let volume = published(&used, copy).await?;
-        let (path, layout) = (PathBuf::from(&volume.target_path), writer.layout);
+        let (path, layout) = (PathBuf::from(&volume.target_path), self.writer.layout);
         let is_own = has_own_file_system(&used, &volume).await?;
         let read = play(move || read_all(&path, &layout)).await?;
         let contents = read.map_err(|error| Stop::broken(format!("failed to read the copy: {error}")))?;
         used.undo().await?;
-        let deviations = writer.judge(span, &contents);
-        let Some(worst) = deviations.first() else { return Ok(contents) };
+        let moment = self.moment(&contents);
+        let deviations = self.writer.judge(self.span, &contents);
+        let Some(worst) = deviations.first() else { return Ok(moment) };
         let (message, rule, damage): (_, &'static Requirement, _) = match worst.mistake {
             Mistake::Foreign => ("holds the data of another volume", &IN_USE_004, Some(Damage::DataLoss)),
             Mistake::Lost => ("lacks what was durable before the call", &IN_USE_003, Some(Damage::DataLoss)),
@@ -221,74 +227,85 @@ impl InUse {
             Mistake::OutOfOrder => ("holds writes of several moments", &IN_USE_005, None),
         };
         if worst.mistake == Mistake::OutOfOrder && !is_own {
-            cx.note(format!("{origin} {message}: its volumes are directories of one file system, which has no snapshots of one directory"));
-            return Ok(contents);
+            cx.note(format!(
+                "{origin} {message}: its volumes are directories of one file system, which has no snapshots of one directory"
+            ));
+            return Ok(moment);
         }
         let more = deviations.len() - 1;
         let others = if more > 0 { format!("; {more} other places are wrong") } else { String::new() };
+        let Span { acknowledged, begun } = self.span;
         let actual = format!(
-            "{worst}{others}; write {} was durable before the call, and {} was the last one begun before the answer",
-            span.acknowledged, span.begun
+            "{worst}{others}; write {acknowledged} was durable before the call, and {begun} was the last one begun before the answer"
         );
-        let violation = Violation::new(format!("{origin} {message}")).of(rule);
-        let violation = violation.expected(&worst.expected).actual(actual);
+        let violation = Violation::new(format!("{origin} {message}"))
+            .of(rule)
+            .expected(&worst.expected)
+            .actual(actual)
+            .timeline(timeline(&self.log, &self.call, Some(moment)));
         Err(match damage {
             Some(damage) => violation.damage(damage),
             None => violation,
         }
         .into())
     }
+
+    /// When a copy was made, from the records that are in it.
+    fn moment(&self, contents: &Contents) -> Moment {
+        let last = self.writer.moment(contents);
+        let next = self.log.record(last + 1).and_then(|record| record.durable_us);
+        Moment {
+            after_us: self.log.record(last).map_or(0, |record| record.begun_us),
+            before_us: next.unwrap_or(u64::MAX),
+        }
+    }
 }
 
-/// A call with its times on the clock of workloads.
-#[derive(Debug)]
+/// What is done beside a workload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Action {
+    /// A noun for it.
+    pub(crate) name: &'static str,
+    /// The RPCs for which the longest pause of a writer is reported.
+    pub(crate) rpcs: &'static [Rpc],
+}
+
+/// An action with its times on the clock of workloads.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    name: &'static str,
-    from_us: u64,
-    to_us: u64,
+    pub(crate) action: Action,
+    pub(crate) from_us: u64,
+    pub(crate) to_us: u64,
 }
 
-/// Makes calls beside the workloads of volumes: the result of the calls, and for each volume the records between which they came. The
-/// workloads are judged first, since a call that fails may not hurt them either.
+/// Makes calls beside the workloads of volumes: the result of the calls, and the evidence for each volume. The workloads are judged
+/// first, since a call that fails may not hurt them either.
 ///
 /// # Errors
 /// A violation if a workload is hurt; the error of the calls.
-pub(crate) async fn beside<T>(
-    name: &'static str,
-    users: &[&InUse],
+pub(crate) async fn beside<T, const N: usize>(
+    action: Action,
+    users: [&InUse; N],
     calls: impl Future<Output = CheckResult<T>>,
-) -> CheckResult<(T, Vec<Span>)> {
+) -> CheckResult<(T, [Evidence; N])> {
     for user in users {
         user.has_written().await?;
     }
-    let acknowledged: Vec<u32> =
-        users.iter().map(|user| user.workload.log(|log| log.acknowledged())).collect();
+    let acknowledged = users.map(|user| user.workload.log(Log::acknowledged));
     let from_us = now_us();
     let result = calls.await;
-    let call = Call { name, from_us, to_us: now_us() };
+    let call = Call { action, from_us, to_us: now_us() };
     for user in users {
         user.is_not_hurt(&call).await?;
     }
-    let span = |(user, acknowledged): (&&InUse, u32)| Span {
-        acknowledged,
-        begun: user.workload.log(|log| log.begun_by(call.to_us)),
-    };
-    let spans = users.iter().zip(acknowledged).map(span).collect();
-    Ok((result?, spans))
-}
-
-/// Makes calls beside one workload.
-///
-/// # Errors
-/// As for [`beside`].
-pub(crate) async fn beside_one<T>(
-    name: &'static str,
-    user: &InUse,
-    calls: impl Future<Output = CheckResult<T>>,
-) -> CheckResult<(T, Span)> {
-    let (result, spans) = beside(name, &[user], calls).await?;
-    let span = spans.into_iter().next().unwrap_or(Span { acknowledged: 0, begun: u32::MAX });
-    Ok((result, span))
+    let mut acknowledged = acknowledged.into_iter();
+    let evidence = users.map(|user| {
+        let log = user.workload.log(Log::clone);
+        let span =
+            Span { acknowledged: acknowledged.next().unwrap_or_default(), begun: log.begun_by(call.to_us) };
+        Evidence { writer: user.workload.writer().clone(), log, call, span }
+    });
+    Ok((result?, evidence))
 }
 
 /// A volume that is published on the node.

@@ -1,14 +1,19 @@
 //! Clones of volumes in use, and copies of snapshots that are deleted at once.
 
 use csi_harness::prelude::*;
+use csi_proto::Call as _;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
-use crate::beside::{InUse, beside_one};
+use crate::beside::{Action, InUse, beside};
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
-use crate::snapshots::snapshot;
+use crate::snapshots::{CREATE, snapshot};
 
-const CLONE: &str = "CreateVolume from the volume";
-const RESTORE: &str = "CreateVolume from a snapshot of the volume";
+pub(crate) const CLONE: Action =
+    Action { name: "CreateVolume from the volume", rpcs: &[v1::CreateVolumeRequest::RPC] };
+const RESTORE: Action = Action {
+    name: "CreateVolume from a snapshot of the volume, and DeleteSnapshot",
+    rpcs: &[v1::CreateVolumeRequest::RPC],
+};
 
 pub(crate) fn from_snapshot(id: &str) -> Source {
     Source::Snapshot(SnapshotSource { snapshot_id: id.to_owned() })
@@ -45,10 +50,9 @@ check! {
     async |cx| {
         let user = InUse::begin(cx).await?;
         let bytes = user.volume().volume.size_bytes;
-        let (copy, span) = beside_one(CLONE, &user, copy_of(cx, from_volume(user.id()), bytes)).await?;
-        let writer = user.workload().writer().clone();
+        let (copy, [evidence]) = beside(CLONE, [&user], copy_of(cx, from_volume(user.id()), bytes)).await?;
         user.end(CLONE).await?;
-        InUse::judge_copy(cx, &writer, span, copy, "a clone of a volume in use").await.map(drop)
+        evidence.judge_copy(cx, copy, "a clone of a volume in use").await.map(drop)
     }
 }
 
@@ -61,22 +65,22 @@ check! {
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
         refuted_by: ["hostpath/copies-need-their-snapshot"],
+        duplicate_of: "in-use/create-snapshot",
         access: Each,
         varies: true,
     }
     async |cx| {
         let user = InUse::begin(cx).await?;
         let bytes = user.volume().volume.size_bytes;
-        let (snapshot, span) = beside_one("CreateSnapshot", &user, snapshot(cx, user.id())).await?;
+        let (snapshot, [evidence]) = beside(CREATE, [&user], snapshot(cx, user.id())).await?;
         let restored = async {
             let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
             // A driver may keep a snapshot that has copies.
             cx.delete_snapshot(&snapshot.snapshot_id).await.any_answer().map(|_| copy)
         };
-        let (copy, _) = beside_one(RESTORE, &user, restored).await?;
-        let writer = user.workload().writer().clone();
+        let (copy, _) = beside(RESTORE, [&user], restored).await?;
         user.end(RESTORE).await?;
-        InUse::judge_copy(cx, &writer, span, copy, "a copy whose snapshot was deleted").await.map(drop)
+        evidence.judge_copy(cx, copy, "a copy whose snapshot was deleted").await.map(drop)
     }
 }
 

@@ -5,15 +5,21 @@ use csi_harness::resources::contents::Stamp;
 use csi_harness::resources::workload::{self, WriteLocation, play, size_bytes};
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
+use csi_proto::Call as _;
 use futures_util::future::{join, try_join};
 
-use crate::beside::{InUse, beside, beside_one, call, published};
-use crate::copies::{copy_of, from_snapshot, from_volume};
+use crate::beside::{Action, InUse, beside, call, published};
+use crate::copies::{CLONE, copy_of, from_snapshot, from_volume};
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 use crate::snapshots::snapshot;
 
-const EXPAND: &str = "ControllerExpandVolume and NodeExpandVolume";
-const MODIFY: &str = "ControllerModifyVolume";
+const EXPAND: Action = Action {
+    name: "ControllerExpandVolume and NodeExpandVolume",
+    rpcs: &[v1::ControllerExpandVolumeRequest::RPC, v1::NodeExpandVolumeRequest::RPC],
+};
+const EXPAND_COPY: Action = Action { name: "ControllerExpandVolume of a copy", rpcs: &[] };
+const MODIFY: Action =
+    Action { name: "ControllerModifyVolume", rpcs: &[v1::ControllerModifyVolumeRequest::RPC] };
 
 check! {
     /// A file system or a mapping that grows under its writer moves what is at its end.
@@ -29,7 +35,7 @@ check! {
     async |cx| {
         let user = InUse::begin(cx).await?;
         let mut volume = larger(user.volume());
-        beside_one(EXPAND, &user, expand(cx, &mut volume)).await?;
+        beside(EXPAND, [&user], expand(cx, &mut volume)).await?;
         new_part_holds(cx, &user, &volume).await?;
         user.end(EXPAND).await
     }
@@ -93,6 +99,7 @@ check! {
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, EXPAND_VOLUME, ROOT],
         refuted_by: ["hostpath/expansions-to-one-size-collide"],
+        duplicate_of: "in-use/expansion",
         access: Each,
         varies: true,
     }
@@ -105,7 +112,7 @@ check! {
             let (one, other) = join(expand(cx, &mut one), expand(cx, &mut other)).await;
             one.and(other)
         };
-        beside(EXPAND, &[&first, &second], expanded).await?;
+        beside(EXPAND, [&first, &second], expanded).await?;
         let (ended, also) = join(first.end(EXPAND), second.end(EXPAND)).await;
         ended.and(also)
     }
@@ -125,6 +132,7 @@ check! {
             ROOT,
         ],
         refuted_by: ["hostpath/expansion-of-a-fresh-copy-empties-it"],
+        duplicate_of: "in-use/clone",
         access: Each,
         varies: true,
     }
@@ -138,16 +146,15 @@ check! {
             };
             copy_of(cx, source, bytes).await
         };
-        let (copy, span) = beside_one("CreateVolume from the volume", &user, copied).await?;
+        let (copy, [evidence]) = beside(CLONE, [&user], copied).await?;
         let mut expanded = larger(&TrackedVolume::new(cx, copy.clone()));
         let controller = call(cx, &mut expanded, Operation::ControllerExpandVolume);
-        let rejected = match beside_one("ControllerExpandVolume of a copy", &user, controller).await {
+        let rejected = match beside(EXPAND_COPY, [&user], controller).await {
             // A driver may reject an expansion while it copies, or one of a volume that is not in use.
             Err(Stop::Skip(why)) => Some(why),
             done => done.map(|_| None)?,
         };
-        let writer = user.workload().writer().clone();
-        user.end("ControllerExpandVolume of a copy").await?;
+        user.end(EXPAND_COPY).await?;
         if let Some(why) = rejected {
             return Err(Stop::skip(why));
         }
@@ -159,7 +166,7 @@ check! {
             call(&used, &mut volume, Operation::NodeExpandVolume).await?;
             used.undo().await?;
         }
-        InUse::judge_copy(cx, &writer, span, copy, "a copy that was expanded at once").await.map(drop)
+        evidence.judge_copy(cx, copy, "a copy that was expanded at once").await.map(drop)
     }
 }
 
@@ -177,7 +184,7 @@ check! {
     async |cx| {
         let user = InUse::begin(cx).await?;
         let mut volume = user.volume().clone();
-        beside_one(MODIFY, &user, call(cx, &mut volume, Operation::ControllerModifyVolume)).await?;
+        beside(MODIFY, [&user], call(cx, &mut volume, Operation::ControllerModifyVolume)).await?;
         user.end(MODIFY).await
     }
 }

@@ -9,6 +9,7 @@ pub mod proven;
 mod restarts;
 mod rules;
 mod snapshots;
+mod timeline;
 
 use csi_harness::checks::registry::{Checks, Suite};
 

@@ -4,11 +4,17 @@ use std::time::Duration;
 
 use csi_harness::prelude::*;
 use csi_ops::operation::Operation;
+use csi_proto::Call as _;
 
-use crate::beside::{InUse, beside_one, call, published};
+use crate::beside::{Action, InUse, beside, call, published};
 use crate::rules::{IN_USE_001, IN_USE_002};
 
-const STATISTICS: &str = "NodeGetVolumeStats";
+const STATISTICS: Action = Action { name: "NodeGetVolumeStats", rpcs: &[v1::NodeGetVolumeStatsRequest::RPC] };
+const SECOND_TARGET_USED: Action = Action {
+    name: "NodePublishVolume and NodeUnpublishVolume of a second target",
+    rpcs: &[v1::NodePublishVolumeRequest::RPC, v1::NodeUnpublishVolumeRequest::RPC],
+};
+const OTHER_USED: Action = Action { name: "the use of another volume", rpcs: &[] };
 /// kubelet asks about once a minute, and dashboards more often.
 const STATISTICS_EVERY: Duration = Duration::from_secs(1);
 const STATISTICS_COUNT: u32 = 3;
@@ -39,7 +45,7 @@ check! {
             }
             Ok(())
         };
-        beside_one(STATISTICS, &user, asked).await?;
+        beside(STATISTICS, [&user], asked).await?;
         user.end(STATISTICS).await
     }
 }
@@ -64,9 +70,8 @@ check! {
             call(&used, &mut second, Operation::NodePublishVolume).await?;
             call(&used, &mut second, Operation::NodeUnpublishVolume).await
         };
-        let name = "NodePublishVolume and NodeUnpublishVolume of a second target";
-        beside_one(name, &user, comes_and_goes).await?;
-        user.end(name).await
+        beside(SECOND_TARGET_USED, [&user], comes_and_goes).await?;
+        user.end(SECOND_TARGET_USED).await
     }
 }
 
@@ -89,9 +94,8 @@ check! {
             published(&used, other).await?;
             used.undo().await
         };
-        let name = "the use of another volume";
-        beside_one(name, &user, comes_and_goes).await?;
-        user.end(name).await
+        beside(OTHER_USED, [&user], comes_and_goes).await?;
+        user.end(OTHER_USED).await
     }
 }
 

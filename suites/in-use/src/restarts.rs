@@ -3,8 +3,10 @@
 use csi_harness::prelude::*;
 use csi_suite_stateful::disruption::KILLED;
 
-use crate::beside::{InUse, beside_one};
+use crate::beside::{Action, InUse, beside};
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_007};
+
+const RESTART: Action = Action { name: "the end and the start of the driver", rpcs: &[] };
 
 check! {
     /// Drivers are updated while pods run. What a pod has open has to work without the driver, and the path has to lead to the volume.
@@ -23,9 +25,8 @@ check! {
             KILLED.inject(cx).await?;
             KILLED.heal(cx).await
         };
-        let name = "the end and the start of the driver";
-        let ended = match beside_one(name, &user, restarted).await {
-            Ok(_) => user.end(name).await,
+        let ended = match beside(RESTART, [&user], restarted).await {
+            Ok(_) => user.end(RESTART).await,
             Err(stop) => Err(stop),
         };
         // Data that is lost is worse than a mount that has ended with its process.

@@ -1,17 +1,18 @@
 //! Snapshots and group snapshots of volumes in use.
 
 use csi_harness::prelude::*;
-use csi_workload::checker::{Contents, Moment, Span, Writer, are_of_one_moment};
-use csi_workload::log::Log;
+use csi_proto::Call as _;
+use csi_workload::checker::are_of_one_moment;
 use futures_util::future::{join, try_join};
 
-use crate::beside::{InUse, beside, beside_one};
+use crate::beside::{Action, InUse, beside};
 use crate::copies::{copy_of, from_snapshot};
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_006};
 
-const CREATE: &str = "CreateSnapshot";
-const DELETE: &str = "DeleteSnapshot";
-const CREATE_GROUP: &str = "CreateVolumeGroupSnapshot";
+pub(crate) const CREATE: Action = Action { name: "CreateSnapshot", rpcs: &[v1::CreateSnapshotRequest::RPC] };
+const DELETE: Action = Action { name: "DeleteSnapshot", rpcs: &[v1::DeleteSnapshotRequest::RPC] };
+const CREATE_GROUP: Action =
+    Action { name: "CreateVolumeGroupSnapshot", rpcs: &[v1::CreateVolumeGroupSnapshotRequest::RPC] };
 
 check! {
     /// A driver that freezes the file system may forget to thaw it, and one that suspends the device may lose what was on its way.
@@ -31,11 +32,11 @@ check! {
     }
     async |cx| {
         let user = InUse::begin(cx).await?;
-        let (snapshot, span) = beside_one(CREATE, &user, snapshot(cx, user.id())).await?;
-        let (writer, bytes) = (user.workload().writer().clone(), user.volume().volume.size_bytes);
+        let (snapshot, [evidence]) = beside(CREATE, [&user], snapshot(cx, user.id())).await?;
+        let bytes = user.volume().volume.size_bytes;
         user.end(CREATE).await?;
         let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
-        InUse::judge_copy(cx, &writer, span, copy, "a snapshot of a volume in use").await.map(drop)
+        evidence.judge_copy(cx, copy, "a snapshot of a volume in use").await.map(drop)
     }
 }
 
@@ -62,6 +63,7 @@ check! {
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
         refuted_by: ["hostpath/overlapping-snapshots-stay-frozen"],
+        duplicate_of: "in-use/create-snapshot",
         access: Each,
         varies: true,
     }
@@ -72,24 +74,20 @@ check! {
             let (one, other) = join(snapshot(cx, first.id()), snapshot(cx, first.id())).await;
             Ok((one?, other?))
         };
-        let ((one, other), span) = beside_one(CREATE, &first, of_one).await?;
+        let ((one, other), [of_first]) = beside(CREATE, [&first], of_one).await?;
         let of_two = async {
             let (one, other) = join(snapshot(cx, first.id()), snapshot(cx, second.id())).await;
             Ok((one?, other?))
         };
-        let ((third, fourth), spans) = beside(CREATE, &[&first, &second], of_two).await?;
-        let writers = [&first, &second].map(|user| user.workload().writer().clone());
+        let ((third, fourth), [of_both, of_second]) = beside(CREATE, [&first, &second], of_two).await?;
         let bytes = first.volume().volume.size_bytes;
         let (ended, also) = join(first.end(CREATE), second.end(CREATE)).await;
         ended.and(also)?;
-        for (snapshot, writer, span) in [
-            (one, &writers[0], span),
-            (other, &writers[0], span),
-            (third, &writers[0], spans[0]),
-            (fourth, &writers[1], spans[1]),
-        ] {
+        for (snapshot, evidence) in
+            [(one, &of_first), (other, &of_first), (third, &of_both), (fourth, &of_second)]
+        {
             let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
-            InUse::judge_copy(cx, writer, span, copy, "one of two snapshots that were taken at the same time").await?;
+            evidence.judge_copy(cx, copy, "one of two snapshots that were taken at the same time").await?;
         }
         Ok(())
     }
@@ -103,17 +101,18 @@ check! {
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
         refuted_by: ["hostpath/delete-snapshot-breaks-source"],
+        duplicate_of: "in-use/create-snapshot",
         access: Each,
         varies: true,
     }
     async |cx| {
         let user = InUse::begin(cx).await?;
-        let (snapshot, _) = beside_one(CREATE, &user, snapshot(cx, user.id())).await?;
+        let (snapshot, _) = beside(CREATE, [&user], snapshot(cx, user.id())).await?;
         let deleted = async {
             let id = &snapshot.snapshot_id;
             cx.delete_snapshot(id).await.or_skip("the driver does not delete the snapshot of a volume in use")
         };
-        beside_one(DELETE, &user, deleted).await?;
+        beside(DELETE, [&user], deleted).await?;
         user.end(DELETE).await
     }
 }
@@ -131,26 +130,20 @@ check! {
     }
     async |cx| {
         let (first, second) = try_join(InUse::begin(cx), InUse::begin(cx)).await?;
-        let (group, spans) = beside(CREATE_GROUP, &[&first, &second], group(cx, &[first.id(), second.id()])).await?;
-        let users = [first, second];
-        let mut cut = Vec::new();
-        for (user, span) in users.iter().zip(&spans) {
+        let ids = [first.id(), second.id()];
+        let (group, evidence) = beside(CREATE_GROUP, [&first, &second], group(cx, &ids)).await?;
+        let mut members = Vec::new();
+        for user in [&first, &second] {
             let member = group.snapshots.iter().find(|member| member.source_volume_id == user.id());
             let member = member.ok_or_else(|| Stop::broken("a volume of the group has no member"))?;
-            cut.push((member.snapshot_id.clone(), user.volume().volume.size_bytes, *span));
+            members.push((member.snapshot_id.clone(), user.volume().volume.size_bytes));
         }
-        let logs = users.each_ref().map(|user| {
-            let records: Log = user.workload().log(Log::clone);
-            (user.workload().writer().clone(), records)
-        });
-        for user in users {
-            user.end(CREATE_GROUP).await?;
-        }
+        let (ended, also) = join(first.end(CREATE_GROUP), second.end(CREATE_GROUP)).await;
+        ended.and(also)?;
         let mut moments = Vec::new();
-        for ((snapshot_id, bytes, span), (writer, log)) in cut.into_iter().zip(&logs) {
+        for ((snapshot_id, bytes), evidence) in members.into_iter().zip(&evidence) {
             let copy = copy_of(cx, from_snapshot(&snapshot_id), bytes).await?;
-            let contents = InUse::judge_copy(cx, writer, span, copy, "a member of a group snapshot").await?;
-            moments.push(moment(writer, log, span, &contents));
+            moments.push(evidence.judge_copy(cx, copy, "a member of a group snapshot").await?);
         }
         ensure!(
             are_of_one_moment(&moments),
@@ -182,16 +175,6 @@ async fn group(cx: &Cx, volume_ids: &[&str]) -> CheckResult<v1::VolumeGroupSnaps
     };
     let ready = cx.eventually(Settles::SnapshotReady, is_ready).await?;
     ready.ok_or_else(|| Stop::skip("the group snapshot does not become ready_to_use in time"))
-}
-
-/// When a copy was made, from the records that are in it.
-fn moment(writer: &Writer, log: &Log, span: Span, contents: &Contents) -> Moment {
-    let last = writer.moment(contents).max(span.acknowledged);
-    let next = log.record(last + 1).and_then(|record| record.durable_us);
-    Moment {
-        after_us: log.record(last).map_or(0, |record| record.begun_us),
-        before_us: next.unwrap_or(u64::MAX),
-    }
 }
 
 pub(crate) static CHECKS: &[&Check] = &[&CREATE_SNAPSHOT, &OVERLAPPING, &DELETE_SNAPSHOT, &GROUP];

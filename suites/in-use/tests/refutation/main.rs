@@ -18,6 +18,8 @@ use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_in_use::SUITE;
 use libtest_mimic::{Arguments, Failed};
 
+/// Rows of a time line that a page draws.
+const ROWS_MAX: usize = 24;
 /// Drivers at the same time; they wait more than they work.
 const TRIALS_AT_ONCE: usize = 4;
 
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         let name = format!("a-right-driver-passes/{}", backend.name());
         trials.push(libtest_mimic::Trial::test(name, move || a_right_driver_passes(backend)));
     }
+    trials.push(libtest_mimic::Trial::test("a-failure-shows-a-time-line", a_failure_shows_a_time_line));
     trials.extend(matrix::trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -59,6 +62,20 @@ fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
 #[expect(clippy::print_stdout, reason = "the time depends on the machine, so it is shown and not judged")]
 fn report_time(backend: Backend, took: Duration) {
     println!("all checks on the {} back end: {:.1} s", backend.name(), took.as_secs_f64());
+}
+
+/// The report of a wrong copy shows the writes around the call, the moment of the copy, and the call; and no more than pages draw.
+fn a_failure_shows_a_time_line() -> Result<(), Failed> {
+    let check = "in-use/create-snapshot";
+    let defect = Some(Defect::SnapshotsMissUse);
+    let Some(played) = bench::play(Backend::Images, defect, |id| id == check)? else { return Ok(()) };
+    let text = played.stories_of(check).join("\n");
+    let rows = ["time line of", "write ", "the copy", "CreateSnapshot", "returned"];
+    match rows.into_iter().find(|row| !text.contains(row)) {
+        None if text.matches(" durable\n").count() <= 2 * ROWS_MAX => Ok(()),
+        None => Err(Failed::from(format!("too many writes are shown:\n{text}"))),
+        Some(missing) => Err(Failed::from(format!("{missing:?} is missing:\n{text}"))),
+    }
 }
 
 /// Returns true for the checks of this suite.

@@ -9,9 +9,6 @@ use serde::Serialize;
 use super::{History, Unordered};
 use crate::model::names::legend;
 
-/// Columns that the time from the first beginning to the last end takes up.
-const COLUMNS: usize = 40;
-
 /// Calls that no order explains, as data; `{}` draws them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -50,6 +47,19 @@ pub struct Row {
     pub to_us: u64,
 }
 
+impl Row {
+    /// The call as reports show it.
+    fn span(&self) -> CallSpan {
+        CallSpan {
+            worker: self.worker.into(),
+            call: self.call.clone(),
+            answer: self.answer.clone(),
+            from_us: self.from_us,
+            to_us: self.to_us,
+        }
+    }
+}
+
 impl Timeline {
     /// The calls of a history that no order explains.
     pub fn new(history: &History, unordered: &Unordered) -> Timeline {
@@ -83,26 +93,17 @@ impl Timeline {
 impl Timeline {
     /// The calls with their times.
     pub fn into_spans(self) -> Vec<CallSpan> {
-        let span = |row: Row| CallSpan {
-            worker: row.worker.into(),
-            call: row.call,
-            answer: row.answer,
-            from_us: row.from_us,
-            to_us: row.to_us,
-        };
-        self.rows.into_iter().map(span).collect()
+        self.rows.iter().map(Row::span).collect()
     }
 
     /// The calls, a line each, and what is wrong with them.
     pub fn lines(&self) -> Vec<String> {
-        let span_us = self.rows.iter().map(|row| row.to_us).max().unwrap_or(0).max(1);
+        let end_us = self.rows.iter().map(|row| row.to_us).max().unwrap_or(0);
         let call_width = self.rows.iter().map(|row| row.call.chars().count()).max().unwrap_or(0);
-        let column = |us: u64| (u128::from(us) * COLUMNS as u128 / u128::from(span_us)) as usize;
         let line = |(at, row): (usize, &Row)| {
             let mark = if Some(at) == self.by_itself && self.rows.len() > 1 { '>' } else { ' ' };
-            let (from, to) = (column(row.from_us), column(row.to_us));
-            let bar = format!("{}├{}┤", " ".repeat(from), "─".repeat(to - from));
-            let (worker, call, answer, width) = (row.worker, &row.call, &row.answer, COLUMNS + 2);
+            let (bar, width) = (row.span().bar(end_us), CallSpan::BAR_COLUMNS + 2);
+            let (worker, call, answer) = (row.worker, &row.call, &row.answer);
             format!("{mark} worker {worker:<3} {call:<call_width$}  {bar:<width$}  {answer}")
         };
         self.rows.iter().enumerate().map(line).chain(self.verdict()).chain(self.legend.clone()).collect()

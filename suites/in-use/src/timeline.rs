@@ -1,0 +1,62 @@
+//! A time line for a report: the writes of a workload, the moment of a copy, and the call.
+
+use csi_harness::spec::verdict::CallSpan;
+use csi_workload::checker::Moment;
+use csi_workload::log::{Log, Record};
+use csi_workload::now_us;
+
+use crate::beside::Call;
+
+/// Writes that are shown at each end of the call.
+const WRITES_MAX: usize = 9;
+/// The time before and after a call that is shown, in microseconds.
+const AROUND_US: u64 = 150_000;
+
+/// The rows by which a time line tells a workload, a copy and a call apart.
+const WORKLOAD: usize = 1;
+const COPY: usize = 2;
+const CALL: usize = 3;
+
+/// The writes around a call, the moment of a copy that the call made, and the call.
+pub(crate) fn timeline(log: &Log, call: &Call, cut: Option<Moment>) -> Vec<CallSpan> {
+    let (from_us, to_us) = (call.from_us.saturating_sub(AROUND_US), call.to_us.saturating_add(AROUND_US));
+    let end = |record: &Record| record.durable_us.unwrap_or_else(now_us);
+    let is_near = |record: &&Record| record.begun_us <= to_us && end(record) >= from_us;
+    let near: Vec<&Record> = log.records().filter(is_near).collect();
+    let is_shown = |nth: usize| nth < WRITES_MAX || nth + WRITES_MAX >= near.len();
+    let longest = near.iter().map(|record| end(record) - record.begun_us).max();
+    let shown = near
+        .iter()
+        .enumerate()
+        .filter(|(nth, record)| is_shown(*nth) || Some(end(record) - record.begun_us) == longest);
+    let mut spans: Vec<CallSpan> = shown
+        .map(|(_, record)| CallSpan {
+            worker: WORKLOAD,
+            call: format!("write {}", record.number),
+            answer: if record.durable_us.is_some() { "durable" } else { "not durable" }.to_owned(),
+            from_us: record.begun_us,
+            to_us: end(record),
+        })
+        .collect();
+    let last_us = spans.iter().map(|span| span.to_us).max().unwrap_or(to_us);
+    spans.extend(cut.filter(|cut| cut.after_us > 0).map(|cut| CallSpan {
+        worker: COPY,
+        call: "the copy".to_owned(),
+        answer: "holds what was durable by then".to_owned(),
+        from_us: cut.after_us,
+        to_us: cut.before_us.clamp(cut.after_us, last_us.max(cut.after_us)),
+    }));
+    spans.push(CallSpan {
+        worker: CALL,
+        call: call.action.name.to_owned(),
+        answer: "returned".to_owned(),
+        from_us: call.from_us,
+        to_us: call.to_us,
+    });
+    let first_us = spans.iter().map(|span| span.from_us).min().unwrap_or_default();
+    for span in &mut spans {
+        span.from_us -= first_us;
+        span.to_us -= first_us;
+    }
+    spans
+}
