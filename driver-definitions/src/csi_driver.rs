@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 /// The API server rejects a shorter period.
 const PERIOD_SECONDS_MIN: u32 = 10;
 
-/// The `spec` of a CSIDriver, as far as it affects calls. Missing fields have the defaults of the API server.
+/// The `spec` of a CSIDriver, as far as it affects tests. Missing fields have the defaults of the API server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiDriver {
@@ -17,6 +17,10 @@ pub struct CsiDriver {
     pub fs_group_policy: FsGroupPolicy,
     /// The kinds of volumes that pods can have.
     pub volume_lifecycle_modes: Vec<VolumeLifecycleMode>,
+    /// True if volumes are mounted with the SELinux context of a pod.
+    pub se_linux_mount: bool,
+    /// True if the scheduler looks at the published capacities.
+    pub storage_capacity: bool,
     /// True if NodePublishVolume is repeated while a pod runs.
     pub requires_republish: bool,
     /// The tokens of the pod's service account that NodePublishVolume gets.
@@ -35,6 +39,8 @@ impl Default for CsiDriver {
             pod_info_on_mount: false,
             fs_group_policy: FsGroupPolicy::default(),
             volume_lifecycle_modes: vec![VolumeLifecycleMode::Persistent],
+            se_linux_mount: false,
+            storage_capacity: false,
             requires_republish: false,
             token_requests: Vec::new(),
             service_account_token_in_secrets: false,

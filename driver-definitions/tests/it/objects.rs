@@ -30,6 +30,7 @@ fn what_a_driver_is_installed_with_is_picked_out() {
         attach_required: false,
         fs_group_policy: FsGroupPolicy::File,
         volume_lifecycle_modes: vec![VolumeLifecycleMode::Ephemeral],
+        storage_capacity: true,
         requires_republish: true,
         token_requests: vec![TokenRequest { audience: "vault".to_owned(), expiration_seconds: 3600 }],
         ..CsiDriver::default()

@@ -17,9 +17,7 @@ use std::fmt;
 
 use csi_driver_definitions::DriverDefinition;
 
-pub use facts::{
-    Class, CsiDriverFacts, Facts, Known, Lease, Nodes, Plugin, Refusal, Registered, Right, Role, Sidecar,
-};
+pub use facts::{Class, Facts, Known, Lease, Nodes, Plugin, Refusal, Registered, Right, Role, Sidecar};
 pub use gather::{GatherError, gather};
 
 /// The severity of a finding.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use csi_driver_definitions::CsiDriver;
 use csi_harness::protocol::capability::Capability;
 
 /// A fact, or why it is unknown.
@@ -11,7 +12,7 @@ pub type Known<T> = Result<T, String>;
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The driver's CSIDriver object, if there is one.
-    pub csi_driver: Known<Option<CsiDriverFacts>>,
+    pub csi_driver: Known<Option<CsiDriver>>,
     /// Names of all CSIDriver objects.
     pub csi_drivers: Known<Vec<String>>,
     /// The nodes for pods.
@@ -41,16 +42,6 @@ pub struct Plugin {
     pub name: String,
     /// The advertised capabilities.
     pub capabilities: BTreeSet<Capability>,
-}
-
-/// The values of a CSIDriver object; missing ones have the defaults of the API server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CsiDriverFacts {
-    pub attach_required: bool,
-    pub fs_group_policy: String,
-    pub storage_capacity: bool,
-    pub se_linux_mount: bool,
-    pub lifecycle_modes: Vec<String>,
 }
 
 /// Nodes that are ready and open for pods.

@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use csi_driver_definitions::{Class as _, ClassError, Loaded, Source};
+use csi_driver_definitions::{Class as _, ClassError, CsiDriver, Loaded, Source};
 use futures_util::StreamExt as _;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
     SubjectAccessReviewSpec,
 };
-use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, DynamicObject, ListParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
+use k8s_openapi::api::coordination::v1;
+use kube::api::{Api, ListParams, PostParams};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::facts::{Class, Nodes, Plugin, Registered, Right, Role};
-use super::{CsiDriverFacts, Facts, Known, Lease, Refusal, Sidecar, pods};
+use super::{Facts, Known, Lease, Refusal, Sidecar, pods};
 use crate::cluster::Done;
-use crate::kube_cluster::api::{Server, bounded, strings, text};
+use crate::kube_cluster::api::{Server, bounded, text};
 use crate::kube_cluster::connect::Connection;
 use crate::kube_cluster::discovery;
 use crate::kube_cluster::kind::{ApiKind, MORE_ACCESS};
@@ -71,7 +71,7 @@ pub async fn gather(
     let sidecars = known(server.list(ApiKind::Pod, None, "").await).map(|all| pods::sidecars(&all, driver));
     Ok(Facts {
         csi_driver: known(server.get(ApiKind::CsiDriver, None, driver).await)
-            .map(|found| found.as_ref().map(csi_driver)),
+            .and_then(|found| found.as_ref().map(csi_driver).transpose()),
         csi_drivers: known(server.list(ApiKind::CsiDriver, None, "").await)
             .map(|all| all.iter().map(name).collect()),
         nodes: known(discovery::nodes(&server, driver).await).map(nodes),
@@ -101,22 +101,8 @@ fn name(object: &Value) -> String {
     text(object, "/metadata/name").to_owned()
 }
 
-fn csi_driver(object: &Value) -> CsiDriverFacts {
-    let flag = |at: &str, default| object.pointer(at).and_then(Value::as_bool).unwrap_or(default);
-    let policy = match text(object, "/spec/fsGroupPolicy") {
-        "" => "ReadWriteOnceWithFSType",
-        policy => policy,
-    };
-    CsiDriverFacts {
-        attach_required: flag("/spec/attachRequired", true),
-        fs_group_policy: policy.to_owned(),
-        storage_capacity: flag("/spec/storageCapacity", false),
-        se_linux_mount: flag("/spec/seLinuxMount", false),
-        lifecycle_modes: match &strings(object, "/spec/volumeLifecycleModes")[..] {
-            [] => vec!["Persistent".to_owned()],
-            modes => modes.to_vec(),
-        },
-    }
+fn csi_driver(object: &Value) -> Known<CsiDriver> {
+    CsiDriver::deserialize(&object["spec"]).map_err(|error| error.to_string())
 }
 
 fn nodes((with, without): (Vec<discovery::DriverNode>, Vec<String>)) -> Nodes {
@@ -191,20 +177,14 @@ fn in_file(kind: ApiKind, loaded: &Loaded) -> Result<Option<Class>, ClassError> 
 
 /// Returns all leases. They are compared with each other, so that only clocks of the cluster matter.
 async fn leases(connection: &Connection) -> Known<Vec<Lease>> {
-    let kind = GroupVersionKind::gvk("coordination.k8s.io", "v1", "Lease");
-    let resource = ApiResource::from_gvk_with_plural(&kind, "leases");
-    let api = Api::<DynamicObject>::all_with(connection.client.clone(), &resource);
+    let api = Api::<v1::Lease>::all(connection.client.clone());
     let found = bounded(api.list(&ListParams::default())).await.map_err(|why| why.to_string())?;
-    let renewed: Vec<(String, i64, i64)> = found
-        .items
-        .iter()
-        .filter_map(|lease| {
-            let renewed: Timestamp = text(&lease.data, "/spec/renewTime").parse().ok()?;
-            let duration_s =
-                lease.data.pointer("/spec/leaseDurationSeconds").and_then(Value::as_i64).unwrap_or_default();
-            Some((lease.metadata.name.clone()?, renewed.as_second(), duration_s))
-        })
-        .collect();
+    let renewed = found.items.into_iter().filter_map(|lease| {
+        let spec = lease.spec?;
+        let duration_s = i64::from(spec.lease_duration_seconds.unwrap_or_default());
+        Some((lease.metadata.name?, spec.renew_time?.0.as_second(), duration_s))
+    });
+    let renewed: Vec<(String, i64, i64)> = renewed.collect();
     let last = renewed.iter().map(|(_, renewed, _)| *renewed).max().unwrap_or_default();
     let lease = |(name, renewed, duration_s)| Lease { name, behind_s: last - renewed, duration_s };
     Ok(renewed.into_iter().map(lease).collect())

@@ -1,9 +1,11 @@
 //! Judges the CSIDriver object: it exists, and agrees with the driver.
 
-use csi_driver_definitions::{Capability as Promise, DriverDefinition};
+use csi_driver_definitions::{
+    Capability as Promise, CsiDriver, DriverDefinition, FsGroupPolicy, VolumeLifecycleMode,
+};
 use csi_harness::protocol::capability::Capability;
 
-use super::{CsiDriverFacts, Facts, Finding, unknown};
+use super::{Facts, Finding, unknown};
 
 /// Limits the shown names.
 const NAMES_MAX: usize = 10;
@@ -44,7 +46,7 @@ fn missing(driver: &str, facts: &Facts) -> Finding {
 }
 
 /// Returns promises of the definition that the object contradicts.
-fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Facts) -> Vec<Finding> {
+fn promises(definition: &DriverDefinition, object: &CsiDriver, facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if definition.can(Promise::Capacity) && !object.storage_capacity {
         findings.push(Finding::error(
@@ -60,15 +62,18 @@ fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fact
             "set seLinuxMount: true, or take it out of the definition",
         ));
     }
-    let lists = |mode: &str| object.lifecycle_modes.iter().any(|one| one == mode);
+    let listed = &object.volume_lifecycle_modes;
     let modes = [
-        ("Ephemeral", "InlineVolumes", !definition.inline_volumes.is_empty()),
-        ("Persistent", "a StorageClass", definition.storage_class.source().is_some()),
+        (VolumeLifecycleMode::Ephemeral, "InlineVolumes", !definition.inline_volumes.is_empty()),
+        (VolumeLifecycleMode::Persistent, "a StorageClass", definition.storage_class.source().is_some()),
     ];
-    for (mode, promise, _) in modes.into_iter().filter(|(mode, _, wanted)| *wanted && !lists(mode)) {
+    for (mode, promise, _) in modes.into_iter().filter(|(mode, _, wanted)| *wanted && !listed.contains(mode))
+    {
+        let mode = format!("{mode:?}");
+        let listed: Vec<String> = listed.iter().map(|mode| format!("{mode:?}")).collect();
         findings.push(Finding::error(
             format!("kubelet mounts no {} volume of the driver", mode.to_lowercase()),
-            format!("the definition has {promise}, the CSIDriver has volumeLifecycleModes {:?}", object.lifecycle_modes),
+            format!("the definition has {promise}, the CSIDriver has volumeLifecycleModes {listed:?}"),
             format!("add {mode}, for which the object must be deleted and created again, or take {promise} out of the definition"),
         ));
     }
@@ -77,7 +82,7 @@ fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fact
             .plugin
             .as_ref()
             .is_some_and(|plugin| plugin.capabilities.contains(&Capability::VolumeMountGroup));
-    if definition.can(Promise::FsGroup) && object.fs_group_policy == "None" && !by_driver {
+    if definition.can(Promise::FsGroup) && object.fs_group_policy == FsGroupPolicy::None && !by_driver {
         findings.push(Finding::error(
             "no volume gets the fsGroup of a pod",
             "the definition has `fsGroup: true`, the CSIDriver fsGroupPolicy: None",
@@ -88,7 +93,7 @@ fn promises(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Fact
 }
 
 /// Returns values of the object that the driver does not advertise.
-fn advertised(definition: &DriverDefinition, object: &CsiDriverFacts, facts: &Facts) -> Vec<Finding> {
+fn advertised(definition: &DriverDefinition, object: &CsiDriver, facts: &Facts) -> Vec<Finding> {
     let Some(plugin) = &facts.plugin else { return Vec::new() };
     let mut findings = Vec::new();
     match (object.attach_required, plugin.capabilities.contains(&Capability::PublishUnpublishVolume)) {

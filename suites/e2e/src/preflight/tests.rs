@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use csi_driver_definitions::DriverDefinition;
+use csi_driver_definitions::{CsiDriver, DriverDefinition, FsGroupPolicy};
 use csi_harness::protocol::capability::Capability;
 
 use super::facts::*;
@@ -49,12 +49,11 @@ fn good() -> Facts {
         driver: DRIVER.to_owned(),
         expands: Some(true),
     };
-    let object = CsiDriverFacts {
-        attach_required: true,
-        fs_group_policy: "File".to_owned(),
+    let object = CsiDriver {
+        fs_group_policy: FsGroupPolicy::File,
         storage_capacity: true,
         se_linux_mount: true,
-        lifecycle_modes: vec!["Persistent".to_owned()],
+        ..CsiDriver::default()
     };
     let capabilities = BTreeSet::from([
         Capability::PublishUnpublishVolume,
@@ -99,7 +98,7 @@ fn node(facts: &mut Facts) -> &mut Registered {
     &mut facts.nodes.as_mut().unwrap().with[0]
 }
 
-fn object(facts: &mut Facts) -> &mut CsiDriverFacts {
+fn object(facts: &mut Facts) -> &mut CsiDriver {
     facts.csi_driver.as_mut().unwrap().as_mut().unwrap()
 }
 
@@ -154,9 +153,9 @@ fn an_object_that_denies_what_is_promised() {
         object(facts).storage_capacity = false
     });
     finds("error", &["seLinuxMount: false"], |facts| object(facts).se_linux_mount = false);
-    finds("error", &["fsGroupPolicy: None"], |facts| "None".clone_into(&mut object(facts).fs_group_policy));
+    finds("error", &["fsGroupPolicy: None"], |facts| object(facts).fs_group_policy = FsGroupPolicy::None);
     let by_driver = said(|facts| {
-        "None".clone_into(&mut object(facts).fs_group_policy);
+        object(facts).fs_group_policy = FsGroupPolicy::None;
         facts.plugin.as_mut().unwrap().capabilities.insert(Capability::VolumeMountGroup);
     });
     assert_eq!(by_driver, Vec::<String>::new(), "the driver does it");
