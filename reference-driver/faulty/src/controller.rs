@@ -9,7 +9,7 @@ use csi_proto::v1::*;
 use tonic::{Code, Request, Response, Status};
 
 use crate::data::Origin;
-use crate::in_use::InProgress;
+use crate::in_use::{Kind, Moment};
 use crate::{Defect, Faults, Reply, Seen};
 
 const MIB: i64 = 1 << 20;
@@ -22,7 +22,15 @@ impl Faults {
         mut request: Request<CreateVolumeRequest>,
     ) -> Reply<CreateVolumeResponse> {
         let asked = request.get_ref().clone();
+        let source = match asked.volume_content_source.as_ref().and_then(|source| source.r#type.clone()) {
+            Some(Type::Volume(VolumeSource { volume_id })) => Some(volume_id),
+            _ => None,
+        };
+        let call = source.as_deref().map(|source| self.begin_call(Kind::Clone, source));
         let mut seen = self.seen.lock().await;
+        if let Some(source) = &source {
+            self.take_time(Moment::GivenUpClone, &seen, source).await;
+        }
         let message = request.get_mut();
         message.volume_capabilities.iter_mut().for_each(|capability| self.alter_capability(capability));
         self.alter_source(&seen, message);
@@ -37,15 +45,35 @@ impl Faults {
         let mut done = self.driver.create_volume(request).await?;
         let Some(volume) = &mut done.get_mut().volume else { return Ok(done) };
         let id = volume.volume_id.clone();
-        match seen.names.insert(id.clone(), asked.name.clone()).is_none() {
+        let is_new = seen.names.insert(id.clone(), asked.name.clone()).is_none();
+        match is_new {
             true => seen.note_origin(&id, asked.volume_content_source.as_ref()),
             false if self.has(Defect::WipesAtRepeatedCreation) => self.empty(&mut seen, &id),
             false => {}
         }
-        if let Some(Type::Volume(source)) =
-            asked.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref())
+        if let Some(source) = &source {
+            self.hurt(Moment::Clone, &seen, source);
+            if !is_new {
+                self.hurt(Moment::RepeatedClone, &seen, source);
+            }
+        }
+        if let Some(call) = &call
+            && let Some(source) = &source
+            && call.is_beside(Kind::Snapshot, Some(source))
         {
-            self.breaks(Defect::CloneBreaksSource, &seen, &source.volume_id);
+            self.hurt(Moment::CloneBesideSnapshot, &seen, source);
+            if self.has(Defect::CloneBesideSnapshotIsEmpty) {
+                self.empty(&mut seen, &id);
+            }
+        }
+        let origin = seen.data.origins.get(&id).cloned();
+        if let Some(Origin { snapshot: Some(snapshot), volume }) = origin
+            && is_new
+        {
+            self.hurt(Moment::Restore, &seen, &volume);
+            if seen.data.hollow.contains(&snapshot) {
+                self.empty(&mut seen, &id);
+            }
         }
         volume.content_source = asked.volume_content_source;
         if self.reports_requested_size() {
@@ -94,11 +122,24 @@ impl Faults {
             return Ok(Response::new(DeleteSnapshotResponse {}));
         }
         let id = request.get_ref().snapshot_id.clone();
-        let done = self.driver.delete_snapshot(request).await?;
         let mut seen = self.seen.lock().await;
-        self.forgets_copies_of(&mut seen, &id);
-        if let Some((_, source)) = seen.data.cuts.iter().find(|(snapshot, _)| *snapshot == id) {
-            self.breaks(Defect::DeletedSnapshotBreaksSource, &seen, source);
+        let source =
+            seen.data.cuts.iter().find(|(snapshot, _)| *snapshot == id).map(|(_, volume)| volume.clone());
+        let call = source.as_deref().map(|source| self.begin_call(Kind::Deletion, source));
+        if let Some(source) = &source {
+            self.take_time(Moment::GivenUpDeletion, &seen, source).await;
+        }
+        let done = self.driver.delete_snapshot(request).await?;
+        self.forget_copies_of(&mut seen, &id);
+        if let Some(gone) = seen.data.deleted_cuts.get(&id) {
+            self.hurt(Moment::RepeatedDeletion, &seen, gone);
+        }
+        if let Some(source) = source {
+            self.hurt(Moment::DeletedSnapshot, &seen, &source);
+            if call.is_some_and(|call| call.is_beside(Kind::Clone, Some(&source))) {
+                self.hurt(Moment::DeletionBesideClone, &seen, &source);
+            }
+            seen.data.deleted_cuts.insert(id.clone(), source);
         }
         seen.data.cuts.retain(|(snapshot, _)| *snapshot != id);
         Ok(done)
@@ -204,6 +245,13 @@ impl Faults {
                 seen.snapshots.get(snapshot).map(|snapshot| snapshot.source_volume_id.clone())
             }
             (Some(Defect::GroupsOverTime), _) => seen.late_members.get(snapshot).cloned(),
+            (Some(Defect::ClonesMissUse), Some(Type::Volume(VolumeSource { volume_id }))) => {
+                if let Some(snapshot_id) = seen.data.staged_as.get(volume_id).cloned() {
+                    let source = Type::Snapshot(SnapshotSource { snapshot_id });
+                    request.volume_content_source = Some(VolumeContentSource { r#type: Some(source) });
+                }
+                None
+            }
             (Some(Defect::ClonesSourceOfCopy), Some(Type::Volume(VolumeSource { volume_id }))) => {
                 seen.origin_of(volume_id, true)
             }
@@ -237,9 +285,12 @@ impl Faults {
         match self.defect {
             Some(Defect::RestoresFirst) => alike.next().map(|(snapshot, _)| snapshot.clone()),
             Some(Defect::RestoresNewest) => alike.next_back().map(|(snapshot, _)| snapshot.clone()),
-            Some(Defect::MembersHoldFirst | Defect::SnapshotsMissUse) => {
-                seen.data.instead.get(snapshot).cloned()
-            }
+            Some(
+                Defect::MembersHoldFirst
+                | Defect::SnapshotsMissUse
+                | Defect::RepeatedSnapshotCutsAnew
+                | Defect::OverlappingSnapshotsMixUp,
+            ) => seen.data.instead.get(snapshot).cloned(),
             _ => None,
         }
     }
@@ -279,9 +330,11 @@ impl Faults {
         &self,
         mut request: Request<CreateSnapshotRequest>,
     ) -> Reply<CreateSnapshotResponse> {
-        let in_progress = InProgress::begin();
+        let (volume, name) = (request.get_ref().source_volume_id.clone(), request.get_ref().name.clone());
+        let call = self.begin_call(Kind::Snapshot, &volume);
         let mut seen = self.seen.lock().await;
-        let volume = request.get_ref().source_volume_id.clone();
+        let is_left = self.begin_snapshot(&seen, &name, &volume);
+        self.take_time(Moment::GivenUpSnapshot, &seen, &volume).await;
         if self.has(Defect::SnapshotsSourceOfCopy)
             && let Some(source) = seen.origin_of(&volume, true)
         {
@@ -290,10 +343,9 @@ impl Faults {
         let mut done = self.driver.create_snapshot(request).await?;
         let Some(snapshot) = &mut done.get_mut().snapshot else { return Ok(done) };
         snapshot.source_volume_id.clone_from(&volume);
-        self.breaks(Defect::SnapshotBreaksWriter, &seen, &volume);
-        self.freezes(Defect::SnapshotFreezesWriter, &seen, &volume);
-        self.freezes_overlapping(&in_progress, &seen, &volume);
         let id = snapshot.snapshot_id.clone();
+        self.finish_snapshot(&name);
+        self.alter_snapshot(&call, &mut seen, &id, is_left).await;
         seen.snapshots.insert(id.clone(), snapshot.clone());
         if !seen.data.cuts.iter().any(|(other, _)| *other == id) {
             seen.data.cuts.push((id.clone(), volume.clone()));
@@ -322,7 +374,8 @@ impl Faults {
             if self.has(Defect::MembersHoldFirst) {
                 seen.data.instead.insert(second.snapshot_id.clone(), first.snapshot_id.clone());
             }
-            self.freezes(Defect::GroupStaysFrozen, &seen, &second.source_volume_id);
+            self.hurt(Moment::GroupOfFirst, &seen, &first.source_volume_id);
+            self.hurt(Moment::GroupOfSecond, &seen, &second.source_volume_id);
             seen.late_members.extend([late]);
         }
         Ok(done)
@@ -334,11 +387,23 @@ impl Faults {
     ) -> Reply<ControllerExpandVolumeResponse> {
         if !self.has(Defect::ControllerExpandsNothing) {
             let id = request.get_ref().volume_id.clone();
-            let done = self.driver.controller_expand_volume(request).await?;
+            let call = self.begin_call(Kind::Expansion, &id);
             let mut seen = self.seen.lock().await;
-            self.collides(&seen, &id, done.get_ref().capacity_bytes);
-            self.forgets_fresh_copy(&mut seen, &id);
-            seen.data.grown.insert(id.clone(), done.get_ref().capacity_bytes);
+            self.take_time(Moment::GivenUpExpansion, &seen, &id).await;
+            let done = self.driver.controller_expand_volume(request).await?;
+            let bytes = done.get_ref().capacity_bytes;
+            self.collide(&seen, &id, bytes);
+            self.forget_fresh_copy(&mut seen, &id);
+            self.hurt(Moment::Expansion, &seen, &id);
+            if seen.data.grown.insert(id.clone(), bytes) == Some(bytes) {
+                self.hurt(Moment::RepeatedExpansion, &seen, &id);
+            }
+            if call.is_beside(Kind::Clone, Some(&id)) {
+                self.hurt(Moment::ExpansionBesideClone, &seen, &id);
+            }
+            if let Some(source) = seen.origin_of(&id, true) {
+                self.hurt(Moment::ExpansionOfCopy, &seen, &source);
+            }
             if self.has(Defect::ExpansionWipes) {
                 self.empty(&mut seen, &id);
             }
@@ -353,7 +418,7 @@ impl Faults {
         request: Request<ControllerModifyVolumeRequest>,
     ) -> Reply<ControllerModifyVolumeResponse> {
         let id = &request.get_ref().volume_id;
-        self.breaks(Defect::ModificationBreaksWriter, &*self.seen.lock().await, id);
+        self.hurt(Moment::Modification, &*self.seen.lock().await, id);
         match self.has(Defect::TakesAnyAttributes) {
             true => Ok(Response::new(ControllerModifyVolumeResponse {})),
             false => self.driver.controller_modify_volume(request).await,

@@ -35,6 +35,14 @@ pub(crate) struct Data {
     /// The sizes of expanded volumes.
     pub(crate) grown: BTreeMap<String, i64>,
     pub(crate) deleted: BTreeSet<String>,
+    /// Deleted snapshots with their volumes.
+    pub(crate) deleted_cuts: BTreeMap<String, String>,
+    /// Snapshots that hold nothing.
+    pub(crate) hollow: BTreeSet<String>,
+    /// The content of volumes when a snapshot of them was taken last.
+    pub(crate) at_snapshot: BTreeMap<String, Contents>,
+    /// Paths at which a volume was expanded, with its size.
+    pub(crate) expanded_at: BTreeSet<(String, i64)>,
     /// The names of unfinished copies.
     pub(crate) half: BTreeSet<String>,
     /// Volumes that were never published.
@@ -43,6 +51,8 @@ pub(crate) struct Data {
     pub(crate) targets: BTreeSet<(String, String)>,
     /// Volumes that are emptied when they are published next.
     emptied: BTreeSet<String>,
+    /// Copies that are damaged when they are published next.
+    damaged: BTreeSet<String>,
     /// The content of volumes when they were unpublished last, and first.
     last: BTreeMap<String, Contents>,
     first: BTreeMap<String, Contents>,
@@ -70,6 +80,9 @@ impl Faults {
         let is_first = seen.data.unused.remove(id);
         if seen.data.emptied.remove(id) {
             change(target, Contents::emptied);
+        }
+        if seen.data.damaged.remove(id) {
+            change(target, Contents::damaged);
         }
         let is_new_copy = is_first && seen.data.origins.contains_key(id);
         match self.defect {
@@ -125,6 +138,9 @@ impl Faults {
         let copies: Vec<String> = copies.map(|(copy, _)| copy.clone()).collect();
         let source = seen.data.origins.get(id).map(|origin| origin.volume.clone());
         match self.defect {
+            Some(Defect::ClonesDamagedWithSource) => {
+                seen.data.damaged.extend(copies.into_iter().filter(|copy| seen.data.unused.contains(copy)));
+            }
             Some(Defect::DeletesCopies) => copies.iter().for_each(|copy| self.empty(seen, copy)),
             Some(Defect::DeletesSource) => source.iter().for_each(|source| self.empty(seen, source)),
             Some(Defect::DeleteUnmountsOthers) => {
@@ -146,11 +162,11 @@ impl Faults {
         RECORDS.lock().remove(path);
     }
 
-    pub(crate) fn start(&self) {
+    pub(crate) fn start(&mut self) {
         if self.has(Defect::UnmountsAtStart) {
             std::mem::take(&mut *TARGETS.lock()).iter().for_each(|target| detach_mount(target));
         }
-        self.break_at_start();
+        self.start_beside_workloads();
     }
 }
 

@@ -231,4 +231,92 @@ defects! {
     UnstagingBreaksOthers = "hostpath/unstaging-breaks-others";
     /// A driver that starts makes all writes to the volumes fail that are in use.
     StartBreaksUsed = "hostpath/start-breaks-volumes-in-use";
+    /// CreateSnapshot changes bytes of its source, as where the mapping of blocks is wrong from then on.
+    SnapshotDamagesSource = "hostpath/snapshot-damages-source";
+    /// A repeated CreateSnapshot freezes the file system before it notices that there is nothing to do.
+    RepeatedSnapshotFreezes = "hostpath/repeated-snapshot-freezes-writer";
+    /// A repeated CreateSnapshot takes the snapshot anew.
+    RepeatedSnapshotCutsAnew = "hostpath/repeated-snapshot-cuts-anew";
+    /// Two snapshots that are taken at the same time make writes to their source fail.
+    OverlappingSnapshotsBreakWriter = "hostpath/overlapping-snapshots-break-writer";
+    /// Of two volumes whose snapshots are taken at the same time, one snapshot holds the other volume.
+    OverlappingSnapshotsMixUp = "hostpath/overlapping-snapshots-mix-up-volumes";
+    /// CreateSnapshot during an expansion makes writes to the volume fail.
+    SnapshotBesideExpansionBreaks = "hostpath/snapshot-beside-expansion-breaks-writer";
+    /// CreateSnapshot leaves the file system frozen if its caller gives up.
+    GivenUpSnapshotStaysFrozen = "hostpath/given-up-snapshot-stays-frozen";
+    /// CreateSnapshot makes writes to the volume fail if its caller gives up.
+    GivenUpSnapshotBreaks = "hostpath/given-up-snapshot-breaks-writer";
+    /// The empty rest of a snapshot that its caller gave up is taken for the snapshot.
+    GivenUpSnapshotIsTaken = "hostpath/given-up-snapshot-is-taken-for-whole";
+    /// A snapshot that is taken while another one is deleted is empty.
+    SnapshotBesideDeletionIsEmpty = "hostpath/snapshot-beside-deletion-is-empty";
+    /// DeleteSnapshot puts its source back to what the snapshot holds, as where the two are merged the wrong way.
+    DeletedSnapshotReverts = "hostpath/delete-snapshot-reverts-source";
+    /// DeleteSnapshot leaves the file system of the source frozen if its caller gives up.
+    GivenUpDeletionFreezes = "hostpath/given-up-snapshot-deletion-stays-frozen";
+    /// A repeated DeleteSnapshot makes writes to the source fail.
+    RepeatedDeletionBreaks = "hostpath/repeated-snapshot-deletion-breaks-source";
+    /// DeleteSnapshot makes writes to the source fail while the source is cloned.
+    DeletionBesideCloneBreaks = "hostpath/snapshot-deletion-beside-clone-breaks-source";
+    /// CreateVolumeGroupSnapshot makes writes to the first volume fail.
+    GroupBreaksFirst = "hostpath/group-snapshot-breaks-first-volume";
+    /// A clone leaves the file system of its source frozen for a while.
+    CloneFreezesSource = "hostpath/clone-freezes-source";
+    /// A clone holds its source as it was when it was staged, as where what was written is not flushed.
+    ClonesMissUse = "hostpath/clones-miss-use";
+    /// A repeated CreateVolume with a source makes writes to the source fail.
+    RepeatedCloneBreaks = "hostpath/repeated-clone-breaks-source";
+    /// A clone that is made while a snapshot is taken leaves the file system of their source frozen.
+    CloneBesideSnapshotFreezes = "hostpath/clone-beside-snapshot-freezes-source";
+    /// A clone that is made while a snapshot is taken is empty.
+    CloneBesideSnapshotIsEmpty = "hostpath/clone-beside-snapshot-is-empty";
+    /// A clone that its caller gives up makes writes to its source fail.
+    GivenUpCloneBreaks = "hostpath/given-up-clone-breaks-source";
+    /// A copy that was not used yet is damaged when its source is deleted, as where both share blocks that are freed.
+    ClonesDamagedWithSource = "hostpath/clones-damaged-with-their-source";
+    /// CreateVolume from a snapshot makes writes to the source of the snapshot fail.
+    RestoreBreaksSource = "hostpath/restore-breaks-source";
+    /// ControllerExpandVolume leaves the file system frozen for a while.
+    ExpansionFreezes = "hostpath/expansion-freezes-writer";
+    /// ControllerExpandVolume changes bytes of the old part of the volume.
+    ExpansionDamages = "hostpath/expansion-damages-old-part";
+    /// A repeated ControllerExpandVolume makes writes to the volume fail.
+    RepeatedExpansionBreaks = "hostpath/repeated-expansion-breaks-writer";
+    /// ControllerExpandVolume makes writes to the volume fail if its caller gives up.
+    GivenUpExpansionBreaks = "hostpath/given-up-expansion-breaks-writer";
+    /// ControllerExpandVolume during a clone changes bytes of the volume.
+    ExpansionBesideCloneDamages = "hostpath/expansion-beside-clone-damages-source";
+    /// ControllerExpandVolume of a copy makes writes to its source fail.
+    ExpansionOfCopyBreaksSource = "hostpath/expansion-of-a-copy-breaks-source";
+    /// NodeExpandVolume makes writes to the volume fail.
+    NodeExpansionBreaks = "hostpath/node-expansion-breaks-writer";
+    /// A repeated NodeExpandVolume leaves the file system frozen for a while.
+    RepeatedNodeExpansionFreezes = "hostpath/repeated-node-expansion-freezes-writer";
+    /// ControllerModifyVolume leaves the file system frozen for a while.
+    ModificationFreezes = "hostpath/modification-freezes-writer";
+    /// ControllerModifyVolume loses what was written, as where a volume is moved without it.
+    ModificationLosesWrites = "hostpath/modification-loses-writes";
+    /// NodeGetVolumeStats leaves the file system frozen for a while.
+    StatisticsFreeze = "hostpath/statistics-freeze-writer";
+    /// A repeated NodeStageVolume makes writes to the volume fail.
+    RepeatedStagingBreaks = "hostpath/repeated-staging-breaks-writer";
+    /// A repeated NodePublishVolume empties the volume.
+    RepeatedPublicationEmpties = "hostpath/repeated-publication-empties-volume";
+    /// NodePublishVolume at a second target empties the volume.
+    SecondTargetEmpties = "hostpath/second-target-empties-volume";
+    /// NodePublishVolume at a second target leaves the file system frozen for a while.
+    SecondTargetFreezes = "hostpath/second-target-freezes-first";
+    /// NodeStageVolume makes all writes to other volumes fail.
+    StagingBreaksOthers = "hostpath/staging-breaks-others";
+    /// NodeUnstageVolume leaves the file systems of other volumes frozen for a while.
+    UnstagingFreezesOthers = "hostpath/unstaging-freezes-others";
+    /// A driver that starts empties the volumes that are in use.
+    StartEmptiesUsed = "hostpath/start-empties-volumes-in-use";
+    /// A driver that was killed while it took a snapshot makes all writes to the source fail when it starts.
+    StartBreaksSnapshotSource = "hostpath/start-breaks-source-of-unfinished-snapshot";
+    /// A driver that was killed while it took a snapshot leaves the file system of the source frozen.
+    StartLeavesFrozen = "hostpath/start-leaves-source-frozen";
+    /// A driver that was killed while it took a snapshot takes its empty rest for the snapshot.
+    StartTakesHalfSnapshot = "hostpath/start-takes-half-a-snapshot-for-whole";
 }

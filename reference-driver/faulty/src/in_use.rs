@@ -1,9 +1,9 @@
-//! Defects that hurt the workload of a volume in use.
+//! Defects that hurt the workload of a volume in use, or the copies that are made beside it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use csi_proto::lock::Mutex;
@@ -15,57 +15,320 @@ use crate::{Defect, Faults, Seen};
 
 /// The time for which a file system stays frozen. It is limited, so that tests end.
 const FROZEN: Duration = Duration::from_secs(3);
+/// The duration of a call during which its caller can give up, another call can come, or the driver can be killed.
+const CALL_TIME: Duration = Duration::from_millis(150);
 
-/// Targets of the driver that breaks volumes when it starts.
-static TARGETS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-/// Calls of CreateSnapshot in progress, by the driver that has trouble with more than one.
-static SNAPSHOTS: AtomicUsize = AtomicUsize::new(0);
+/// Targets of drivers that hurt the volumes in use when they start, by defect.
+static TARGETS: Mutex<BTreeMap<&str, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
+/// Snapshots that were begun and not finished: the name and the target of the source, by defect.
+static UNFINISHED: Mutex<BTreeMap<&str, BTreeMap<String, Option<String>>>> = Mutex::new(BTreeMap::new());
 
-/// A call of CreateSnapshot in progress.
+/// The moments at which a driver can hurt the workload of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// CreateSnapshot of the volume.
+    Snapshot,
+    /// CreateSnapshot with the name of an existing snapshot.
+    RepeatedSnapshot,
+    /// CreateSnapshot, while another one is in progress.
+    OverlappingSnapshot,
+    /// CreateSnapshot, while the volume is expanded.
+    SnapshotBesideExpansion,
+    /// CreateSnapshot, which the caller gives up.
+    GivenUpSnapshot,
+    DeletedSnapshot,
+    GivenUpDeletion,
+    /// DeleteSnapshot of a snapshot that is gone.
+    RepeatedDeletion,
+    /// DeleteSnapshot, while the volume is cloned.
+    DeletionBesideClone,
+    /// CreateVolumeGroupSnapshot, for its first volume.
+    GroupOfFirst,
+    /// CreateVolumeGroupSnapshot, for its second volume.
+    GroupOfSecond,
+    /// CreateVolume with the volume as the source.
+    Clone,
+    RepeatedClone,
+    /// CreateVolume with the volume as the source, while a snapshot of it is taken.
+    CloneBesideSnapshot,
+    GivenUpClone,
+    /// CreateVolume from a snapshot of the volume.
+    Restore,
+    /// ControllerExpandVolume of the volume.
+    Expansion,
+    RepeatedExpansion,
+    GivenUpExpansion,
+    /// ControllerExpandVolume, while the volume is cloned.
+    ExpansionBesideClone,
+    /// ControllerExpandVolume of a copy of the volume.
+    ExpansionOfCopy,
+    NodeExpansion,
+    RepeatedNodeExpansion,
+    Modification,
+    Statistics,
+    RepeatedStaging,
+    RepeatedPublication,
+    /// NodePublishVolume at a second target.
+    SecondTarget,
+    /// NodeUnpublishVolume at another target.
+    OtherTargetGone,
+    /// NodeStageVolume of another volume.
+    OtherStaged,
+    /// NodeUnstageVolume of another volume.
+    OtherUnstaged,
+    /// The driver starts while the volume is in use.
+    Start,
+    /// The driver starts after it was killed while it took a snapshot.
+    StartAfterSnapshot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Harm {
+    /// Writes fail, as to a device that has gone away.
+    Breaks,
+    /// The file system is frozen for a while.
+    Freezes,
+    /// Bytes of the volume are changed.
+    Damages,
+    /// The volume loses everything.
+    Empties,
+    /// The volume holds what it held when its last snapshot was taken.
+    Reverts,
+}
+
+/// The defects that hurt a workload at one moment.
+const HARMS: &[(Defect, Moment, Harm)] = &[
+    (Defect::SnapshotBreaksWriter, Moment::Snapshot, Harm::Breaks),
+    (Defect::SnapshotFreezesWriter, Moment::Snapshot, Harm::Freezes),
+    (Defect::SnapshotDamagesSource, Moment::Snapshot, Harm::Damages),
+    (Defect::RepeatedSnapshotFreezes, Moment::RepeatedSnapshot, Harm::Freezes),
+    (Defect::OverlappingSnapshotsStayFrozen, Moment::OverlappingSnapshot, Harm::Freezes),
+    (Defect::OverlappingSnapshotsBreakWriter, Moment::OverlappingSnapshot, Harm::Breaks),
+    (Defect::SnapshotBesideExpansionBreaks, Moment::SnapshotBesideExpansion, Harm::Breaks),
+    (Defect::GivenUpSnapshotStaysFrozen, Moment::GivenUpSnapshot, Harm::Freezes),
+    (Defect::GivenUpSnapshotBreaks, Moment::GivenUpSnapshot, Harm::Breaks),
+    (Defect::DeletedSnapshotBreaksSource, Moment::DeletedSnapshot, Harm::Breaks),
+    (Defect::DeletedSnapshotReverts, Moment::DeletedSnapshot, Harm::Reverts),
+    (Defect::GivenUpDeletionFreezes, Moment::GivenUpDeletion, Harm::Freezes),
+    (Defect::RepeatedDeletionBreaks, Moment::RepeatedDeletion, Harm::Breaks),
+    (Defect::DeletionBesideCloneBreaks, Moment::DeletionBesideClone, Harm::Breaks),
+    (Defect::GroupBreaksFirst, Moment::GroupOfFirst, Harm::Breaks),
+    (Defect::GroupStaysFrozen, Moment::GroupOfSecond, Harm::Freezes),
+    (Defect::CloneBreaksSource, Moment::Clone, Harm::Breaks),
+    (Defect::CloneFreezesSource, Moment::Clone, Harm::Freezes),
+    (Defect::RepeatedCloneBreaks, Moment::RepeatedClone, Harm::Breaks),
+    (Defect::CloneBesideSnapshotFreezes, Moment::CloneBesideSnapshot, Harm::Freezes),
+    (Defect::GivenUpCloneBreaks, Moment::GivenUpClone, Harm::Breaks),
+    (Defect::RestoreBreaksSource, Moment::Restore, Harm::Breaks),
+    (Defect::ExpansionFreezes, Moment::Expansion, Harm::Freezes),
+    (Defect::ExpansionDamages, Moment::Expansion, Harm::Damages),
+    (Defect::RepeatedExpansionBreaks, Moment::RepeatedExpansion, Harm::Breaks),
+    (Defect::GivenUpExpansionBreaks, Moment::GivenUpExpansion, Harm::Breaks),
+    (Defect::ExpansionBesideCloneDamages, Moment::ExpansionBesideClone, Harm::Damages),
+    (Defect::ExpansionOfCopyBreaksSource, Moment::ExpansionOfCopy, Harm::Breaks),
+    (Defect::NodeExpansionBreaks, Moment::NodeExpansion, Harm::Breaks),
+    (Defect::RepeatedNodeExpansionFreezes, Moment::RepeatedNodeExpansion, Harm::Freezes),
+    (Defect::ModificationBreaksWriter, Moment::Modification, Harm::Breaks),
+    (Defect::ModificationFreezes, Moment::Modification, Harm::Freezes),
+    (Defect::ModificationLosesWrites, Moment::Modification, Harm::Empties),
+    (Defect::StatisticsBreakWriter, Moment::Statistics, Harm::Breaks),
+    (Defect::StatisticsFreeze, Moment::Statistics, Harm::Freezes),
+    (Defect::RepeatedStagingBreaks, Moment::RepeatedStaging, Harm::Breaks),
+    (Defect::RepeatedPublicationEmpties, Moment::RepeatedPublication, Harm::Empties),
+    (Defect::SecondTargetEmpties, Moment::SecondTarget, Harm::Empties),
+    (Defect::SecondTargetFreezes, Moment::SecondTarget, Harm::Freezes),
+    (Defect::SecondTargetBreaksFirst, Moment::OtherTargetGone, Harm::Breaks),
+    (Defect::StagingBreaksOthers, Moment::OtherStaged, Harm::Breaks),
+    (Defect::UnstagingBreaksOthers, Moment::OtherUnstaged, Harm::Breaks),
+    (Defect::UnstagingFreezesOthers, Moment::OtherUnstaged, Harm::Freezes),
+    (Defect::StartBreaksUsed, Moment::Start, Harm::Breaks),
+    (Defect::StartEmptiesUsed, Moment::Start, Harm::Empties),
+    (Defect::StartBreaksSnapshotSource, Moment::StartAfterSnapshot, Harm::Breaks),
+    (Defect::StartLeavesFrozen, Moment::StartAfterSnapshot, Harm::Freezes),
+];
+
+/// Calls that are told apart while they are in progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Snapshot,
+    Deletion,
+    Clone,
+    Expansion,
+}
+
+/// The calls of one driver that are in progress, with their volumes.
+#[derive(Debug, Default)]
+pub(crate) struct Calls(Mutex<Vec<(Kind, String)>>);
+
+/// A call in progress. Another one that is in progress at the beginning or at the end is beside it.
 pub(crate) struct InProgress {
-    overlaps: bool,
+    calls: Arc<Calls>,
+    own: (Kind, String),
+    before: Vec<(Kind, String)>,
 }
 
 impl InProgress {
-    pub(crate) fn begin() -> InProgress {
-        InProgress { overlaps: SNAPSHOTS.fetch_add(1, Ordering::SeqCst) > 0 }
+    /// Returns true if a call of that kind is beside this one, about the volume if one is named.
+    pub(crate) fn is_beside(&self, kind: Kind, volume: Option<&str>) -> bool {
+        self.others().iter().any(|(other, id)| *other == kind && volume.is_none_or(|volume| id == volume))
+    }
+
+    /// Another volume of which a snapshot is taken beside this call.
+    fn other_source(&self) -> Option<String> {
+        let others = self.others().into_iter();
+        others.filter(|(kind, id)| *kind == Kind::Snapshot && *id != self.own.1).map(|(_, id)| id).next()
+    }
+
+    fn others(&self) -> Vec<(Kind, String)> {
+        let mut now = self.calls.0.lock().clone();
+        if let Some(own) = now.iter().position(|call| *call == self.own) {
+            now.swap_remove(own);
+        }
+        self.before.iter().cloned().chain(now).collect()
     }
 }
 
 impl Drop for InProgress {
     fn drop(&mut self) {
-        SNAPSHOTS.fetch_sub(1, Ordering::SeqCst);
+        let mut calls = self.calls.0.lock();
+        if let Some(own) = calls.iter().position(|call| *call == self.own) {
+            calls.swap_remove(own);
+        }
+    }
+}
+
+/// Harm to a volume that is done if the call ends before it is finished.
+struct UnlessFinished(Option<(Harm, String)>);
+
+impl Drop for UnlessFinished {
+    fn drop(&mut self) {
+        if let Some((harm, target)) = self.0.take() {
+            std::thread::spawn(move || do_harm(harm, &target));
+        }
     }
 }
 
 impl Faults {
-    /// Makes writes to a volume fail if the driver has the defect.
-    pub(crate) fn breaks(&self, defect: Defect, seen: &Seen, id: &str) {
-        if self.has(defect)
+    /// Hurts the workload of a volume if the driver has a defect of that moment.
+    pub(crate) fn hurt(&self, moment: Moment, seen: &Seen, id: &str) {
+        if let Some(harm) = self.harm(moment)
             && let Some(target) = seen.target_of(id)
         {
-            break_writes(&target);
+            match seen.data.at_snapshot.get(id) {
+                Some(contents) if harm == Harm::Reverts => change(&target, |_| contents.clone()),
+                _ => do_harm(harm, &target),
+            }
         }
     }
 
-    /// Freezes the file system of a volume for a while if the driver has the defect.
-    pub(crate) fn freezes(&self, defect: Defect, seen: &Seen, id: &str) {
-        if self.has(defect)
-            && let Some(target) = seen.target_of(id)
+    /// Hurts the workloads of all volumes but one.
+    pub(crate) fn hurt_others(&self, moment: Moment, seen: &Seen, id: &str) {
+        let others = seen.published.iter().filter(|(_, volume)| volume != id);
+        others.for_each(|(_, other)| self.hurt(moment, seen, other));
+    }
+
+    fn harm(&self, moment: Moment) -> Option<Harm> {
+        let row = HARMS.iter().find(|(defect, at, _)| self.has(*defect) && *at == moment);
+        row.map(|(_, _, harm)| *harm)
+    }
+
+    pub(crate) fn begin_call(&self, kind: Kind, volume: &str) -> InProgress {
+        let own = (kind, volume.to_owned());
+        let mut calls = self.calls.0.lock();
+        let before = calls.clone();
+        calls.push(own.clone());
+        InProgress { calls: self.calls.clone(), own, before }
+    }
+
+    /// Takes some time, so that a caller can give the call up and other calls can come. If the call ends meanwhile, the workload of the
+    /// volume is hurt by the defect of that moment.
+    pub(crate) async fn take_time(&self, if_given_up: Moment, seen: &Seen, id: &str) {
+        let harm = self.harm(if_given_up);
+        if harm.is_none() && !self.is_about_several_calls() {
+            return;
+        }
+        let mut unless = UnlessFinished(harm.zip(seen.target_of(id)));
+        tokio::time::sleep(CALL_TIME).await;
+        unless.0 = None;
+    }
+
+    fn is_about_several_calls(&self) -> bool {
+        let about_copies = [
+            Defect::OverlappingSnapshotsMixUp,
+            Defect::SnapshotBesideDeletionIsEmpty,
+            Defect::CloneBesideSnapshotIsEmpty,
+            Defect::GivenUpSnapshotIsTaken,
+            Defect::StartTakesHalfSnapshot,
+        ];
+        let moments = [
+            Moment::OverlappingSnapshot,
+            Moment::SnapshotBesideExpansion,
+            Moment::DeletionBesideClone,
+            Moment::CloneBesideSnapshot,
+            Moment::ExpansionBesideClone,
+            Moment::StartAfterSnapshot,
+        ];
+        about_copies.iter().any(|defect| self.has(*defect))
+            || moments.iter().any(|moment| self.harm(*moment).is_some())
+    }
+
+    /// Notes that a snapshot is begun. Returns true if the driver takes what an earlier call has left of it for the whole snapshot.
+    pub(crate) fn begin_snapshot(&self, seen: &Seen, name: &str, volume: &str) -> bool {
+        let Some(defect) = self.defect.filter(|_| self.is_about_several_calls()) else { return false };
+        let target = seen.target_of(volume);
+        let is_left = UNFINISHED.lock().entry(defect.id()).or_default().insert(name.to_owned(), target);
+        match defect {
+            Defect::GivenUpSnapshotIsTaken => is_left.is_some(),
+            Defect::StartTakesHalfSnapshot => self.left_at_start.contains(name),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn finish_snapshot(&self, name: &str) {
+        let id = self.defect.map_or("", Defect::id);
+        UNFINISHED.lock().entry(id).or_default().remove(name);
+    }
+
+    /// Hurts the source of a new snapshot, or makes the snapshot hold something else, as the defect does.
+    pub(crate) async fn alter_snapshot(&self, call: &InProgress, seen: &mut Seen, id: &str, is_left: bool) {
+        let volume = call.own.1.as_str();
+        let is_again = seen.data.cuts.iter().any(|(other, _)| other == id);
+        self.hurt(Moment::Snapshot, seen, volume);
+        if is_again {
+            self.hurt(Moment::RepeatedSnapshot, seen, volume);
+        }
+        if call.is_beside(Kind::Snapshot, None) {
+            self.hurt(Moment::OverlappingSnapshot, seen, volume);
+        }
+        if call.is_beside(Kind::Expansion, Some(volume)) {
+            self.hurt(Moment::SnapshotBesideExpansion, seen, volume);
+        }
+        let is_beside_deletion = call.is_beside(Kind::Deletion, Some(volume));
+        if is_left || self.has(Defect::SnapshotBesideDeletionIsEmpty) && is_beside_deletion {
+            seen.data.hollow.insert(id.to_owned());
+        }
+        if self.has(Defect::RepeatedSnapshotCutsAnew) && is_again {
+            self.take_hidden_snapshot(seen, volume).await;
+            if let Some(later) = seen.data.staged_as.get(volume).cloned() {
+                seen.data.instead.insert(id.to_owned(), later);
+            }
+        }
+        if self.has(Defect::OverlappingSnapshotsMixUp)
+            && let Some(other) = call.other_source()
+            && let Some((snapshot, _)) = seen.data.cuts.iter().rfind(|(_, source)| *source == other).cloned()
         {
-            freeze(target);
+            seen.data.instead.insert(id.to_owned(), snapshot);
+        }
+        if self.harm(Moment::DeletedSnapshot) == Some(Harm::Reverts)
+            && let Some(target) = seen.target_of(volume)
+            && let Ok(contents) = Contents::of(Path::new(&target))
+        {
+            seen.data.at_snapshot.insert(volume.to_owned(), contents);
         }
     }
 
-    /// Freezes the volume of the second one of two snapshots that are taken at the same time.
-    pub(crate) fn freezes_overlapping(&self, one: &InProgress, seen: &Seen, id: &str) {
-        if one.overlaps {
-            self.freezes(Defect::OverlappingSnapshotsStayFrozen, seen, id);
-        }
-    }
-
-    /// Damages a volume in use whose size another one gets.
-    pub(crate) fn collides(&self, seen: &Seen, id: &str, bytes: i64) {
+    /// Hurts a volume in use whose size another one gets.
+    pub(crate) fn collide(&self, seen: &Seen, id: &str, bytes: i64) {
         let mut others = seen.data.grown.iter().filter(|(other, size)| *other != id && **size == bytes);
         if self.has(Defect::ExpansionsCollide)
             && let Some(target) = others.find_map(|(other, _)| seen.target_of(other))
@@ -75,7 +338,7 @@ impl Faults {
     }
 
     /// Empties the copies of a snapshot that were not used yet.
-    pub(crate) fn forgets_copies_of(&self, seen: &mut Seen, snapshot: &str) {
+    pub(crate) fn forget_copies_of(&self, seen: &mut Seen, snapshot: &str) {
         let is_unused_copy = |id: &&String| {
             let origin = seen.data.origins.get(*id);
             origin.is_some_and(|origin| origin.snapshot.as_deref() == Some(snapshot))
@@ -87,7 +350,7 @@ impl Faults {
     }
 
     /// Empties a copy that was not used yet.
-    pub(crate) fn forgets_fresh_copy(&self, seen: &mut Seen, id: &str) {
+    pub(crate) fn forget_fresh_copy(&self, seen: &mut Seen, id: &str) {
         let is_fresh = seen.data.unused.contains(id) && seen.data.origins.contains_key(id);
         if is_fresh && self.has(Defect::ExpansionEmptiesFreshCopy) {
             self.empty(seen, id);
@@ -95,20 +358,39 @@ impl Faults {
     }
 
     pub(crate) fn remember_target(&self, target: &str) {
-        if self.has(Defect::StartBreaksUsed) {
-            TARGETS.lock().insert(target.to_owned());
+        if let Some(defect) = self.defect
+            && self.harm(Moment::Start).is_some()
+        {
+            TARGETS.lock().entry(defect.id()).or_default().insert(target.to_owned());
         }
     }
 
-    pub(crate) fn break_at_start(&self) {
-        if self.has(Defect::StartBreaksUsed) {
-            std::mem::take(&mut *TARGETS.lock()).iter().for_each(|target| break_writes(target));
+    /// Hurts the workloads that a driver finds when it starts, and notes what was not finished.
+    pub(crate) fn start_beside_workloads(&mut self) {
+        let Some(defect) = self.defect else { return };
+        let used = TARGETS.lock().remove(defect.id()).unwrap_or_default();
+        if let Some(harm) = self.harm(Moment::Start) {
+            used.iter().for_each(|target| do_harm(harm, target));
         }
+        let unfinished = UNFINISHED.lock().get(defect.id()).cloned().unwrap_or_default();
+        if let Some(harm) = self.harm(Moment::StartAfterSnapshot) {
+            unfinished.values().flatten().for_each(|target| do_harm(harm, target));
+        }
+        self.left_at_start = Arc::new(unfinished.into_keys().collect());
+    }
+}
+
+fn do_harm(harm: Harm, target: &str) {
+    match harm {
+        Harm::Breaks => break_writes(target),
+        Harm::Freezes => freeze(target.to_owned()),
+        Harm::Damages => change(target, Contents::damaged),
+        Harm::Empties | Harm::Reverts => change(target, Contents::emptied),
     }
 }
 
 /// Ends a file system as a device does that goes away, or makes a device refuse writes. Nothing happens where nothing is mounted.
-pub(crate) fn break_writes(target: &str) {
+fn break_writes(target: &str) {
     if is_device(target) {
         refuse_writes(target, true);
     } else if Path::new(target).is_dir() {

@@ -26,6 +26,7 @@ use tonic::{Request, Response, Status};
 pub use defect::Defect;
 
 use data::Data;
+use in_use::Calls;
 
 pub(crate) type Reply<T> = Result<Response<T>, Status>;
 
@@ -44,6 +45,10 @@ pub(crate) struct Faults {
     pub(crate) defect: Option<Defect>,
     /// Locked during a call, so that defects do not depend on which of two concurrent calls is faster.
     pub(crate) seen: Arc<Mutex<Seen>>,
+    /// The calls in progress.
+    pub(crate) calls: Arc<Calls>,
+    /// The names of snapshots that the last process has not finished.
+    pub(crate) left_at_start: Arc<BTreeSet<String>>,
 }
 
 /// The history of calls.
@@ -87,7 +92,8 @@ pub(crate) struct Seen {
 
 /// The services of a driver with a defect.
 pub fn routes(driver: &HostpathDriver, defect: Option<Defect>) -> Routes {
-    let faults = Faults { driver: driver.clone(), defect, seen: Arc::default() };
+    let (seen, calls, left_at_start) = Default::default();
+    let mut faults = Faults { driver: driver.clone(), defect, seen, calls, left_at_start };
     faults.start();
     let faulty = Faulty { driver: driver.clone(), faults };
     Routes::new(IdentityServer::new(driver.clone()))

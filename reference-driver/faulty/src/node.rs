@@ -13,7 +13,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_remount, 
 use tonic::{Request, Response, Status};
 
 use crate::data::{detach_mount, is_mounted};
-use crate::in_use::break_writes;
+use crate::in_use::Moment;
 use crate::{Defect, Faults, Reply, Seen};
 
 /// The key of the service account tokens of a pod.
@@ -42,14 +42,17 @@ impl Faults {
         if self.has(Defect::RefusesCopiesBesideSource) && is_second {
             return Err(Status::internal("mount: wrong fs type, bad option, bad superblock"));
         }
-        if self.has(Defect::SnapshotsMissUse) && !seen.staging_paths.contains(&path) {
+        let misses_use = self.has(Defect::SnapshotsMissUse) || self.has(Defect::ClonesMissUse);
+        if misses_use && !seen.staging_paths.contains(&path) {
             self.take_hidden_snapshot(&mut seen, &id).await;
         }
         if self.is_recorded(&path) {
             return Ok(Response::new(NodeStageVolumeResponse {}));
         }
         let done = self.driver.node_stage_volume(request).await?;
+        self.hurt_others(Moment::OtherStaged, &seen, &id);
         if !seen.staging_paths.insert(path.clone()) {
+            self.hurt(Moment::RepeatedStaging, &seen, &id);
             match self.defect {
                 Some(Defect::StacksStagings) => seen.stack(&path),
                 Some(Defect::WipesAtRepeatedStaging) => self.empty(&mut seen, &id),
@@ -108,6 +111,13 @@ impl Faults {
         if is_readonly && self.has(Defect::ReadonlyDeviceForAll) && is_device(&target) {
             let others = seen.published.iter().filter(|(other, volume)| *volume == id && *other != target);
             others.for_each(|(other, _)| refuse_writes(other, true));
+        }
+        match seen.target_of(&id) {
+            Some(_) if seen.published.iter().any(|(path, _)| *path == target) => {
+                self.hurt(Moment::RepeatedPublication, &seen, &id);
+            }
+            Some(_) => self.hurt(Moment::SecondTarget, &seen, &id),
+            None => {}
         }
         if is_inline {
             seen.last_inline = Some(id.clone());
@@ -248,7 +258,7 @@ impl Faults {
         }
         let id = request.get_ref().volume_id.clone();
         seen.published.retain(|(other, _)| *other != target);
-        self.breaks(Defect::SecondTargetBreaksFirst, &seen, &id);
+        self.hurt(Moment::OtherTargetGone, &seen, &id);
         match self.defect {
             Some(Defect::UnpublishesAllTargets) => {
                 let others = seen.published.iter().filter(|(_, volume)| *volume == id);
@@ -290,11 +300,7 @@ impl Faults {
             return Err(Status::internal(format!("umount {path}: not mounted")));
         }
         seen.staging_paths.remove(&path);
-        if self.has(Defect::UnstagingBreaksOthers) {
-            let id = &request.get_ref().volume_id;
-            let others = seen.published.iter().filter(|(_, volume)| volume != id);
-            others.for_each(|(target, _)| break_writes(target));
-        }
+        self.hurt_others(Moment::OtherUnstaged, &seen, &request.get_ref().volume_id);
         self.driver.node_unstage_volume(request).await
     }
 
@@ -304,7 +310,7 @@ impl Faults {
     ) -> Reply<NodeGetVolumeStatsResponse> {
         let id = request.get_ref().volume_id.clone();
         let mut done = self.driver.node_get_volume_stats(request).await?;
-        self.breaks(Defect::StatisticsBreakWriter, &*self.seen.lock().await, &id);
+        self.hurt(Moment::Statistics, &*self.seen.lock().await, &id);
         if self.has(Defect::StatsRemembered) {
             let mut seen = self.seen.lock().await;
             let first = seen.first_stats.entry(id).or_insert_with(|| done.get_ref().clone());
@@ -328,10 +334,17 @@ impl Faults {
         &self,
         request: Request<NodeExpandVolumeRequest>,
     ) -> Reply<NodeExpandVolumeResponse> {
-        if !self.has(Defect::NodeExpandsNothing) {
-            return self.driver.node_expand_volume(request).await;
-        }
         let capacity_bytes = request.get_ref().capacity_range.map_or(0, |range| range.required_bytes);
+        if !self.has(Defect::NodeExpandsNothing) {
+            let id = request.get_ref().volume_id.clone();
+            let done = self.driver.node_expand_volume(request).await?;
+            let mut seen = self.seen.lock().await;
+            self.hurt(Moment::NodeExpansion, &seen, &id);
+            if !seen.data.expanded_at.insert((id.clone(), capacity_bytes)) {
+                self.hurt(Moment::RepeatedNodeExpansion, &seen, &id);
+            }
+            return Ok(done);
+        }
         Ok(Response::new(NodeExpandVolumeResponse { capacity_bytes }))
     }
 }

@@ -89,6 +89,11 @@ impl InUse {
         Ok(InUse { cx, volume, workload })
     }
 
+    /// The scope of the use, for calls that are undone with it.
+    pub(crate) fn cx(&self) -> &Cx {
+        &self.cx
+    }
+
     /// The volume with its ids and paths.
     pub(crate) fn volume(&self) -> &TrackedVolume {
         &self.volume
@@ -206,7 +211,7 @@ impl InUse {
 }
 
 /// Everything that is known about a call that was made beside a workload.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Evidence {
     writer: Writer,
     log: Log,

@@ -28,12 +28,22 @@ pub(crate) fn from_volume(id: &str) -> Source {
 /// # Errors
 /// Skip if the driver makes none, which other checks judge.
 pub(crate) async fn copy_of(cx: &Cx, source: Source, bytes: i64) -> CheckResult<NodeVolume> {
+    let request = copy_request(cx, source, bytes).await?;
+    let refused = "the driver makes no copy of a volume in use, or of its snapshot";
+    Ok(cx.create_volume(request).await.or_skip(refused)?.into())
+}
+
+/// The request for a clone of a volume with room for so many bytes.
+pub(crate) async fn clone_request(cx: &Cx, id: &str, bytes: i64) -> CheckResult<v1::CreateVolumeRequest> {
+    copy_request(cx, from_volume(id), bytes).await
+}
+
+async fn copy_request(cx: &Cx, source: Source, bytes: i64) -> CheckResult<v1::CreateVolumeRequest> {
     let mut request = cx.create_node_volume_request().await?;
     let range = request.capacity_range.get_or_insert_default();
     range.required_bytes = range.required_bytes.max(bytes);
     request.volume_content_source = Some(v1::VolumeContentSource { r#type: Some(source) });
-    let refused = "the driver makes no copy of a volume in use, or of its snapshot";
-    Ok(cx.create_volume(request).await.or_skip(refused)?.into())
+    Ok(request)
 }
 
 check! {
@@ -43,7 +53,13 @@ check! {
         title: "a clone of a volume in use does not hurt the workload, and holds what was durable",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, CLONE_VOLUME, ROOT],
-        refuted_by: ["hostpath/clones-nothing", "hostpath/clone-breaks-source"],
+        refuted_by: [
+            "hostpath/clones-nothing",
+            "hostpath/clone-breaks-source",
+            "hostpath/clone-freezes-source",
+            "hostpath/clones-miss-use",
+            "hostpath/copies-follow-source",
+        ],
         access: Each,
         varies: true,
     }
@@ -64,7 +80,7 @@ check! {
         title: "a copy holds its data when its snapshot is deleted right after CreateVolume has returned",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
-        refuted_by: ["hostpath/copies-need-their-snapshot"],
+        refuted_by: ["hostpath/copies-need-their-snapshot", "hostpath/restore-breaks-source"],
         duplicate_of: "in-use/create-snapshot",
         access: Each,
         varies: true,
@@ -84,4 +100,28 @@ check! {
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&CLONE_IN_USE, &SNAPSHOT_DELETED];
+check! {
+    /// A clone replaces its source, which is deleted as soon as the clone exists. A driver that copies in the background, or shares blocks,
+    /// may take the data of the clone with it.
+    SOURCE_DELETED {
+        id: "in-use/source-deleted",
+        title: "a clone of a volume in use holds its data when its source is deleted right after CreateVolume has returned",
+        spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
+        needs: [NODE, CREATE_DELETE_VOLUME, CLONE_VOLUME, ROOT],
+        refuted_by: ["hostpath/clones-damaged-with-their-source", "hostpath/deletes-copies-with-source"],
+        duplicate_of: "in-use/clone",
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let user = InUse::begin(cx).await?;
+        let (source, bytes) = (user.id().to_owned(), user.volume().volume.size_bytes);
+        let (copy, [evidence]) = beside(CLONE, [&user], copy_of(cx, from_volume(&source), bytes)).await?;
+        user.end(CLONE).await?;
+        // A driver may keep a source that has copies.
+        cx.delete_volume(&source).await.any_answer().map(drop)?;
+        evidence.judge_copy(cx, copy, "a clone whose source was deleted").await.map(drop)
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&CLONE_IN_USE, &SNAPSHOT_DELETED, &SOURCE_DELETED];

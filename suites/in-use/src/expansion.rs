@@ -28,7 +28,12 @@ check! {
         title: "the expansion of a volume in use does not hurt the workload, and the old and the new part hold what is written",
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, EXPAND_VOLUME, ROOT],
-        refuted_by: ["hostpath/expansion-wipes"],
+        refuted_by: [
+            "hostpath/expansion-wipes",
+            "hostpath/expansion-freezes-writer",
+            "hostpath/expansion-damages-old-part",
+            "hostpath/node-expansion-breaks-writer",
+        ],
         access: Each,
         varies: true,
     }
@@ -42,7 +47,7 @@ check! {
 }
 
 /// The volume with the wish for twice its size.
-fn larger(volume: &TrackedVolume) -> TrackedVolume {
+pub(crate) fn larger(volume: &TrackedVolume) -> TrackedVolume {
     let twice = volume.volume.size_bytes.saturating_mul(2);
     TrackedVolume { expand_to_bytes: volume.expand_to_bytes.max(twice), ..volume.clone() }
 }
@@ -131,7 +136,10 @@ check! {
             EXPAND_VOLUME,
             ROOT,
         ],
-        refuted_by: ["hostpath/expansion-of-a-fresh-copy-empties-it"],
+        refuted_by: [
+            "hostpath/expansion-of-a-fresh-copy-empties-it",
+            "hostpath/expansion-of-a-copy-breaks-source",
+        ],
         duplicate_of: "in-use/clone",
         access: Each,
         varies: true,
@@ -177,7 +185,11 @@ check! {
         title: "the modification of a volume in use does not hurt the workload",
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, MODIFY_VOLUME, Need::Configured(Setting::MutableParameters), ROOT],
-        refuted_by: ["hostpath/modification-breaks-writer"],
+        refuted_by: [
+            "hostpath/modification-breaks-writer",
+            "hostpath/modification-freezes-writer",
+            "hostpath/modification-loses-writes",
+        ],
         access: Each,
         varies: true,
     }

@@ -2,6 +2,7 @@
 //! and what they copy has to be right. The checks run as root where the driver's mounts can be seen, and are skipped elsewhere.
 
 mod beside;
+mod callers;
 mod copies;
 mod expansion;
 mod node;
@@ -23,6 +24,7 @@ pub const SUITE: Suite = Suite {
         copies::CHECKS,
         expansion::CHECKS,
         node::CHECKS,
+        callers::CHECKS,
         restarts::CHECKS,
     ]),
     retired: &[],

@@ -26,7 +26,7 @@ check! {
         title: "statistics of a volume in use are answered again and again without hurting the workload",
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, GET_VOLUME_STATS, ROOT],
-        refuted_by: ["hostpath/statistics-break-writer"],
+        refuted_by: ["hostpath/statistics-break-writer", "hostpath/statistics-freeze-writer"],
         access: Each,
         varies: true,
     }
@@ -57,7 +57,11 @@ check! {
         title: "a second target that is published and unpublished does not hurt the workload at the first one",
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
-        refuted_by: ["hostpath/second-target-breaks-first"],
+        refuted_by: [
+            "hostpath/second-target-breaks-first",
+            "hostpath/second-target-empties-volume",
+            "hostpath/second-target-freezes-first",
+        ],
         access: Each,
         varies: true,
     }
@@ -82,7 +86,11 @@ check! {
         title: "a workload is not hurt when another volume leaves its node",
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, ROOT],
-        refuted_by: ["hostpath/unstaging-breaks-others"],
+        refuted_by: [
+            "hostpath/unstaging-breaks-others",
+            "hostpath/unstaging-freezes-others",
+            "hostpath/staging-breaks-others",
+        ],
         access: Each,
         varies: true,
     }

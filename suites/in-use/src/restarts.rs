@@ -1,12 +1,23 @@
 //! Workloads while the process of the driver ends and starts.
 
+use std::time::Duration;
+
 use csi_harness::prelude::*;
 use csi_suite_stateful::disruption::KILLED;
+use futures_util::future::join;
 
 use crate::beside::{Action, InUse, beside};
-use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_007};
+use crate::copies::{copy_of, from_snapshot};
+use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_007};
+use crate::snapshots::snapshot_as;
 
 const RESTART: Action = Action { name: "the end and the start of the driver", rpcs: &[] };
+const RESTART_IN_SNAPSHOT: Action = Action {
+    name: "the end of the driver during CreateSnapshot, its start, and a repeated CreateSnapshot",
+    rpcs: &[],
+};
+/// The driver is killed so long after CreateSnapshot was sent. A snapshot that is taken faster is one that was answered.
+const KILLED_AFTER: Duration = Duration::from_millis(30);
 
 check! {
     /// Drivers are updated while pods run. What a pod has open has to work without the driver, and the path has to lead to the volume.
@@ -15,26 +26,67 @@ check! {
         title: "a workload goes on while the driver is killed and started again",
         spec: [IN_USE_007, IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT],
-        refuted_by: ["hostpath/start-breaks-volumes-in-use"],
+        refuted_by: ["hostpath/start-breaks-volumes-in-use", "hostpath/start-empties-volumes-in-use"],
         access: Each,
         varies: true,
     }
     async |cx| {
         let user = InUse::begin(cx).await?;
-        let restarted = async {
-            KILLED.inject(cx).await?;
-            KILLED.heal(cx).await
-        };
-        let ended = match beside(RESTART, [&user], restarted).await {
+        let ended = match beside(RESTART, [&user], restart(cx)).await {
             Ok(_) => user.end(RESTART).await,
             Err(stop) => Err(stop),
         };
-        // Data that is lost is worse than a mount that has ended with its process.
-        ended.map_err(|stop| match stop {
-            Stop::Violation(violation) if violation.damage.is_none() => violation.of(&IN_USE_007).into(),
-            other => other,
-        })
+        ended.map_err(of_restart)
     }
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&DRIVER_KILLED];
+async fn restart(cx: &Cx) -> CheckResult {
+    KILLED.inject(cx).await?;
+    KILLED.heal(cx).await.map(drop)
+}
+
+/// Data that is lost is worse than a mount that has ended with its process.
+fn of_restart(stop: Stop) -> Stop {
+    match stop {
+        Stop::Violation(violation) if violation.damage.is_none() => violation.of(&IN_USE_007).into(),
+        other => other,
+    }
+}
+
+check! {
+    /// A driver that is killed while the file system is frozen, or the snapshot half there, has to find that when it starts.
+    KILLED_IN_SNAPSHOT {
+        id: "in-use/driver-killed-in-snapshot",
+        title: "a workload goes on when the driver is killed while it takes a snapshot, and the repeated snapshot is right",
+        spec: [IN_USE_007, IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
+        needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, RESTARTS, ROOT],
+        refuted_by: [
+            "hostpath/start-breaks-source-of-unfinished-snapshot",
+            "hostpath/start-leaves-source-frozen",
+            "hostpath/start-takes-half-a-snapshot-for-whole",
+        ],
+        duplicate_of: "in-use/driver-killed",
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let user = InUse::begin(cx).await?;
+        let request = cx.create_snapshot_request(user.id());
+        let taken = async {
+            let killed = async {
+                tokio::time::sleep(KILLED_AFTER).await;
+                restart(cx).await
+            };
+            let (_, killed) = join(cx.create_snapshot(request.clone()).once(), killed).await;
+            killed?;
+            snapshot_as(cx, request).await
+        };
+        let (snapshot, [evidence]) = beside(RESTART_IN_SNAPSHOT, [&user], taken).await.map_err(of_restart)?;
+        let bytes = user.volume().volume.size_bytes;
+        user.end(RESTART_IN_SNAPSHOT).await.map_err(of_restart)?;
+        let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
+        evidence.judge_copy(cx, copy, "a snapshot during which the driver was killed").await.map(drop)
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&DRIVER_KILLED, &KILLED_IN_SNAPSHOT];

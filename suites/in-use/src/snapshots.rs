@@ -24,6 +24,7 @@ check! {
         refuted_by: [
             "hostpath/snapshot-breaks-writer",
             "hostpath/snapshot-freezes-writer",
+            "hostpath/snapshot-damages-source",
             "hostpath/snapshots-miss-use",
             "hostpath/restores-later",
         ],
@@ -45,7 +46,14 @@ check! {
 /// # Errors
 /// Skip if the driver takes none of a volume in use, or if it does not become ready.
 pub(crate) async fn snapshot(cx: &Cx, volume_id: &str) -> CheckResult<v1::Snapshot> {
-    let request = cx.create_snapshot_request(volume_id);
+    snapshot_as(cx, cx.create_snapshot_request(volume_id)).await
+}
+
+/// A snapshot of this request that is ready to use.
+///
+/// # Errors
+/// As for [`snapshot`].
+pub(crate) async fn snapshot_as(cx: &Cx, request: v1::CreateSnapshotRequest) -> CheckResult<v1::Snapshot> {
     let refused = "the driver takes no snapshot of a volume in use";
     let first = cx.create_snapshot(request.clone()).await.or_skip(refused)?;
     if first.ready_to_use {
@@ -62,7 +70,11 @@ check! {
         title: "snapshots that are taken at the same time do not hurt the workloads, and hold what was durable",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
-        refuted_by: ["hostpath/overlapping-snapshots-stay-frozen"],
+        refuted_by: [
+            "hostpath/overlapping-snapshots-stay-frozen",
+            "hostpath/overlapping-snapshots-break-writer",
+            "hostpath/overlapping-snapshots-mix-up-volumes",
+        ],
         duplicate_of: "in-use/create-snapshot",
         access: Each,
         varies: true,
@@ -100,7 +112,7 @@ check! {
         title: "deleting a snapshot of a volume in use does not hurt the workload",
         spec: [IN_USE_001, IN_USE_002],
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_SNAPSHOT, ROOT],
-        refuted_by: ["hostpath/delete-snapshot-breaks-source"],
+        refuted_by: ["hostpath/delete-snapshot-breaks-source", "hostpath/delete-snapshot-reverts-source"],
         duplicate_of: "in-use/create-snapshot",
         access: Each,
         varies: true,
@@ -124,7 +136,12 @@ check! {
         title: "a group snapshot of volumes in use does not hurt the workloads, and is of one moment",
         spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_006],
         needs: [NODE, CREATE_DELETE_VOLUME, CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, ROOT],
-        refuted_by: ["hostpath/group-snapshot-stays-frozen", "hostpath/groups-over-time"],
+        refuted_by: [
+            "hostpath/group-snapshot-stays-frozen",
+            "hostpath/group-snapshot-breaks-first-volume",
+            "hostpath/groups-over-time",
+            "hostpath/members-hold-first",
+        ],
         access: Each,
         varies: true,
     }
