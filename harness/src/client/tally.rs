@@ -274,7 +274,9 @@ mod tests {
     #[test]
     fn the_longest_pause_of_each_rpc_is_kept() {
         let (tally, rpc) = (Tally::default(), v1::ProbeRequest::RPC);
-        [3, 7, 5].map(|ms| tally.paused(rpc, Duration::from_millis(ms)));
+        for ms in [3, 7, 5] {
+            tally.paused(rpc, Duration::from_millis(ms));
+        }
         tally.add("a", rpc, &Answer::Ok(()), Duration::ZERO);
         let calls = tally.calls_of(rpc).unwrap();
         assert_eq!((calls.longest_pause, calls.done), (Some(Duration::from_millis(7)), 1));

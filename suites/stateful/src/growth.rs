@@ -57,7 +57,7 @@ const CERTAIN_LOOKS: usize = 2;
 /// Memory that has to have come in all of that, beside what there was before: a collector of garbage lets the heap double.
 const MEMORY_BYTES_MIN: u64 = 8 << 20;
 /// Part of the longest time of a check after which a series of looks ends early.
-const SERIES: u32 = 10;
+const SERIES: u32 = 5;
 /// Clients close a connection to a back end that was idle for 90 seconds, or sooner.
 const KEEP_ALIVE: Duration = Duration::from_secs(100);
 
