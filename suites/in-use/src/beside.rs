@@ -14,6 +14,7 @@ use csi_proto::Rpc;
 use csi_workload::checker::{Contents, Mistake, Moment, Span, Writer};
 use csi_workload::log::{Log, Trouble};
 use csi_workload::{Workload, now_us, read_all};
+use futures_util::future::join;
 
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 use crate::timeline::timeline;
@@ -46,6 +47,16 @@ impl InUse {
     pub(crate) async fn begin(cx: &Cx) -> CheckResult<InUse> {
         let volume = cx.writable_volume().await?;
         InUse::of(cx, TrackedVolume::new(cx, volume)).await
+    }
+
+    /// Publishes two new volumes, and starts to write to both.
+    ///
+    /// # Errors
+    /// As for [`InUse::begin`].
+    pub(crate) async fn begin_two(cx: &Cx) -> CheckResult<[InUse; 2]> {
+        // If one fails, the calls of the other one are still awaited, so that it is known what exists.
+        let (first, second) = join(InUse::begin(cx), InUse::begin(cx)).await;
+        Ok([first?, second?])
     }
 
     /// Publishes a new volume for several writers on one node where the driver has that mode, and starts to write to it.

@@ -6,7 +6,7 @@ use csi_harness::resources::workload::{self, WriteLocation, play, size_bytes};
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
 use csi_proto::Call as _;
-use futures_util::future::{join, try_join};
+use futures_util::future::join;
 
 use crate::beside::{Action, InUse, beside, call, published};
 use crate::copies::{CLONE, copy_of, from_snapshot, from_volume};
@@ -109,7 +109,7 @@ check! {
         varies: true,
     }
     async |cx| {
-        let (first, second) = try_join(InUse::begin(cx), InUse::begin(cx)).await?;
+        let [first, second] = InUse::begin_two(cx).await?;
         let (mut one, mut other) = (larger(first.volume()), larger(second.volume()));
         let bytes = one.expand_to_bytes.max(other.expand_to_bytes);
         (one.expand_to_bytes, other.expand_to_bytes) = (bytes, bytes);

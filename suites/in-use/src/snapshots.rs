@@ -3,7 +3,7 @@
 use csi_harness::prelude::*;
 use csi_proto::Call as _;
 use csi_workload::checker::are_of_one_moment;
-use futures_util::future::{join, try_join};
+use futures_util::future::join;
 
 use crate::beside::{Action, InUse, beside};
 use crate::copies::{copy_of, from_snapshot};
@@ -80,7 +80,7 @@ check! {
         varies: true,
     }
     async |cx| {
-        let (first, second) = try_join(InUse::begin(cx), InUse::begin(cx)).await?;
+        let [first, second] = InUse::begin_two(cx).await?;
         // Two of one volume, then of two volumes.
         let of_one = async {
             let (one, other) = join(snapshot(cx, first.id()), snapshot(cx, first.id())).await;
@@ -146,7 +146,7 @@ check! {
         varies: true,
     }
     async |cx| {
-        let (first, second) = try_join(InUse::begin(cx), InUse::begin(cx)).await?;
+        let [first, second] = InUse::begin_two(cx).await?;
         let ids = [first.id(), second.id()];
         let (group, evidence) = beside(CREATE_GROUP, [&first, &second], group(cx, &ids)).await?;
         let mut members = Vec::new();

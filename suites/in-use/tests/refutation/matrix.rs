@@ -19,8 +19,8 @@ use crate::bench::{self, Backend};
 use crate::is_own;
 
 const HEADER: &str = "\
-# Which checks say something of the reference driver with one defect: the defect, then the checks, a line each, with the rule
-# that they blame it for.
+# The checks that accuse the reference driver with one defect: the defect, then the checks, a line each, with the rule
+# that they name.
 # UPDATE=1 cargo test -p csi-suite-in-use --test refutation writes this file; ci/matrix compares it.
 ";
 
