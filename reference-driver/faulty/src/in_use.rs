@@ -147,7 +147,7 @@ const HARMS: &[(Defect, Moment, Harm)] = &[
     (Defect::StartLeavesFrozen, Moment::StartAfterSnapshot, Harm::Freezes),
 ];
 
-/// Calls that are told apart while they are in progress.
+/// The kinds of calls that are counted while they are in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Snapshot,
@@ -240,8 +240,8 @@ impl Faults {
         InProgress { calls: self.calls.clone(), own, before }
     }
 
-    /// Takes some time, so that a caller can give the call up and other calls can come. If the call ends meanwhile, the workload of the
-    /// volume is hurt by the defect of that moment.
+    /// Takes some time, so that a caller can give the call up and other calls can come. If the call is cancelled before that, the workload of
+    /// the volume is hurt by the defect of that moment.
     pub(crate) async fn take_time(&self, if_given_up: Moment, seen: &Seen, id: &str) {
         let harm = self.harm(if_given_up);
         if harm.is_none() && !self.is_about_several_calls() {

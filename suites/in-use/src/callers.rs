@@ -14,9 +14,11 @@ use crate::copies::{clone_request, copy_of, from_snapshot};
 use crate::expansion::larger;
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 
-/// How long the callers wait, one after the other, before they give the same call up.
-const PATIENCE: [Duration; 3] =
-    [Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(80)];
+/// The wait of the first caller that gives up a call. Each further one waits twice as long, so that the call is given up early and late in
+/// its work.
+const PATIENCE: Duration = Duration::from_millis(5);
+/// The largest number of callers that give up one call; together they wait five seconds.
+const GIVEN_UP_MAX: u32 = 10;
 
 /// The way in which a call is made more than once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,10 +72,12 @@ impl Step {
         };
         let answered = async {
             if manner == Manner::GivenUp {
-                for patience in PATIENCE {
+                for doublings in 0..GIVEN_UP_MAX {
                     let call = request.send(cx).once();
-                    if cx.give_up_after(patience, call).await.is_some() {
-                        break;
+                    if let Some(reply) = cx.give_up_after(PATIENCE * 2_u32.pow(doublings), call).await
+                        && matches!(reply.answer(), Answer::Ok(_))
+                    {
+                        return reply.any_answer();
                     }
                 }
             }
@@ -82,7 +86,7 @@ impl Step {
         let (answer, [evidence]) = beside(action, [user], answered).await?;
         let Ok(response) = answer else { return Ok(None) };
         if manner == Manner::Repeated {
-            // Whether it may be rejected, other checks judge.
+            // Other checks judge a rejection.
             let again = async { request.send(cx).await.any_answer().map(drop) };
             beside(action, [user], again).await?;
         }
@@ -90,7 +94,7 @@ impl Step {
     }
 }
 
-/// Makes every call that the driver offers about a volume in use in one manner, and judges the copies that come of it.
+/// Makes every call that the driver offers about a volume in use in one manner, and judges the copies that it makes.
 async fn every_call(cx: &Cx, manner: Manner) -> CheckResult {
     let user = InUse::begin(cx).await?;
     let mut volume = larger(user.volume());
