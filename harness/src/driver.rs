@@ -422,6 +422,11 @@ impl Driver {
         }
     }
 
+    /// True if the run starts the driver, so that its system calls can be looked at.
+    pub fn can_be_supervised(&self) -> bool {
+        matches!(self.0.host, Host::Child(_))
+    }
+
     /// Puts a shell script where the driver finds it as a command by its name alone, until the answer is dropped. `None` where the
     /// run has not started the driver.
     ///

@@ -16,6 +16,7 @@ use csi_harness::prelude::*;
 
 use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
+use crate::disruption::{KILLED, KillAtChange};
 use crate::how::How;
 use crate::model::generate::{Op, Verb};
 use crate::orchestrator::probed_driver::ProbedDriver;
@@ -96,7 +97,8 @@ async fn play(cx: &Cx, sequences: fn(&ScriptContext<'_>) -> Vec<Vec<Item>>) -> C
         return Err(Stop::skip("these tests see nothing mounted where the driver publishes"));
     }
     let undisturbed = Undisturbed::measured(cx, &probed).await?;
-    let context = ScriptContext::new(&probed, *undisturbed);
+    let kills_at_changes = KillAtChange::is_possible(cx).await;
+    let context = ScriptContext { kills_at_changes, ..ScriptContext::new(&probed, *undisturbed) };
     let plain = sequences(&context);
     let disturbed_ones = DISTURBED.min(cx.config().effort.cases);
     let fixed = plain.len() + usize::try_from(disturbed_ones).unwrap_or(usize::MAX);
@@ -121,9 +123,13 @@ async fn play(cx: &Cx, sequences: fn(&ScriptContext<'_>) -> Vec<Vec<Item>>) -> C
 fn disturbed(mut items: Vec<Item>, context: &ScriptContext<'_>, rng: &mut fastrand::Rng) -> Vec<Item> {
     for item in &mut items {
         if let Item::Copy(_, _, _, how) | Item::Doing(Doing { how, .. }) = item
-            && let How::Disrupted(disrupted) = how
+            && let Some(by) = match how {
+                How::Once | How::Insisting => None,
+                How::Disrupted(disrupted) => Some(disrupted.by),
+                How::KilledAtChange(_) => Some(&KILLED),
+            }
         {
-            *how = disrupted.by.after(context.undisturbed.any(rng)).into();
+            *how = by.after(context.undisturbed.any(rng)).into();
         }
     }
     let verbs: Vec<Verb> = VERBS.into_iter().filter(|verb| verb.is_enabled(context.profile)).collect();

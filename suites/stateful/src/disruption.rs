@@ -1,6 +1,7 @@
 //! What a suite does to a driver, or to a call under way: a file for each kind, and one list of them. Sequences, the load of
 //! `restart`, stored cases and `csi-sanity replay` go by it.
 
+mod at_change;
 mod disconnected;
 mod ending;
 mod given_up;
@@ -14,6 +15,7 @@ use std::time::Duration;
 
 use csi_harness::prelude::*;
 
+pub(crate) use at_change::KillAtChange;
 pub use disconnected::DISCONNECTED;
 pub(crate) use ending::driver;
 pub use given_up::GIVEN_UP;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU32;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
@@ -19,15 +20,31 @@ pub enum How {
     Insisting,
     /// And disrupted.
     Disrupted(Disrupted),
+    /// And the driver killed before it makes the change of files or mounts with this number, from 1; right after its answer if it makes
+    /// fewer.
+    KilledAtChange(NonZeroU32),
 }
 
 const ONCE: &str = "once";
 const INSISTING: &str = "insisting";
+/// In stored cases: `killed-at-change: 4`.
+const KILLED_AT_CHANGE: &str = "killed-at-change";
 
 impl How {
     /// Whether there is nothing special about it.
     pub(crate) fn is_once(&self) -> bool {
         *self == How::Once
+    }
+
+    /// What is done to the driver or the connection while the call is made.
+    pub(crate) fn disruption(&self) -> Option<String> {
+        match self {
+            How::Once | How::Insisting => None,
+            How::Disrupted(disrupted) => Some(disrupted.to_string()),
+            How::KilledAtChange(nth) => Some(format!(
+                "the driver killed before change {nth} of files or mounts, or else after its answer, and started"
+            )),
+        }
     }
 }
 
@@ -40,10 +57,7 @@ impl From<Disrupted> for How {
 /// What is worth a word, behind the answer.
 impl fmt::Display for How {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            How::Once | How::Insisting => Ok(()),
-            How::Disrupted(disrupted) => write!(f, ", {disrupted}"),
-        }
+        self.disruption().map_or(Ok(()), |disruption| write!(f, ", {disruption}"))
     }
 }
 
@@ -53,6 +67,7 @@ impl Serialize for How {
             How::Once => serializer.serialize_str(ONCE),
             How::Insisting => serializer.serialize_str(INSISTING),
             How::Disrupted(disrupted) => disrupted.serialize(serializer),
+            How::KilledAtChange(nth) => serializer.collect_map([(KILLED_AT_CHANGE, nth)]),
         }
     }
 }
@@ -81,7 +96,15 @@ impl<'de> Visitor<'de> for WordOrDisruption {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<How, A::Error> {
-        let entries = BTreeMap::deserialize(MapAccessDeserializer::new(map))?;
+        let entries = BTreeMap::<String, u64>::deserialize(MapAccessDeserializer::new(map))?;
+        if let (1, Some(nth)) = (entries.len(), entries.get(KILLED_AT_CHANGE)) {
+            let counted = u32::try_from(*nth).ok().and_then(NonZeroU32::new);
+            return counted.map(How::KilledAtChange).ok_or_else(|| {
+                A::Error::custom(format!(
+                    "{KILLED_AT_CHANGE} is the number of a change, from 1, and not {nth}"
+                ))
+            });
+        }
         of_entries(entries).map(How::Disrupted).map_err(A::Error::custom)
     }
 }

@@ -11,6 +11,7 @@ pub mod probed_driver;
 mod snapshot;
 mod workload;
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -23,7 +24,7 @@ use csi_proto::redact;
 use serde_json::Value;
 
 use crate::case::Came;
-use crate::disruption::{Disrupted, Hits};
+use crate::disruption::{Disrupted, Hits, KillAtChange};
 use crate::model::Span;
 use crate::model::answer::{Answer, Response};
 use crate::model::call::{Call, GroupCall, List, VolumeCall};
@@ -210,6 +211,24 @@ impl Orchestrator {
         let made = made?;
         by.heal(&self.cx).await?;
         Ok(made)
+    }
+
+    /// Makes a call, and has the driver killed before this change of files or mounts that it makes for it.
+    ///
+    /// # Errors
+    /// As for [`Orchestrator::make_disrupted`]; skip if the changes of the driver cannot be watched.
+    pub async fn make_killed(&self, call: &Call, nth: NonZeroU32) -> CheckResult<Option<Made>> {
+        if !self.can_name(call) {
+            return Ok(None);
+        }
+        if self.is_any_served_by_a_process() {
+            // It may end with the driver, and the mounts with it.
+            return self.make(call).await;
+        }
+        let kill = KillAtChange::arm(&self.cx, nth.get()).await?;
+        let made = self.make(call).await;
+        kill.finish().await?;
+        made
     }
 
     /// A call that nobody waits for any more: what it does then nobody knows.

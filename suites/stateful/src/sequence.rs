@@ -159,6 +159,7 @@ pub async fn play(
             How::Once => orchestrator.make(call).await?,
             How::Insisting => orchestrator.insist(call, pace.insists).await?,
             How::Disrupted(disrupted) => orchestrator.make_disrupted(call, disrupted).await?,
+            How::KilledAtChange(nth) => orchestrator.make_killed(call, nth).await?,
         };
         let Some(made) = made else { continue };
         let taken = model.take(call, &made.answer, made.span);
@@ -231,7 +232,7 @@ impl Sequence {
 
     /// Whether a call did not get the time to be answered.
     pub(crate) fn is_broken_off(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.how, How::Disrupted(_)))
+        self.steps.iter().any(|step| step.how.disruption().is_some())
     }
 
     /// Whether time may change what was seen: something was deleted or listed.
@@ -279,10 +280,9 @@ pub(crate) fn reproduction(steps: &[CaseStep]) -> Vec<ReproductionStep> {
 }
 
 fn reproduction_of(step: &CaseStep) -> impl Iterator<Item = ReproductionStep> {
-    let disrupted = match step.how {
-        How::Disrupted(by) => Some(ReproductionStep::by_hand(format!("while the next call is made: {by}"))),
-        How::Once | How::Insisting => None,
-    };
+    let disruption = step.how.disruption();
+    let disrupted =
+        disruption.map(|by| ReproductionStep::by_hand(format!("while the next call is made: {by}")));
     let method = step.call.method();
     let made = ReproductionStep {
         rpc: RPCS.iter().find(|rpc| rpc.method == method).map(|rpc| rpc.method.to_owned()),

@@ -1,5 +1,6 @@
 //! The driver is killed while volumes are in use and copies are made.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
@@ -13,20 +14,30 @@ use crate::sequence::Item;
 
 /// Moments at which the driver is killed in the middle of each kind of copy.
 const MOMENTS: u32 = 3;
+/// Changes before which it is killed instead where these can be seen, so that every run finds what the last one has found. The first ones
+/// are those of the driver's records, the later ones those of the data.
+const CHANGES: [u32; 4] = [1, 2, 4, 8];
 
 pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<Item>> {
     let mut all = vec![in_use(context), given_back(context)];
     if context.has(Capability::CreateDeleteSnapshot) {
-        let moments = spread(context.undisturbed.restore, MOMENTS);
-        all.extend(moments.into_iter().map(|after| restored(context, after)));
-        let moments = spread(context.undisturbed.snapshot, MOMENTS);
-        all.extend(moments.into_iter().map(|after| cut(context, after)));
+        all.extend(points(context, context.undisturbed.restore).map(|kill| restored(context, kill)));
+        all.extend(points(context, context.undisturbed.snapshot).map(|kill| cut(context, kill)));
     }
     if context.has(Capability::CloneVolume) {
-        let moments = spread(context.undisturbed.clone, MOMENTS);
-        all.extend(moments.into_iter().map(|after| cloned(context, after)));
+        all.extend(points(context, context.undisturbed.clone).map(|kill| cloned(context, kill)));
     }
     all.into_iter().map(Script::done).collect()
+}
+
+/// The points in a copy that takes so long at which the driver is killed.
+fn points(context: &ScriptContext<'_>, took: Duration) -> impl Iterator<Item = How> {
+    let points: Vec<How> = if context.kills_at_changes {
+        CHANGES.into_iter().filter_map(NonZeroU32::new).map(How::KilledAtChange).collect()
+    } else {
+        spread(took, MOMENTS).into_iter().map(|after| KILLED.after(after).into()).collect()
+    };
+    points.into_iter()
 }
 
 /// The driver is killed while it has nothing to do, and a workload has just read.
@@ -50,20 +61,20 @@ fn given_back<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
     third.unused(v(2)).unused(v(1)).looked_at(v(1))
 }
 
-fn restored<'a>(context: &'a ScriptContext<'a>, after: Duration) -> Script<'a> {
+fn restored<'a>(context: &'a ScriptContext<'a>, kill: How) -> Script<'a> {
     let cut = context.script().written(v(0)).unused(v(0)).snapshot(s(0), v(0));
-    cut.copy_twice(v(1), s(0), KILLED.after(after)).looked_at(v(1)).looked_at(v(0))
+    cut.copy_twice(v(1), s(0), kill).looked_at(v(1)).looked_at(v(0))
 }
 
-fn cloned<'a>(context: &'a ScriptContext<'a>, after: Duration) -> Script<'a> {
+fn cloned<'a>(context: &'a ScriptContext<'a>, kill: How) -> Script<'a> {
     let source = context.script().written(v(0)).unused(v(0));
-    source.copy_twice(v(1), v(0), KILLED.after(after)).looked_at(v(1)).looked_at(v(0))
+    source.copy_twice(v(1), v(0), kill).looked_at(v(1)).looked_at(v(0))
 }
 
 /// A snapshot that was being taken is asked for again after its source was written.
-fn cut<'a>(context: &'a ScriptContext<'a>, after: Duration) -> Script<'a> {
+fn cut<'a>(context: &'a ScriptContext<'a>, kill: How) -> Script<'a> {
     let snapshot = SnapshotCall::CreateSnapshot { name: s(0).name, volume: v(0) };
-    let taken = context.script().written(v(0)).unused(v(0)).how(snapshot.clone(), KILLED.after(after));
+    let taken = context.script().written(v(0)).unused(v(0)).how(snapshot.clone(), kill);
     let again = taken.how(snapshot, How::Insisting).used(v(0)).writes(v(0)).unused(v(0));
     again.copy(v(1), s(0)).looked_at(v(1)).looked_at(v(0))
 }

@@ -4,7 +4,6 @@ use csi_harness::prelude::*;
 use csi_ops::operation::Operation;
 
 use super::undisturbed::Undisturbed;
-use crate::disruption::Disrupted;
 use crate::how::How;
 use crate::lifecycle::VolumeLifecycle;
 use crate::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
@@ -28,11 +27,14 @@ pub(super) struct ScriptContext<'a> {
     pub(super) profile: &'a DriverProfile,
     pub(super) usage: Usage,
     pub(super) undisturbed: Undisturbed,
+    /// The driver can be killed before a certain change that it makes.
+    pub(super) kills_at_changes: bool,
 }
 
 impl<'a> ScriptContext<'a> {
     pub(super) fn new(probed: &'a ProbedDriver, undisturbed: Undisturbed) -> ScriptContext<'a> {
-        ScriptContext { profile: &probed.profile, usage: probed.usage, undisturbed }
+        let (profile, usage) = (&probed.profile, probed.usage);
+        ScriptContext { profile, usage, undisturbed, kills_at_changes: false }
     }
 
     pub(super) fn has(&self, capability: Capability) -> bool {
@@ -107,7 +109,7 @@ impl Script<'_> {
     }
 
     /// A copy that its caller does not wait for, and asks for again.
-    pub(super) fn copy_twice(self, volume: Id, source: Id, given_up: Disrupted) -> Self {
+    pub(super) fn copy_twice(self, volume: Id, source: Id, given_up: impl Into<How>) -> Self {
         let given_up = self.copy_with(volume, source, Room::AsSource, given_up.into());
         given_up.copy_with(volume, source, Room::AsSource, How::Insisting)
     }

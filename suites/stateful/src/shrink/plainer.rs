@@ -15,7 +15,7 @@ pub(super) fn ways(doing: &Doing, profile: &DriverProfile) -> Vec<Doing> {
         How::Once => {
             calls(call, profile).into_iter().filter(|plainer| plainer != call).map(Doing::once).collect()
         }
-        How::Disrupted(_) | How::Insisting => vec![Doing::once(call.clone())],
+        How::Disrupted(_) | How::KilledAtChange(_) | How::Insisting => vec![Doing::once(call.clone())],
     }
 }
 

@@ -1,6 +1,7 @@
 //! Failing cases as files, as shell commands and as Rust.
 
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -212,12 +213,22 @@ fn how_a_call_was_made_is_kept() {
     let mut case = case();
     let (step, time) = (case.steps[0].clone(), Duration::from_micros(1500));
     let disrupted = disruption::ALL.iter().map(|one| one.after(time).into());
-    let hows = [How::Once, How::Insisting].into_iter().chain(disrupted);
+    let at_change = How::KilledAtChange(NonZeroU32::new(4).unwrap());
+    let hows = [How::Once, How::Insisting, at_change].into_iter().chain(disrupted);
     case.steps = hows.map(|how| CaseStep { how, ..step.clone() }).collect();
     case.disruptions = disruption::ALL.iter().map(|one| one.after(time)).collect();
     assert_eq!(Case::load(&case.store(folder.path()).unwrap()).unwrap(), case);
     let yaml = case.to_yaml().unwrap();
-    assert!(yaml.contains("killed-after-us: 1500") && yaml.matches("how:").count() == 6, "{yaml}");
+    assert!(yaml.contains("killed-after-us: 1500") && yaml.matches("how:").count() == 7, "{yaml}");
+    assert!(yaml.contains("killed-at-change: 4"), "{yaml}");
+    for (right, wrong) in
+        [("killed-at-change: 4", "killed-at-change: 0"), ("killed-at-change: 4", "killed-at-chance: 4")]
+    {
+        let path = folder.path().join("wrong.yaml");
+        std::fs::write(&path, yaml.replace(right, wrong)).unwrap();
+        let error = Case::load(&path).unwrap_err().to_string();
+        assert!(error.contains("killed-at-chan"), "{error}");
+    }
 }
 
 #[test]
