@@ -122,10 +122,11 @@ impl Faults {
             return Ok(Response::new(DeleteSnapshotResponse {}));
         }
         let id = request.get_ref().snapshot_id.clone();
+        // The call begins before the lock is free, since a call beside it may hold the lock. Its volume is not known yet.
+        let call = self.begin_call(Kind::Deletion, &id);
         let mut seen = self.seen.lock().await;
         let source =
             seen.data.cuts.iter().find(|(snapshot, _)| *snapshot == id).map(|(_, volume)| volume.clone());
-        let call = source.as_deref().map(|source| self.begin_call(Kind::Deletion, source));
         if let Some(source) = &source {
             self.take_time(Moment::GivenUpDeletion, &seen, source).await;
         }
@@ -136,7 +137,7 @@ impl Faults {
         }
         if let Some(source) = source {
             self.hurt(Moment::DeletedSnapshot, &seen, &source);
-            if call.is_some_and(|call| call.is_beside(Kind::Clone, Some(&source))) {
+            if call.is_beside(Kind::Clone, Some(&source)) {
                 self.hurt(Moment::DeletionBesideClone, &seen, &source);
             }
             seen.data.deleted_cuts.insert(id.clone(), source);

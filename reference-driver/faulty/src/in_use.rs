@@ -156,7 +156,7 @@ pub(crate) enum Kind {
     Expansion,
 }
 
-/// The calls of one driver that are in progress, with their volumes.
+/// The calls of one driver that are in progress, each with its volume, or with its snapshot for a deletion.
 #[derive(Debug, Default)]
 pub(crate) struct Calls(Mutex<Vec<(Kind, String)>>);
 
@@ -303,7 +303,7 @@ impl Faults {
         if call.is_beside(Kind::Expansion, Some(volume)) {
             self.hurt(Moment::SnapshotBesideExpansion, seen, volume);
         }
-        let is_beside_deletion = call.is_beside(Kind::Deletion, Some(volume));
+        let is_beside_deletion = call.is_beside(Kind::Deletion, None);
         if is_left || self.has(Defect::SnapshotBesideDeletionIsEmpty) && is_beside_deletion {
             seen.data.hollow.insert(id.to_owned());
         }
