@@ -314,8 +314,8 @@ impl CaseRunner<'_> {
     }
 }
 
-/// Returns true if all that grew before is counted in things, and so many more have come at each look that the rest of the series would
-/// show nothing else. Memory needs the whole series: an allocator may take long to level off.
+/// Returns true if so many more things have come at each look that the rest of the series would show nothing else. Bytes of files are as
+/// certain as their files. Memory needs the whole series: an allocator may take long to level off.
 fn is_certain(before: &[Growth], samples: &[Sample]) -> bool {
     let now = growing(samples);
     let grows_on = |before: &Growth| {
@@ -325,7 +325,11 @@ fn is_certain(before: &[Growth], samples: &[Sample]) -> bool {
     };
     samples.len() > CERTAIN_LOOKS
         && !before.is_empty()
-        && before.iter().all(|before| !before.resource.is_bytes() && grows_on(before))
+        && before.iter().all(|growth| match growth.resource {
+            Resource::Memory => false,
+            Resource::Storage => before.iter().any(|one| one.resource == Resource::Entries && grows_on(one)),
+            _ => grows_on(growth),
+        })
 }
 
 /// Returns true if the resource grows with connections: a socket is an open file, too.
@@ -358,6 +362,10 @@ mod tests {
         assert!(!is_certain(&[], &series(Resource::Threads, &threads)));
         let memory = [370 << 20, 610 << 20, 850 << 20];
         assert!(!is_certain(&before(Resource::Memory), &series(Resource::Memory, &memory)));
+        let entries = series(Resource::Entries, &threads);
+        let [files, bytes] = [Resource::Entries, Resource::Storage].map(|resource| before(resource)[0]);
+        assert!(is_certain(&[files, bytes], &entries));
+        assert!(!is_certain(&[bytes], &entries), "a log");
     }
 
     #[test]
