@@ -8,5 +8,6 @@ pub mod judge;
 pub mod matrix;
 pub mod mock;
 pub mod process;
+pub mod proven;
 pub mod quirks;
 pub mod run;

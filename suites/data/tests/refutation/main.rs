@@ -3,12 +3,10 @@
 //!
 //! On a defect, the checks that name it are tried. `UPDATE=1 cargo test -p csi-suite-data --test refutation` tries all of them, and writes the
 //! matrix of checks and defects anew; with `MATRIX=1/1` it is compared.
-#![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod bench;
-mod matrix;
 
-use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::ExitCode;
 
 use bench::Backend;
@@ -16,6 +14,7 @@ use csi_faulty_driver::Defect;
 use csi_harness::results::outcome::{Finding, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_data::SUITE;
+use csi_test_support::proven::{Matrix, names_agree};
 use libtest_mimic::{Arguments, Failed};
 
 /// Drivers at the same time; they wait more than they work.
@@ -24,7 +23,7 @@ const TRIALS_AT_ONCE: usize = 10;
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
-    let mut trials = vec![libtest_mimic::Trial::test("names-agree", names_agree)];
+    let mut trials = vec![libtest_mimic::Trial::test("names-agree", || names_agree(&SUITE))];
     for backend in Backend::ALL {
         let name = format!("a-right-driver-passes/{}", backend.name());
         trials.push(libtest_mimic::Trial::test(name, move || a_right_driver_passes(backend)));
@@ -36,7 +35,7 @@ fn main() -> ExitCode {
     trials.push(libtest_mimic::Trial::test("stacked-mounts-are-not-blamed-on-a-rejected-call", || {
         is_not_blamed(Defect::StacksPublications, "after-error/nothing-made")
     }));
-    trials.extend(matrix::trials());
+    trials.extend(matrix().trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -93,17 +92,27 @@ fn is_not_blamed(defect: Defect, check: &str) -> Result<(), Failed> {
 }
 
 /// Whether a check is one of this suite.
-pub(crate) fn is_own(id: &str) -> bool {
+fn is_own(id: &str) -> bool {
     SUITE.checks.iter().any(|check| check.id == id)
 }
 
-/// Each defect that a check names exists, and each check names one.
-fn names_agree() -> Result<(), Failed> {
-    let all: BTreeSet<&str> = Defect::ALL.iter().map(|defect| defect.id()).collect();
-    for check in SUITE.checks.iter() {
-        if let Some(unknown) = check.refuted_by.iter().find(|id| !all.contains(*id)) {
-            return Err(Failed::from(format!("{} names {unknown}, which does not exist", check.id)));
-        }
+const HEADER: &str = "\
+# Which checks say something of the reference driver with one defect: the defect, then the checks, a line each, with the rule
+# that they blame it for.
+# UPDATE=1 cargo test -p csi-suite-data --test refutation writes this file; ci/matrix compares it.
+";
+
+fn matrix() -> Matrix {
+    Matrix {
+        suite: SUITE,
+        path: Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt"),
+        header: HEADER,
+        varies,
+        play: |defect, is_wanted| bench::play(Backend::Images, Some(defect), is_wanted),
     }
-    Ok(())
+}
+
+/// Lines that depend on how much time there is: sequences go on with calls at random.
+fn varies(line: &str) -> bool {
+    line.contains("data/sequences/")
 }

@@ -3,12 +3,10 @@
 //!
 //! On a defect, the checks that name it are run. `UPDATE=1 cargo test -p csi-suite-in-use --test refutation` runs all of them, and writes the
 //! matrix of checks and defects anew; with `MATRIX=1/1` the matrix is compared.
-#![expect(clippy::unwrap_used, reason = "a panic in a helper of a test is the failure itself")]
 
 mod bench;
-mod matrix;
 
-use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -16,6 +14,7 @@ use bench::Backend;
 use csi_faulty_driver::Defect;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_in_use::SUITE;
+use csi_test_support::proven::{Matrix, names_agree};
 use libtest_mimic::{Arguments, Failed};
 
 /// Rows of a time line that a page draws.
@@ -30,13 +29,13 @@ fn main() -> ExitCode {
     }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
-    let mut trials = vec![libtest_mimic::Trial::test("names-agree", names_agree)];
+    let mut trials = vec![libtest_mimic::Trial::test("names-agree", || names_agree(&SUITE))];
     for backend in Backend::ALL {
         let name = format!("a-right-driver-passes/{}", backend.name());
         trials.push(libtest_mimic::Trial::test(name, move || a_right_driver_passes(backend)));
     }
     trials.push(libtest_mimic::Trial::test("a-failure-shows-a-time-line", a_failure_shows_a_time_line));
-    trials.extend(matrix::trials());
+    trials.extend(matrix().trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -79,17 +78,28 @@ fn a_failure_shows_a_time_line() -> Result<(), Failed> {
 }
 
 /// Returns true for the checks of this suite.
-pub(crate) fn is_own(id: &str) -> bool {
+fn is_own(id: &str) -> bool {
     SUITE.checks.iter().any(|check| check.id == id)
 }
 
-/// Each defect that a check names exists.
-fn names_agree() -> Result<(), Failed> {
-    let all: BTreeSet<&str> = Defect::ALL.iter().map(|defect| defect.id()).collect();
-    for check in SUITE.checks.iter() {
-        if let Some(unknown) = check.refuted_by.iter().find(|id| !all.contains(*id)) {
-            return Err(Failed::from(format!("{} names {unknown}, which does not exist", check.id)));
-        }
+const HEADER: &str = "\
+# The checks that accuse the reference driver with one defect: the defect, then the checks, a line each, with the rule
+# that they name.
+# UPDATE=1 cargo test -p csi-suite-in-use --test refutation writes this file; ci/matrix compares it.
+";
+
+fn matrix() -> Matrix {
+    Matrix {
+        suite: SUITE,
+        path: Path::new(env!("CARGO_MANIFEST_DIR")).join("src/proven/matrix.txt"),
+        header: HEADER,
+        varies,
+        play: |defect, is_wanted| bench::play(Backend::Images, Some(defect), is_wanted),
     }
-    Ok(())
+}
+
+/// Lines that depend on how fast calls are: what a call is doing when it is given up, or when another one comes, varies.
+fn varies(line: &str) -> bool {
+    let checks = ["in-use/calls-given-up", "in-use/calls-in-pairs", "in-use/driver-killed-in-snapshot"];
+    checks.iter().any(|check| line.contains(check))
 }
