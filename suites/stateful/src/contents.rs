@@ -11,12 +11,13 @@ mod script;
 mod sizes;
 mod undisturbed;
 
+use std::sync::Arc;
+
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 
 use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
-use crate::disruption::{KILLED, KillAtChange};
 use crate::how::How;
 use crate::model::generate::{Op, Verb};
 use crate::orchestrator::probed_driver::ProbedDriver;
@@ -24,7 +25,7 @@ use crate::property::stored;
 use crate::sequence::{Doing, Item};
 use crate::{disruption, restart};
 use script::ScriptContext;
-use undisturbed::Undisturbed;
+use undisturbed::{Changes, Undisturbed};
 
 /// Sequences that are played again with something random in between.
 const DISTURBED: u32 = 2;
@@ -71,7 +72,14 @@ pub async fn sizes(cx: &Cx) -> CheckResult {
 pub async fn driver_killed(cx: &Cx) -> CheckResult {
     let driver = disruption::driver(cx)?;
     needs_memory(driver)?;
-    restart::unless_forgotten(driver, play(cx, ended::all).await)
+    let ended = async {
+        let probed = probed_with_workloads(cx).await?;
+        let undisturbed = Undisturbed::measured(cx, &probed).await?;
+        let changes = Changes::counted(cx, &probed).await?;
+        let context = ScriptContext { changes: &changes, ..ScriptContext::new(&probed, *undisturbed) };
+        play_all(cx, &probed, &context, &ended::all(&context)).await
+    };
+    restart::unless_forgotten(driver, ended.await)
 }
 
 /// What comes at random between the calls of a sequence.
@@ -92,25 +100,38 @@ const VERBS: [Verb; 13] = [
 ];
 
 async fn play(cx: &Cx, sequences: fn(&ScriptContext<'_>) -> Vec<Vec<Item>>) -> CheckResult {
+    let probed = probed_with_workloads(cx).await?;
+    let undisturbed = Undisturbed::measured(cx, &probed).await?;
+    let context = ScriptContext::new(&probed, *undisturbed);
+    play_all(cx, &probed, &context, &sequences(&context)).await
+}
+
+async fn probed_with_workloads(cx: &Cx) -> CheckResult<Arc<ProbedDriver>> {
     let probed = ProbedDriver::probe(cx).await?;
     if !probed.has_workloads {
         return Err(Stop::skip("these tests see nothing mounted where the driver publishes"));
     }
-    let undisturbed = Undisturbed::measured(cx, &probed).await?;
-    let kills_at_changes = KillAtChange::is_possible(cx).await;
-    let context = ScriptContext { kills_at_changes, ..ScriptContext::new(&probed, *undisturbed) };
-    let plain = sequences(&context);
+    Ok(probed)
+}
+
+/// Plays each sequence as it is, and then some of them with something random in between.
+async fn play_all(
+    cx: &Cx,
+    probed: &Arc<ProbedDriver>,
+    context: &ScriptContext<'_>,
+    plain: &[Vec<Item>],
+) -> CheckResult {
     let disturbed_ones = DISTURBED.min(cx.config().effort.cases);
     let fixed = plain.len() + usize::try_from(disturbed_ones).unwrap_or(usize::MAX);
     let budget = Budget::new(cx, fixed, Budget::more(cx, disturbed_ones));
-    let mut trial = CaseRunner::new(cx, &probed, budget.seed());
+    let mut trial = CaseRunner::new(cx, probed, budget.seed());
     stored::try_again(cx, &mut trial, &budget).await?;
     let mut done = 0;
     while trial.begins(&budget, done) {
         let mut rng = budget.rng(done);
         let items = match plain.get(usize::try_from(done).unwrap_or(usize::MAX)) {
             Some(items) => items.clone(),
-            None => disturbed(plain[rng.usize(..plain.len())].clone(), &context, &mut rng),
+            None => disturbed(plain[rng.usize(..plain.len())].clone(), context, &mut rng),
         };
         trial.next(&items, &budget, done).await?;
         done += 1;
@@ -119,17 +140,15 @@ async fn play(cx: &Cx, sequences: fn(&ScriptContext<'_>) -> Vec<Vec<Item>>) -> C
     trial.end()
 }
 
-/// The sequence, with calls at random in between, and disrupted at random moments.
+/// The sequence, with calls at random in between, and disrupted at random points.
 fn disturbed(mut items: Vec<Item>, context: &ScriptContext<'_>, rng: &mut fastrand::Rng) -> Vec<Item> {
     for item in &mut items {
-        if let Item::Copy(_, _, _, how) | Item::Doing(Doing { how, .. }) = item
-            && let Some(by) = match how {
-                How::Once | How::Insisting => None,
-                How::Disrupted(disrupted) => Some(disrupted.by),
-                How::KilledAtChange(_) => Some(&KILLED),
-            }
-        {
-            *how = by.after(context.undisturbed.any(rng)).into();
+        if let Item::Copy(_, _, _, how) | Item::Doing(Doing { how, .. }) = item {
+            *how = match *how {
+                How::Once | How::Insisting => *how,
+                How::Disrupted(disrupted) => disrupted.by.after(context.undisturbed.any(rng)).into(),
+                How::KilledAtChange(nth) => How::KilledAtChange(context.changes.any(rng).unwrap_or(nth)),
+            };
         }
     }
     let verbs: Vec<Verb> = VERBS.into_iter().filter(|verb| verb.is_enabled(context.profile)).collect();

@@ -16,6 +16,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use csi_harness::client::answer;
+use csi_harness::driver::SystemCall;
 use csi_harness::prelude::*;
 use csi_harness::protocol::effect::is_not_now;
 use csi_harness::resources::workload::new_run;
@@ -213,22 +214,27 @@ impl Orchestrator {
         Ok(made)
     }
 
-    /// Makes a call, and has the driver killed before this change of files or mounts that it makes for it.
+    /// Makes a call, and has the driver killed before this change of files or mounts that it makes for it. Returns the changes, too;
+    /// there are none where the driver is not killed for the sake of mounts that it serves.
     ///
     /// # Errors
     /// As for [`Orchestrator::make_disrupted`]; skip if the changes of the driver cannot be watched.
-    pub async fn make_killed(&self, call: &Call, nth: NonZeroU32) -> CheckResult<Option<Made>> {
+    pub async fn make_killed(
+        &self,
+        call: &Call,
+        nth: NonZeroU32,
+    ) -> CheckResult<Option<(Made, Vec<SystemCall>)>> {
         if !self.can_name(call) {
             return Ok(None);
         }
         if self.is_any_served_by_a_process() {
             // It may end with the driver, and the mounts with it.
-            return self.make(call).await;
+            return Ok(self.make(call).await?.map(|made| (made, Vec::new())));
         }
         let kill = KillAtChange::arm(&self.cx, nth.get()).await?;
         let made = self.make(call).await;
-        kill.finish().await?;
-        made
+        let changes = kill.finish().await?;
+        Ok(made?.map(|made| (made, changes)))
     }
 
     /// A call that nobody waits for any more: what it does then nobody knows.

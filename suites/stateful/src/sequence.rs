@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use csi_harness::driver::SystemCall;
 use csi_harness::prelude::*;
 use csi_harness::spec::verdict::ReproductionStep;
 use csi_proto::{RPCS, code_name};
@@ -47,6 +48,8 @@ pub(crate) struct Link {
     pub(crate) gives: Option<Id>,
     /// Whether something would have had to come before it.
     pub(crate) is_early: bool,
+    /// The changes of files and mounts that the driver made for it, if it was to be killed before one of them.
+    pub(crate) changes: Vec<SystemCall>,
 }
 
 /// Keeps to the time of a check.
@@ -155,11 +158,15 @@ pub async fn play(
         }
         let expected =
             if orchestrator.keeps_wire() { model.expected(call, orchestrator.now()) } else { Vec::new() };
+        let mut changes = Vec::new();
         let made = match *how {
             How::Once => orchestrator.make(call).await?,
             How::Insisting => orchestrator.insist(call, pace.insists).await?,
             How::Disrupted(disrupted) => orchestrator.make_disrupted(call, disrupted).await?,
-            How::KilledAtChange(nth) => orchestrator.make_killed(call, nth).await?,
+            How::KilledAtChange(nth) => orchestrator.make_killed(call, nth).await?.map(|(made, seen)| {
+                changes = seen;
+                made
+            }),
         };
         let Some(made) = made else { continue };
         let taken = model.take(call, &made.answer, made.span);
@@ -171,7 +178,7 @@ pub async fn play(
         }
         let gives = call.makes().and_then(|_| made.answer.id_given());
         sequence.steps.push(CaseStep { how: *how, ..step(0, call.clone(), expected, made) });
-        sequence.links.push(Link { doing, gives, is_early: false });
+        sequence.links.push(Link { doing, gives, is_early: false, changes });
         sequence.remarks.extend(taken.remarks);
         if let Some(Impossible::Wrong(breach)) = taken.stop {
             sequence.breach = Some(*breach);

@@ -322,7 +322,7 @@ mod tests {
             if let Call::Volume(VolumeCall::DeleteVolume { volume }) = doing.call {
                 there.retain(|_, id| *id != volume);
             }
-            links.push(Link { doing, gives, is_early: false });
+            links.push(Link { doing, gives, is_early: false, changes: Vec::new() });
         }
         links
     }

@@ -14,30 +14,32 @@ use crate::sequence::Item;
 
 /// Moments at which the driver is killed in the middle of each kind of copy.
 const MOMENTS: u32 = 3;
-/// Changes before which it is killed instead where these can be seen, so that every run finds what the last one has found. The first ones
-/// are those of the driver's records, the later ones those of the data.
-const CHANGES: [u32; 4] = [1, 2, 4, 8];
+/// Points at which it is killed instead where the changes that it makes can be seen, so that every run finds what the last one has found.
+const POINTS: usize = 4;
 
 pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<Item>> {
     let mut all = vec![in_use(context), given_back(context)];
     if context.has(Capability::CreateDeleteSnapshot) {
-        all.extend(points(context, context.undisturbed.restore).map(|kill| restored(context, kill)));
-        all.extend(points(context, context.undisturbed.snapshot).map(|kill| cut(context, kill)));
+        let (took, changes) = (&context.undisturbed, context.changes);
+        all.extend(points(took.restore, &changes.restore).into_iter().map(|kill| restored(context, kill)));
+        all.extend(points(took.snapshot, &changes.snapshot).into_iter().map(|kill| cut(context, kill)));
     }
     if context.has(Capability::CloneVolume) {
-        all.extend(points(context, context.undisturbed.clone).map(|kill| cloned(context, kill)));
+        let kills = points(context.undisturbed.clone, &context.changes.clone);
+        all.extend(kills.into_iter().map(|kill| cloned(context, kill)));
     }
     all.into_iter().map(Script::done).collect()
 }
 
-/// The points in a copy that takes so long at which the driver is killed.
-fn points(context: &ScriptContext<'_>, took: Duration) -> impl Iterator<Item = How> {
-    let points: Vec<How> = if context.kills_at_changes {
-        CHANGES.into_iter().filter_map(NonZeroU32::new).map(How::KilledAtChange).collect()
-    } else {
-        spread(took, MOMENTS).into_iter().map(|after| KILLED.after(after).into()).collect()
+/// The points at which the driver is killed in a copy that takes so long and for which it makes such changes. They are spread over the changes
+/// from the first to the last one, which often is the driver's record of a copy that is complete.
+fn points(took: Duration, changes: &[NonZeroU32]) -> Vec<How> {
+    let Some(last) = changes.len().checked_sub(1) else {
+        return spread(took, MOMENTS).into_iter().map(|after| KILLED.after(after).into()).collect();
     };
-    points.into_iter()
+    let mut points: Vec<NonZeroU32> = (0..POINTS).map(|point| changes[last * point / (POINTS - 1)]).collect();
+    points.dedup();
+    points.into_iter().map(How::KilledAtChange).collect()
 }
 
 /// The driver is killed while it has nothing to do, and a workload has just read.

@@ -3,7 +3,7 @@
 use csi_harness::prelude::*;
 use csi_ops::operation::Operation;
 
-use super::undisturbed::Undisturbed;
+use super::undisturbed::{Changes, NO_CHANGES, Undisturbed};
 use crate::how::How;
 use crate::lifecycle::VolumeLifecycle;
 use crate::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
@@ -27,14 +27,14 @@ pub(super) struct ScriptContext<'a> {
     pub(super) profile: &'a DriverProfile,
     pub(super) usage: Usage,
     pub(super) undisturbed: Undisturbed,
-    /// The driver can be killed before a certain change that it makes.
-    pub(super) kills_at_changes: bool,
+    /// The changes that the driver makes for a copy and before which it can be killed.
+    pub(super) changes: &'a Changes,
 }
 
 impl<'a> ScriptContext<'a> {
     pub(super) fn new(probed: &'a ProbedDriver, undisturbed: Undisturbed) -> ScriptContext<'a> {
         let (profile, usage) = (&probed.profile, probed.usage);
-        ScriptContext { profile, usage, undisturbed, kills_at_changes: false }
+        ScriptContext { profile, usage, undisturbed, changes: &NO_CHANGES }
     }
 
     pub(super) fn has(&self, capability: Capability) -> bool {

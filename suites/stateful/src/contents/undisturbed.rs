@@ -1,15 +1,21 @@
-//! Measures once how long an undisturbed copy takes. Copies are then disrupted at fractions of that time, so that a fast driver is met in the
-//! middle of its work as well as a slow one.
+//! Measures once how long an undisturbed copy takes, and how many changes of files and mounts the driver makes for it. Copies are then
+//! disrupted at fractions of these, so that a fast driver is met in the middle of its work as well as a slow one.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use csi_harness::driver::SystemCall;
 use csi_harness::prelude::*;
 
 use super::script::{ScriptContext, s, v};
 use crate::case_runner::CaseRunner;
+use crate::disruption::KillAtChange;
+use crate::how::How;
+use crate::model::call::SnapshotCall;
+use crate::model::generate::Room;
 use crate::orchestrator::probed_driver::ProbedDriver;
-use crate::sequence::Pace;
+use crate::sequence::{Pace, Sequence};
 
 /// A guess for copies that could not be measured.
 const UNKNOWN: Duration = Duration::from_millis(20);
@@ -41,24 +47,62 @@ impl Undisturbed {
     }
 }
 
+/// The changes of files and mounts that the driver makes for each kind of copy and before which it can be killed, by their numbers from 1; none
+/// where they cannot be seen.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) snapshot: Vec<NonZeroU32>,
+    pub(super) restore: Vec<NonZeroU32>,
+    pub(super) clone: Vec<NonZeroU32>,
+}
+
+pub(super) static NO_CHANGES: Changes =
+    Changes { snapshot: Vec::new(), restore: Vec::new(), clone: Vec::new() };
+
+impl Changes {
+    /// Counts them: each copy is made by a driver of which the system calls are watched, and which is killed once it has answered.
+    ///
+    /// # Errors
+    /// A violation if it does not come back.
+    pub(super) async fn counted(cx: &Cx, probed: &Arc<ProbedDriver>) -> CheckResult<Changes> {
+        if !KillAtChange::is_possible(cx).await {
+            return Ok(Changes::default());
+        }
+        let played = copied(cx, probed, How::KilledAtChange(NonZeroU32::MAX)).await?;
+        let of = |name| {
+            let made = played.links.iter().find(|link| link.doing.call.makes() == Some(name));
+            made.map_or_else(Vec::new, |link| kill_points(&link.changes))
+        };
+        Ok(Changes { snapshot: of(s(0).name), restore: of(v(1).name), clone: of(v(2).name) })
+    }
+
+    /// Any change of the copy that needs most of them.
+    pub(super) fn any(&self, rng: &mut fastrand::Rng) -> Option<NonZeroU32> {
+        let most = [&self.snapshot, &self.restore, &self.clone].into_iter().max_by_key(|all| all.len())?;
+        (!most.is_empty()).then(|| most[rng.usize(..most.len())])
+    }
+}
+
+/// The numbers of the changes before which the driver is killed. The first write to a file that was made or emptied just before is none of them:
+/// a driver that cannot read an empty record does not start again, which the crash points of the suite `faults` find, and then nothing would be
+/// seen of its volumes.
+fn kill_points(changes: &[SystemCall]) -> Vec<NonZeroU32> {
+    let is_point = |nth: usize| {
+        let before = changes[..nth].iter().rev().find(|before| before.path == changes[nth].path);
+        changes[nth].name != "write" || before.is_none_or(|before| before.name == "write")
+    };
+    let points = (0..changes.len()).filter(|nth| is_point(*nth));
+    points.filter_map(|nth| u32::try_from(nth + 1).ok().and_then(NonZeroU32::new)).collect()
+}
+
 /// So many moments, evenly spread over what takes that long.
 pub(super) fn spread(took: Duration, number: u32) -> Vec<Duration> {
     (1..=number).map(|nth| took * nth / (number + 1)).collect()
 }
 
 async fn measure(cx: &Cx, probed: &Arc<ProbedDriver>) -> CheckResult<Undisturbed> {
-    let context = ScriptContext::new(probed, Undisturbed::default());
-    let mut script = context.script().written(v(0)).unused(v(0));
-    if context.has(Capability::CreateDeleteSnapshot) {
-        script = script.snapshot(s(0), v(0)).copy(v(1), s(0));
-    }
-    if context.has(Capability::CloneVolume) {
-        script = script.copy(v(2), v(0));
-    }
-    let until = Instant::now() + cx.remaining() / 2;
-    let pace = Pace { until, insists: cx.settle_limit(), settles: Duration::ZERO };
     // A fault that shows here shows in the sequences of the checks as well.
-    let Ok(played) = CaseRunner::new(cx, probed, 0).attempt(pace, &script.done()).await else {
+    let Ok(played) = copied(cx, probed, How::Once).await else {
         return Ok(Undisturbed::default());
     };
     let took = |name| {
@@ -66,4 +110,42 @@ async fn measure(cx: &Cx, probed: &Arc<ProbedDriver>) -> CheckResult<Undisturbed
         made.map_or(UNKNOWN, |step| Duration::from_micros(step.to_us.saturating_sub(step.from_us)))
     };
     Ok(Undisturbed { snapshot: took(s(0).name), restore: took(v(1).name), clone: took(v(2).name) })
+}
+
+/// Makes a copy of each kind that the driver advertises.
+async fn copied(cx: &Cx, probed: &Arc<ProbedDriver>, how: How) -> CheckResult<Sequence> {
+    let context = ScriptContext::new(probed, Undisturbed::default());
+    let mut script = context.script().written(v(0)).unused(v(0));
+    if context.has(Capability::CreateDeleteSnapshot) {
+        let snapshot = SnapshotCall::CreateSnapshot { name: s(0).name, volume: v(0) };
+        script = script.how(snapshot, how).copy_with(v(1), s(0), Room::AsSource, how);
+    }
+    if context.has(Capability::CloneVolume) {
+        script = script.copy_with(v(2), v(0), Room::AsSource, how);
+    }
+    let until = Instant::now() + cx.remaining() / 2;
+    let pace = Pace { until, insists: cx.settle_limit(), settles: Duration::ZERO };
+    CaseRunner::new(cx, probed, 0).attempt(pace, &script.done()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_was_emptied_is_no_point_to_be_killed_at() {
+        let change = |name, path: &str| SystemCall { name, path: path.into() };
+        let (record, data) = ("/state/volumes.json", "/state/v1/image");
+        let changes = [
+            change("mkdir", "/state/v1"),
+            change("create", data),
+            change("write", data),
+            change("write", data),
+            change("truncate", record),
+            change("write", record),
+            change("rename", "/state/v1"),
+        ];
+        let points: Vec<u32> = kill_points(&changes).into_iter().map(NonZeroU32::get).collect();
+        assert_eq!(points, [1, 2, 4, 5, 7]);
+    }
 }

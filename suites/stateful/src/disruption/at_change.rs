@@ -1,7 +1,7 @@
 //! The driver is killed before one of the changes that it makes to files and mounts during a call. Such a point is the same in every run,
 //! while a moment depends on the speed of the machine.
 
-use csi_harness::driver::{CallFault, Driver, Meant, Supervisor};
+use csi_harness::driver::{CallFault, Driver, Meant, Supervisor, SystemCall};
 use csi_harness::prelude::*;
 
 use super::KILLED;
@@ -36,21 +36,25 @@ impl<'a> KillAtChange<'a> {
         driver.supervise(Some(calls.clone()));
         let kill = KillAtChange { cx, driver, calls };
         KILLED.inject_and_heal(cx).await?;
+        kill.calls.take();
         kill.calls.arm(Meant { names: Vec::new(), nth, lasts: false }, CallFault::Kills);
         Ok(kill)
     }
 
-    /// Kills the driver now if it did not get as far as that change, and starts it without being watched.
+    /// Kills the driver now if it did not get as far as that change, and starts it without being watched. Returns the changes that it
+    /// has made or begun since it was started.
     ///
     /// # Errors
     /// A violation if it does not come back.
-    pub(crate) async fn finish(self) -> CheckResult {
+    pub(crate) async fn finish(self) -> CheckResult<Vec<SystemCall>> {
         self.calls.heal();
+        let changes = self.calls.take();
         self.driver.supervise(None);
         // The call that the kill has left without an answer is no sign of a crash.
         self.cx.answers_for_silence();
         self.driver.kill().await.map_err(failed)?;
-        KILLED.heal(self.cx).await.map(drop)
+        KILLED.heal(self.cx).await?;
+        Ok(changes)
     }
 }
 
