@@ -132,7 +132,7 @@ impl Judge {
                 return vec![Outcome::Broken(reason)];
             }
             Err(Stop::Broken(reason) | Stop::Unanswered(reason)) => {
-                evidence.notes.push(format!("it did not finish: {reason}"));
+                evidence.notes.push(format!("the check ended early: {reason}"));
             }
             _ => {}
         }

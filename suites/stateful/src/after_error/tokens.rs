@@ -89,7 +89,7 @@ check! {
     }
 }
 
-const BEHIND_DELETED: &str = "with a token after which everything was deleted";
+const BEHIND_DELETED: &str = "with a token whose remaining entries were all deleted";
 
 /// The number of entries before those at the end that may be deleted, and the ids of these. One entry is left at least. If the run owns
 /// everything, entries that other checks have left may be deleted as well.
