@@ -101,6 +101,39 @@ pub struct Reliance {
 }
 
 impl Requirement {
+    /// A rule of our own, which binds or is recommended to every driver of every version. `section` names the document that explains it.
+    pub const fn own(
+        section: &'static str,
+        id: &'static str,
+        level: Level,
+        when: &'static str,
+        expect: &'static str,
+    ) -> Requirement {
+        Requirement {
+            id,
+            rpc: "*",
+            level,
+            on: Party::Plugin,
+            requires: &[],
+            when,
+            expect,
+            code: None,
+            section,
+            lines: (0, 0),
+            test: Testability::Blackbox,
+            caution: None,
+            maturity: Maturity::Stable,
+            basis: Basis::Own,
+            versions: Versions::ALL,
+            relied_on_by: &[],
+        }
+    }
+
+    /// The requirement, with the components of Kubernetes that count on it.
+    pub const fn relied_on_by(self, relied_on_by: &'static [Reliance]) -> Requirement {
+        Requirement { relied_on_by, ..self }
+    }
+
     /// Looks a row up by its id.
     pub fn find(id: &str) -> Option<&'static Requirement> {
         req::ALL.iter().copied().find(|row| row.id == id)

@@ -1,35 +1,13 @@
 //! What the specification leaves unsaid of drivers whose machine fails: rules of our own. Data that are lost, and work that is said to
 //! be done and is not, bind; what kubelet and the sidecars rely on binds under their profile; the rest warns.
 
-use csi_harness::protocol::version::Versions;
-use csi_harness::spec::requirements::{Basis, Level, Maturity, Party, Reliance, Requirement, Testability};
+use csi_harness::spec::requirements::{Level, Reliance, Requirement, Testability};
 
 /// Where they are written down.
 const SECTION: &str = "csi-sanity's own rules, docs/faults.md";
 
 const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'static str) -> Requirement {
-    Requirement {
-        id,
-        rpc: "*",
-        level,
-        on: Party::Plugin,
-        requires: &[],
-        when,
-        expect,
-        code: None,
-        section: SECTION,
-        lines: (0, 0),
-        test: Testability::Restart,
-        caution: None,
-        maturity: Maturity::Stable,
-        basis: Basis::Own,
-        relied_on_by: &[],
-        versions: Versions::ALL,
-    }
-}
-
-const fn relied_on(one: Requirement, by: &'static [Reliance]) -> Requirement {
-    Requirement { relied_on_by: by, ..one }
+    Requirement { test: Testability::Restart, ..Requirement::own(SECTION, id, level, when, expect) }
 }
 
 /// Data.
@@ -49,19 +27,17 @@ pub static FAULT_DONE_001: Requirement = rule(
 );
 
 /// Everything comes right.
-pub static FAULT_HEAL_001: Requirement = relied_on(
-    rule(
-        "FAULT-HEAL-001",
-        Level::Should,
-        "what failed works again, and the same call is made again",
-        "it is done before long, without anybody's help",
-    ),
-    &[Reliance {
-        component: "kubelet",
-        breaks: "one failure keeps a pod from ever starting or ending",
-        place: "makes the same call again after an error, and nothing else",
-    }],
-);
+pub static FAULT_HEAL_001: Requirement = rule(
+    "FAULT-HEAL-001",
+    Level::Should,
+    "what failed works again, and the same call is made again",
+    "it is done before long, without anybody's help",
+)
+.relied_on_by(&[Reliance {
+    component: "kubelet",
+    breaks: "one failure keeps a pod from ever starting or ending",
+    place: "makes the same call again after an error, and nothing else",
+}]);
 
 /// Codes.
 pub static FAULT_CODE_001: Requirement = rule(
@@ -88,19 +64,17 @@ pub static FAULT_OTHERS_001: Requirement = rule(
 );
 
 /// Mounts outlive the driver.
-pub static FAULT_MOUNT_001: Requirement = relied_on(
-    rule(
-        "FAULT-MOUNT-001",
-        Level::Should,
-        "the driver ends and is started again while a volume is in use",
-        "the volume stays mounted where its workload uses it",
-    ),
-    &[Reliance {
-        component: "kubelet",
-        breaks: "each pod that uses a volume loses it when the driver crashes or is updated",
-        place: "does not publish a volume again for a container that is still running",
-    }],
-);
+pub static FAULT_MOUNT_001: Requirement = rule(
+    "FAULT-MOUNT-001",
+    Level::Should,
+    "the driver ends and is started again while a volume is in use",
+    "the volume stays mounted where its workload uses it",
+)
+.relied_on_by(&[Reliance {
+    component: "kubelet",
+    breaks: "each pod that uses a volume loses it when the driver crashes or is updated",
+    place: "does not publish a volume again for a container that is still running",
+}]);
 
 /// Left behind.
 pub static FAULT_LEFT_001: Requirement = rule(

@@ -1,31 +1,13 @@
 //! Rules of our own for hostile input, which the specification omits because they are obvious. They only apply if an
 //! effect left its intended place.
 
-use csi_harness::protocol::version::Versions;
-use csi_harness::spec::requirements::{Basis, Level, Maturity, Party, Requirement, Testability};
+use csi_harness::spec::requirements::{Level, Requirement};
 
 /// The document of these rules.
 const SECTION: &str = "csi-sanity's own rules, docs/hostile.md";
 
 const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'static str) -> Requirement {
-    Requirement {
-        id,
-        rpc: "*",
-        level,
-        on: Party::Plugin,
-        requires: &[],
-        when,
-        expect,
-        code: None,
-        section: SECTION,
-        lines: (0, 0),
-        test: Testability::Blackbox,
-        caution: None,
-        maturity: Maturity::Stable,
-        basis: Basis::Own,
-        versions: Versions::ALL,
-        relied_on_by: &[],
-    }
+    Requirement::own(SECTION, id, level, when, expect)
 }
 
 /// Files and mounts outside of the driver's paths.

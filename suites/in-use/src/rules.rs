@@ -1,36 +1,12 @@
 //! Rules of our own for volumes in use: the specification describes calls, and says nothing about the workload that has the volume.
 
-use csi_harness::protocol::version::Versions;
-use csi_harness::spec::requirements::{Basis, Level, Maturity, Party, Reliance, Requirement, Testability};
+use csi_harness::spec::requirements::{Level, Reliance, Requirement};
 
 /// The document that explains them.
 const SECTION: &str = "csi-sanity's own rules, docs/in-use.md";
 
-const fn rule(
-    id: &'static str,
-    level: Level,
-    when: &'static str,
-    expect: &'static str,
-    relied_on_by: &'static [Reliance],
-) -> Requirement {
-    Requirement {
-        id,
-        rpc: "*",
-        level,
-        on: Party::Plugin,
-        requires: &[],
-        when,
-        expect,
-        code: None,
-        section: SECTION,
-        lines: (0, 0),
-        test: Testability::Blackbox,
-        caution: None,
-        maturity: Maturity::Stable,
-        basis: Basis::Own,
-        versions: Versions::ALL,
-        relied_on_by,
-    }
+const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'static str) -> Requirement {
+    Requirement::own(SECTION, id, level, when, expect)
 }
 
 /// The workload goes on.
@@ -39,7 +15,6 @@ pub(crate) static IN_USE_001: Requirement = rule(
     Level::Must,
     "a call about a volume in use, or about its copies, is made",
     "the workload meets no error, and the volume keeps everything that was durable",
-    &[],
 );
 
 /// The workload is not stopped for long.
@@ -48,12 +23,12 @@ pub(crate) static IN_USE_002: Requirement = rule(
     Level::Should,
     "a call about a volume in use is made",
     "no write of the workload takes longer than time-limits: stall-ms",
-    &[Reliance {
-        component: "pods",
-        breaks: "a database whose log cannot be written is restarted by its liveness probe, or gives up its lead",
-        place: "kubelet's probes, and the leases of the programs in pods",
-    }],
-);
+)
+.relied_on_by(&[Reliance {
+    component: "pods",
+    breaks: "a database whose log cannot be written is restarted by its liveness probe, or gives up its lead",
+    place: "kubelet's probes, and the leases of the programs in pods",
+}]);
 
 /// A copy has everything that was durable.
 pub(crate) static IN_USE_003: Requirement = rule(
@@ -61,7 +36,6 @@ pub(crate) static IN_USE_003: Requirement = rule(
     Level::Must,
     "a snapshot or a clone of a volume in use is made",
     "the copy holds everything that was durable before the call was sent",
-    &[],
 );
 
 /// A copy has nothing else.
@@ -70,7 +44,6 @@ pub(crate) static IN_USE_004: Requirement = rule(
     Level::Must,
     "a snapshot or a clone of a volume in use is made",
     "the copy holds nothing of another volume, and nothing that was written after the snapshot was ready or the clone was returned",
-    &[],
 );
 
 /// A copy is crash-consistent.
@@ -79,12 +52,12 @@ pub(crate) static IN_USE_005: Requirement = rule(
     Level::Should,
     "a snapshot or a clone of a volume in use is made",
     "the copy holds the volume as it was at one moment, as after a power failure",
-    &[Reliance {
-        component: "databases in pods",
-        breaks: "a database that is restored finds pages that its log does not know, and does not start",
-        place: "the recovery of databases, which expects writes in the order in which they were made durable",
-    }],
-);
+)
+.relied_on_by(&[Reliance {
+    component: "databases in pods",
+    breaks: "a database that is restored finds pages that its log does not know, and does not start",
+    place: "the recovery of databases, which expects writes in the order in which they were made durable",
+}]);
 
 /// Members of a group are of one moment.
 pub(crate) static IN_USE_006: Requirement = rule(
@@ -92,12 +65,12 @@ pub(crate) static IN_USE_006: Requirement = rule(
     Level::Should,
     "a group snapshot of volumes in use is made",
     "no member holds a record that was begun after another member's cut",
-    &[Reliance {
-        component: "programs with several volumes",
-        breaks: "the log of a database and its data are restored from different moments",
-        place: "group snapshots, which exist for this",
-    }],
-);
+)
+.relied_on_by(&[Reliance {
+    component: "programs with several volumes",
+    breaks: "the log of a database and its data are restored from different moments",
+    place: "group snapshots, which exist for this",
+}]);
 
 /// Mounts outlive the driver.
 pub(crate) static IN_USE_007: Requirement = rule(
@@ -105,12 +78,12 @@ pub(crate) static IN_USE_007: Requirement = rule(
     Level::Should,
     "the driver ends and is started again while a volume is in use",
     "the files that the workload has open, and the path of the volume, still work",
-    &[Reliance {
-        component: "kubelet",
-        breaks: "each pod that uses a volume loses it when the driver crashes or is updated",
-        place: "does not restart a container because its volume was mounted again",
-    }],
-);
+)
+.relied_on_by(&[Reliance {
+    component: "kubelet",
+    breaks: "each pod that uses a volume loses it when the driver crashes or is updated",
+    place: "does not restart a container because its volume was mounted again",
+}]);
 
 /// All rules.
 pub static ALL: &[&Requirement] =

@@ -17,7 +17,6 @@ mod lifecycle;
 mod minimal;
 pub mod model;
 pub mod orchestrator;
-mod own_rule;
 pub mod property;
 pub mod proven;
 mod random_workload;

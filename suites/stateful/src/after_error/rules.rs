@@ -1,14 +1,12 @@
 //! Rules of our own, for what a refusal leaves behind: the specification has each call stand by itself, and does not say so.
 
-use csi_harness::spec::requirements::Requirement;
-
-use crate::own_rule::own_rule;
+use csi_harness::spec::requirements::{Level, Requirement};
 
 /// Where they are written down.
 const SECTION: &str = "csi-sanity's own rules, docs/after-error.md";
 
 const fn rule(id: &'static str, when: &'static str, expect: &'static str) -> Requirement {
-    own_rule(SECTION, id, when, expect)
+    Requirement::own(SECTION, id, Level::Must, when, expect)
 }
 
 /// The next call.

@@ -1,14 +1,12 @@
 //! What the specification leaves unsaid since it goes without saying: rules of our own, for what a driver takes up.
 
-use csi_harness::spec::requirements::Requirement;
-
-use crate::own_rule::own_rule;
+use csi_harness::spec::requirements::{Level, Requirement};
 
 /// Where they are written down.
 const SECTION: &str = "csi-sanity's own rules, docs/growth.md";
 
 const fn rule(id: &'static str, when: &'static str, expect: &'static str) -> Requirement {
-    own_rule(SECTION, id, when, expect)
+    Requirement::own(SECTION, id, Level::Must, when, expect)
 }
 
 /// Calls that are done and undone.
