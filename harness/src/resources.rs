@@ -1,6 +1,7 @@
 //! What a run makes and uses: names, paths, mounts and volumes, and the file that has what of it is not yet undone. Nothing
 //! here calls the driver.
 
+pub(crate) mod attachments;
 pub mod cleanup;
 pub mod contents;
 pub mod driver_directory;

@@ -6,7 +6,7 @@ use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::resources::mounts;
+use crate::resources::{attachments, mounts};
 
 /// Entries of the driver's directory that are counted at the most.
 const ENTRIES_MAX: usize = 200_000;
@@ -34,6 +34,10 @@ pub enum Resource {
     Mounts,
     /// Loop devices in use: those on files of its directory where that is known, otherwise all of the machine.
     Loops,
+    /// Disks of the machine, whoever has attached them.
+    Disks,
+    /// Sessions of the machine with iSCSI targets and NVMe subsystems, and devices that are mapped onto others.
+    Sessions,
     /// Files and directories below its directory.
     Entries,
     /// What these take up, in bytes.
@@ -42,9 +46,9 @@ pub enum Resource {
 
 impl Resource {
     /// All of them.
-    pub const ALL: [Resource; 10] = {
+    pub const ALL: [Resource; 12] = {
         use Resource::*;
-        [Memory, Files, Sockets, Threads, Children, Zombies, Mounts, Loops, Entries, Storage]
+        [Memory, Files, Sockets, Threads, Children, Zombies, Mounts, Loops, Disks, Sessions, Entries, Storage]
     };
 
     /// Whether it is counted in bytes.
@@ -71,6 +75,10 @@ impl Resource {
             (Resource::Mounts, false) => "mounts",
             (Resource::Loops, true) => "loop device",
             (Resource::Loops, false) => "loop devices",
+            (Resource::Disks, true) => "disk",
+            (Resource::Disks, false) => "disks",
+            (Resource::Sessions, true) => "storage session or mapped device",
+            (Resource::Sessions, false) => "storage sessions and mapped devices",
             (Resource::Entries, true) => "file or directory of the driver",
             (Resource::Entries, false) => "files and directories of the driver",
         }
@@ -122,6 +130,8 @@ impl Usage {
         // If the driver's directory is known, loop devices on other files belong to other programs.
         let is_its = |file: &String| directory.is_none_or(|directory| Path::new(file).starts_with(directory));
         usage.add(Resource::Loops, mounts::loops().values().filter(|file| is_its(file)).count() as u64);
+        usage.add(Resource::Disks, attachments::disks());
+        usage.add(Resource::Sessions, attachments::attachments().len() as u64);
         let mut is_seen = false;
         for one in tree(process) {
             is_seen |= usage.count(&one, one.id == process);

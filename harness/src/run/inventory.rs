@@ -9,6 +9,7 @@ use crate::client::patience::Settles;
 use crate::client::session::Session;
 use crate::client::target::{Node, Ownership, Target};
 use crate::protocol::capability::Capability;
+use crate::resources::attachments::{Attachment, attachments};
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::resources::mounts;
 use crate::resources::paths::Paths;
@@ -156,13 +157,15 @@ async fn clear(session: &Session, point: &Path) -> bool {
     false
 }
 
-/// What a driver may leave on its host beside what lists have: mounts outside of the directories of the run, and loop devices.
+/// What a driver may leave on its host beside what lists have: mounts outside of the directories of the run, loop devices, and
+/// sessions with storage servers.
 #[derive(Debug, Default)]
 pub(crate) struct Surroundings {
     /// Whether the driver's mounts are seen from here.
     seen: bool,
     mounts: BTreeSet<PathBuf>,
     loops: BTreeMap<String, String>,
+    attached: BTreeSet<Attachment>,
 }
 
 impl Surroundings {
@@ -176,10 +179,15 @@ impl Surroundings {
     }
 
     fn now() -> Surroundings {
-        Surroundings { seen: true, mounts: mounts::points().into_iter().collect(), loops: mounts::loops() }
+        Surroundings {
+            seen: true,
+            mounts: mounts::points().into_iter().collect(),
+            loops: mounts::loops(),
+            attached: attachments(),
+        }
     }
 
-    /// Returns the new mounts and loop devices that belong to the driver or to the run. Other programs mount and attach at the same time,
+    /// Returns the new mounts, loop devices and sessions that belong to the driver or to the run. Other programs mount and attach at the same time,
     /// and theirs are left out.
     pub(crate) fn news(self, target: &Target) -> Vec<LeftBehind> {
         if !self.seen {
@@ -200,11 +208,15 @@ impl Surroundings {
             let remove = format!("losetup -d {device}");
             New { what, id: device.clone(), path: file, remove }.left_behind(target)
         });
-        mounts.chain(loops).collect()
+        let attached = now.attached.difference(&self.attached).filter_map(|one| {
+            let (what, id) = (one.describe(), one.name().to_owned());
+            New { what, id, path: one.name(), remove: one.remove() }.left_behind(target)
+        });
+        mounts.chain(loops).chain(attached).collect()
     }
 }
 
-/// Something that was not there before, and has to do with a path.
+/// Something that was not there before, and has to do with a path or a name.
 #[derive(Debug)]
 struct New<'path> {
     what: String,
@@ -217,7 +229,9 @@ impl New<'_> {
     /// It as something left behind; `None` where it may be another program's.
     fn left_behind(self, target: &Target) -> Option<LeftBehind> {
         let path = Path::new(self.path);
-        let check = self.path.split('/').find_map(|part| target.maker_of(part));
+        // The names of iSCSI targets and NVMe subsystems have colons between their parts.
+        let mut parts = self.path.split('/').chain(self.path.split(':'));
+        let check = parts.find_map(|part| target.maker_of(part));
         let owner = if target.has_put_aside(path) {
             Owner::RuinedDriver
         } else if check.is_some() || self.path.contains(target.run_prefix()) {
