@@ -1,15 +1,15 @@
-//! Runs the reference driver in this process with real mounts, correct or with a defect.
+//! Runs the reference driver with real mounts, correct or with a defect.
 
 use std::ffi::OsString;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
 
 use csi_faulty_driver::Defect;
 use csi_harness::driver::Driver;
 use csi_harness::resources::mounts;
 use csi_hostpath_driver::args::Args;
 use csi_hostpath_driver::{Config, HostpathDriver};
-use csi_proto::Endpoint;
+use csi_proto::{Endpoint, Listener};
 
 /// Returns the endpoint of the driver whose files are in a directory.
 pub fn endpoint(root: &Path) -> Endpoint {
@@ -31,6 +31,44 @@ pub fn driver(root: &Path, flags: &[&str], defect: Option<Defect>) -> Driver {
         let driver = HostpathDriver::new(config.clone())?;
         Ok(vec![(endpoint.clone(), csi_faulty_driver::routes(&driver, defect))])
     })
+}
+
+/// Names the directory of a driver in a process of its own.
+const DIRECTORY: &str = "SERVE_HOSTPATH_IN";
+/// Names its defect; an empty value means none.
+const DEFECT: &str = "SERVE_HOSTPATH_WITH";
+/// Holds its flags, separated by spaces.
+const FLAGS: &str = "SERVE_HOSTPATH_FLAGS";
+
+/// Returns a driver as [`driver`] does, in a process of its own, for which the test program starts itself once more.
+pub fn child(root: &Path, flags: &[&str], defect: Option<Defect>) -> std::io::Result<Driver> {
+    let program = std::env::current_exe()?;
+    let (root, program, flags) = (root.display(), program.display(), flags.join(" "));
+    let defect = defect.map_or("", Defect::id);
+    let command = format!("{DIRECTORY}='{root}' {DEFECT}='{defect}' {FLAGS}='{flags}' exec '{program}'");
+    Ok(Driver::child(&command, None, None))
+}
+
+/// Serves a driver if this program was started for that. It belongs at the beginning of `main`.
+pub fn serve_if_asked() -> Option<ExitCode> {
+    let root = PathBuf::from(std::env::var_os(DIRECTORY)?);
+    let served = || -> Result<(), Box<dyn std::error::Error>> {
+        let (id, flags) = (std::env::var(DEFECT)?, std::env::var(FLAGS)?);
+        let defect = Defect::ALL.iter().find(|defect| defect.id() == id).copied();
+        let flags: Vec<&str> = flags.split_whitespace().collect();
+        let runtime = tokio::runtime::Runtime::new()?;
+        runtime.block_on(async {
+            let driver = HostpathDriver::new(config(&root, &flags))?;
+            let listener = Listener::bind(&endpoint(&root)).await?;
+            let routes = csi_faulty_driver::routes(&driver, defect);
+            Ok(listener.serve(routes, std::future::pending()).await?)
+        })
+    };
+    match served() {
+        Ok(()) => Some(ExitCode::SUCCESS),
+        // The harness records the output of the driver.
+        Err(error) => panic!("the reference driver cannot be served: {error}"),
+    }
 }
 
 /// Runs an async function in a new directory and removes the mounts and loop devices below it. Without root it prints

@@ -170,26 +170,39 @@ impl Faults {
         }
     }
 
-    /// Creates the volume of a copy first and its data later. A caller that abandons the call and repeats it gets the
-    /// volume without its data.
+    /// Creates the volume of a copy first and its data later. A caller that abandons the call and repeats it, or one that repeats it after
+    /// the driver was killed, gets the volume without its data.
     async fn begin_copy(
         &self,
         seen: &mut Seen,
         request: &mut CreateVolumeRequest,
     ) -> Result<(), tonic::Status> {
         let is_copy = request.volume_content_source.is_some();
+        let after_kill = self.has(Defect::StartTakesHalfCopy);
         if !is_copy
-            || !self.has(Defect::HandsOutHalfCopies)
+            || !(after_kill || self.has(Defect::HandsOutHalfCopies))
             || seen.names.values().any(|name| *name == request.name)
         {
             return Ok(());
         }
         let empty = CreateVolumeRequest { volume_content_source: None, ..request.clone() };
-        if seen.data.half.contains(&request.name) {
+        let is_begun = seen.data.half.contains(&request.name);
+        if is_begun && !after_kill {
             *request = empty;
             return Ok(());
         }
-        let made = self.driver.create_volume(Request::new(empty)).await?.into_inner();
+        let before =
+            self.driver.list_volumes(Request::new(ListVolumesRequest::default())).await?.into_inner().entries;
+        let made = match self.driver.create_volume(Request::new(empty.clone())).await {
+            Ok(made) => made.into_inner(),
+            // The copy is complete.
+            Err(exists) if exists.code() == Code::AlreadyExists => return Ok(()),
+            Err(failed) => return Err(failed),
+        };
+        if after_kill && !is_begun && before.iter().any(|entry| entry.volume == made.volume) {
+            *request = empty;
+            return Ok(());
+        }
         seen.data.half.insert(request.name.clone());
         tokio::time::sleep(COPY_TIME).await;
         seen.data.half.remove(&request.name);

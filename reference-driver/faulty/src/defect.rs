@@ -319,4 +319,6 @@ defects! {
     StartLeavesFrozen = "hostpath/start-leaves-source-frozen";
     /// A driver that was killed while it took a snapshot takes its empty rest for the snapshot.
     StartTakesHalfSnapshot = "hostpath/start-takes-half-a-snapshot-for-whole";
+    /// A driver that was killed while it made a copy takes its empty rest for the copy.
+    StartTakesHalfCopy = "hostpath/start-takes-half-a-copy-for-whole";
 }

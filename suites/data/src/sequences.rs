@@ -132,6 +132,7 @@ check! {
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT],
         refuted_by: [
             "hostpath/unmounts-at-start",
+            "hostpath/start-takes-half-a-copy-for-whole",
         ],
         duplicate_of: "*",
         runs: EndsAtWork,

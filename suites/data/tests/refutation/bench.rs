@@ -1,4 +1,4 @@
-//! Plays the suite on the reference driver in this process, right or with a defect.
+//! Plays the suite on the reference driver, right or with a defect.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
 use csi_harness::config::{AccessType, Config};
+use csi_harness::driver::Supervisor;
 use csi_harness::run::runner::RunOptions;
 use csi_suite_data::SUITE;
 use csi_test_support::hostpath;
@@ -45,18 +46,45 @@ pub(crate) fn play(
     defect: Option<Defect>,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Option<Run>, Failed> {
-    hostpath::in_directory(async |root| play_in(root, backend, defect, is_wanted).await).transpose()
+    let play = async |root: &Path| play_in(root, backend, Place::Here, defect, is_wanted).await;
+    hostpath::in_directory(play).transpose()
+}
+
+/// Runs a check as [`play`] does, on a driver in a process of its own, which can be killed before each change that it makes. Where the kernel
+/// does not let its system calls be watched, it prints that the test is skipped.
+#[expect(clippy::print_stdout, reason = "a test that does not run says so")]
+pub(crate) fn play_in_child(defect: Option<Defect>, check: &str) -> Result<Option<Run>, Failed> {
+    let play = async |root: &Path| {
+        if let Err(error) = Supervisor::try_it().await {
+            println!("skipped: the kernel does not let a driver's system calls be watched: {error}");
+            return Ok(None);
+        }
+        let is_wanted = |id: &str| id == check;
+        play_in(root, Backend::Directories, Place::Child, defect, is_wanted).await.map(Some)
+    };
+    hostpath::in_directory(play).transpose().map(Option::flatten)
+}
+
+/// The process of the driver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Here,
+    Child,
 }
 
 async fn play_in(
     root: &Path,
     backend: Backend,
+    place: Place,
     defect: Option<Defect>,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Run, Failed> {
     let backend_flag = format!("--backend={}", backend.name());
     let flags = [&FLAGS[..], &[&backend_flag]].concat();
-    let driver = hostpath::driver(root, &flags, defect);
+    let driver = match place {
+        Place::Here => hostpath::driver(root, &flags, defect),
+        Place::Child => hostpath::child(root, &flags, defect)?,
+    };
     let mut config = config(root, backend);
     if defect.is_some() {
         // That it is found counts, and not how small the sequence gets that shows it.

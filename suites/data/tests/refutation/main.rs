@@ -14,6 +14,7 @@ use csi_faulty_driver::Defect;
 use csi_harness::results::outcome::{Finding, Outcome};
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_data::SUITE;
+use csi_test_support::hostpath;
 use csi_test_support::proven::{Matrix, names_agree};
 use libtest_mimic::{Arguments, Failed};
 
@@ -21,6 +22,9 @@ use libtest_mimic::{Arguments, Failed};
 const TRIALS_AT_ONCE: usize = 10;
 
 fn main() -> ExitCode {
+    if let Some(code) = hostpath::serve_if_asked() {
+        return code;
+    }
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
     let mut trials = vec![libtest_mimic::Trial::test("names-agree", || names_agree(&SUITE))];
@@ -35,6 +39,10 @@ fn main() -> ExitCode {
     trials.push(libtest_mimic::Trial::test("stacked-mounts-are-not-blamed-on-a-rejected-call", || {
         is_not_blamed(Defect::StacksPublications, "after-error/nothing-made")
     }));
+    for defect in [None, Some(Defect::StartTakesHalfCopy)] {
+        let name = format!("killed-before-a-change/{}", defect.map_or("right", Defect::id));
+        trials.push(libtest_mimic::Trial::test(name, move || is_killed_before_a_change(defect)));
+    }
     trials.extend(matrix().trials());
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -88,6 +96,25 @@ fn is_not_blamed(defect: Defect, check: &str) -> Result<(), Failed> {
     match played.outcomes_of(check).iter().any(is_blamed) {
         true => Err(Failed::from(played.stories_of(check).join("\n"))),
         false => Ok(()),
+    }
+}
+
+/// A driver in a process of its own is killed before certain changes that it makes for a copy. If it is right, nothing is reported; if it takes
+/// an unfinished copy for a whole one, the failure shows that kill.
+fn is_killed_before_a_change(defect: Option<Defect>) -> Result<(), Failed> {
+    let check = "data/sequences/driver-killed";
+    let Some(played) = bench::play_in_child(defect, check)? else { return Ok(()) };
+    let story = played.stories_of(check).join("\n");
+    if defect.is_none() {
+        return match on_a_right_driver(&played.outcomes_of(check)) {
+            Trial::Good => Ok(()),
+            Trial::Skipped(why) | Trial::Bad(why) => Err(Failed::from(format!("{why}\n{story}"))),
+        };
+    }
+    let is_found = played.outcomes_of(check).iter().any(|outcome| matches!(outcome, Outcome::Failed(_)));
+    match is_found && story.contains("the driver killed before change") {
+        true => Ok(()),
+        false => Err(Failed::from(format!("the copy that was cut off is not found\n{story}"))),
     }
 }
 
