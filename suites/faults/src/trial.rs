@@ -391,8 +391,8 @@ fn after(faults: &[Fault]) -> String {
 
 /// What came of a call while something was broken.
 enum Broke {
-    /// The driver did not meet it.
-    Unmet,
+    /// The driver did not meet it; `is_done` is true if the call was answered with OK.
+    Unmet { is_done: bool },
     /// It was done.
     Answered,
     /// It was refused, or there was no answer.
@@ -433,9 +433,6 @@ impl<'a> Trial<'a> {
                 (Some(fault), _) => self.fail(life, fault).await?,
                 (None, None) if faults.iter().all(|fault| fault.step < step) => return Ok(()),
                 (None, None) => plainly(life, step, plan).await?,
-                (None, Some(_)) if step == Step::Restore && self.has_met(Step::Snapshot) => {
-                    self.restore(life).await?;
-                }
                 (None, Some(_)) => self.further(life, step).await?,
             }
             let is_read = self.at.is_some_and(|at| at.fault.step >= Step::UnpublishAgain);
@@ -458,12 +455,20 @@ impl<'a> Trial<'a> {
 
     /// Makes a call while it is broken, and again once it is healed.
     async fn fail(&mut self, life: &mut Life, fault: &'a Fault) -> CheckResult {
-        let before = self.at.replace(At { fault, traits: self.lever.traits(fault) });
-        let broke = self.break_it(life).await?;
-        if matches!(broke, Broke::Unmet) {
+        let at = At { fault, traits: self.lever.traits(fault) };
+        let before = self.at.replace(at);
+        let broke = self.break_it(life, at).await?;
+        if let Broke::Unmet { is_done } = broke {
+            if before.is_none() && !is_done {
+                self.again(life).await?;
+            }
             self.at = before;
             self.lived.unmet.push(fault.clone());
-            return Ok(());
+            // A fault that was not met explains no failure, so one that was met before it has to.
+            return match before.is_some() && !is_done {
+                true => self.further(life, fault.step).await,
+                false => Ok(()),
+            };
         }
         if self.traits().loses_power {
             self.lost_power = true;
@@ -491,8 +496,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Makes the call while it is broken, and judges the answer.
-    async fn break_it(&mut self, life: &mut Life) -> CheckResult<Broke> {
-        let Some(At { fault, traits }) = self.at else { return Ok(Broke::Unmet) };
+    async fn break_it(&mut self, life: &mut Life, At { fault, traits }: At<'a>) -> CheckResult<Broke> {
         let step = fault.step;
         let injected = self.lever.inject(fault).await?;
         let limit = Duration::from_millis(self.cx().config().time_limits.call_ms);
@@ -515,10 +519,7 @@ impl<'a> Trial<'a> {
         }
         if !injected.was_met() {
             injected.heal().await?;
-            if !matches!(asked, Some(Answer::Ok(()))) {
-                self.again(life).await?;
-            }
-            return Ok(Broke::Unmet);
+            return Ok(Broke::Unmet { is_done: matches!(asked, Some(Answer::Ok(()))) });
         }
         life.has_failed = true;
         life.lines.push(format!("  fault: {}", self.lever.tell(fault)));
@@ -718,7 +719,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Makes a volume from a snapshot that was answered for.
+    /// Makes a volume from a snapshot, after a fault in the call that made the snapshot.
     async fn restore(&mut self, life: &mut Life) -> CheckResult {
         let Err(last) = self.converge(life, Step::Restore).await? else {
             return life.is_done(Step::Restore, &self.bench.plan).await;
@@ -732,8 +733,11 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Makes a later call of the life.
+    /// Makes a call in which nothing is broken, after a fault in an earlier one.
     async fn further(&mut self, life: &mut Life, step: Step) -> CheckResult {
+        if step == Step::Restore && self.has_met(Step::Snapshot) {
+            return self.restore(life).await;
+        }
         match self.converge(life, step).await? {
             Ok(_) => life.is_done(step, &self.bench.plan).await,
             Err(last) => Err(self.for_good(life, step, last).await),
@@ -796,7 +800,108 @@ pub(crate) fn without_fault(ended: CheckResult) -> CheckResult {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
+    use csi_harness::checks::registry::{Checks, Registry, Suite};
+    use csi_harness::results::outcome::Outcome;
+    use csi_test_support::mock;
+    use tonic::async_trait;
+
     use super::*;
+
+    /// Breaks nothing, and states that the driver has met the faults whose way is `met`.
+    struct Stated;
+
+    struct StatedFault {
+        is_met: bool,
+    }
+
+    #[async_trait]
+    impl Lever for Stated {
+        fn begin_step(&self) -> CheckResult {
+            Ok(())
+        }
+
+        fn end_step(&mut self, _step: Step) -> CheckResult {
+            Ok(())
+        }
+
+        fn faults(&self) -> Vec<Fault> {
+            Vec::new()
+        }
+
+        fn is_plain(&self, _fault: &Fault) -> bool {
+            true
+        }
+
+        fn paths(&self) -> Vec<PathBuf> {
+            Vec::new()
+        }
+
+        fn tell(&self, fault: &Fault) -> String {
+            fault.to_string()
+        }
+
+        fn traits(&self, _fault: &Fault) -> Traits {
+            Traits::default()
+        }
+
+        async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
+            Ok(Box::new(StatedFault { is_met: fault.way == "met" }))
+        }
+    }
+
+    #[async_trait]
+    impl Injected for StatedFault {
+        fn was_met(&self) -> bool {
+            self.is_met
+        }
+
+        async fn heal(self: Box<Self>) -> CheckResult {
+            Ok(())
+        }
+    }
+
+    check! {
+        /// Leads a life in which CreateSnapshot is always rejected, after a fault that was met, and with one that is not.
+        LEADS_A_LIFE {
+            id: "faults/leads-a-life",
+            title: "leads a life",
+            spec: [FAULT_HEAL_001],
+            refuted_by: ["none"],
+        }
+        async |cx| {
+            let faults = [
+                Fault::new("stated", Step::Create, "anywhere", "met"),
+                Fault::new("stated", Step::Snapshot, "anywhere", "not-met"),
+            ];
+            let plan = Plan { steps: vec![Step::Create, Step::Snapshot, Step::Delete], ..Plan::default() };
+            let neighbour = Neighbour::begin(cx, false).await?;
+            let (places, waits) = (Places::default(), Arc::default());
+            let bench = Bench { cx, plan, places, neighbour, may_kill: false, ruined_more: 0, waits };
+            let lived = bench.lead(&Stated, &faults, &Reported::default(), Patience::Brief).await?;
+            let blamed: Vec<String> = lived.findings.iter().map(|one| one.fault.to_string()).collect();
+            ensure!(
+                blamed == [faults[0].to_string()] && lived.unmet == faults[1..],
+                "the fault that was met is not held responsible";
+                actual: blamed.join(", ")
+            );
+            Ok(())
+        }
+    }
+
+    const SUITE: Suite =
+        Suite { name: "faults", checks: Checks::Declared(&[&[&LEADS_A_LIFE]]), retired: &[] };
+
+    #[test]
+    fn a_fault_that_was_not_met_is_not_held_responsible() {
+        let without = vec!["CREATE_DELETE_SNAPSHOT".parse().unwrap()];
+        let driver = csi_mock_driver::Config { without, ..Default::default() };
+        let mut config = mock::everything_set();
+        config.time_limits.settle_ms = Some(50);
+        let run = mock::run(Registry::new([SUITE]), driver, config, 1, |_| true).unwrap();
+        assert_eq!(run.outcomes_of("faults/leads-a-life"), [&Outcome::Passed]);
+    }
 
     #[test]
     fn a_full_wait_in_vain_is_not_repeated_for_each_fault() {
