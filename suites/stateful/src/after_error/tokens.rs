@@ -27,7 +27,11 @@ check! {
         }
         let listed = cx.list_volumes().await?;
         let ids = listed.into_iter().filter_map(|entry| entry.volume).map(|volume| volume.volume_id);
-        let (mut left, behind) = split(cx, ids.collect(), &ours)?;
+        let ids: Vec<String> = ids.collect();
+        // If the run owns everything, entries that other checks have left may be deleted as well.
+        let owns_all = cx.target().ownership() == Ownership::Everything;
+        let may_be_deleted = |id: &str| owns_all || ours.iter().any(|one| one == id);
+        let (mut left, behind) = split(&ids, ours.len(), may_be_deleted)?;
         let mut token = String::new();
         for _ in 0..PAGES_MAX {
             let request = v1::ListVolumesRequest { max_entries: left, starting_token: token };
@@ -66,8 +70,14 @@ check! {
             ours.push(cx.new_snapshot(&volume.volume_id).await?.snapshot_id);
         }
         let listed = cx.list_snapshots(v1::ListSnapshotsRequest::default()).await?;
-        let listed = listed.into_iter().map(|one| one.snapshot_id).collect();
-        let (mut left, behind) = split(cx, listed, &ours)?;
+        let members = listed.iter().filter(|one| !one.group_snapshot_id.is_empty());
+        let members: Vec<String> = members.map(|one| one.snapshot_id.clone()).collect();
+        let ids: Vec<String> = listed.into_iter().map(|one| one.snapshot_id).collect();
+        // If the run owns everything, entries that other checks have left may be deleted as well, but no member of a group snapshot alone.
+        let owns_all = cx.target().ownership() == Ownership::Everything;
+        let is_in = |id: &str, all: &[String]| all.iter().any(|one| one == id);
+        let may_be_deleted = |id: &str| owns_all && !is_in(id, &members) || is_in(id, &ours);
+        let (mut left, behind) = split(&ids, ours.len(), may_be_deleted)?;
         let mut token = String::new();
         for _ in 0..PAGES_MAX {
             let request =
@@ -91,13 +101,15 @@ check! {
 
 const BEHIND_DELETED: &str = "with a token whose remaining entries were all deleted";
 
-/// The number of entries before those at the end that may be deleted, and the ids of these. One entry is left at least. If the run owns
-/// everything, entries that other checks have left may be deleted as well.
-fn split(cx: &Cx, listed: Vec<String>, ours: &[String]) -> CheckResult<(i32, Vec<String>)> {
-    let everything = cx.target().ownership() == Ownership::Everything;
-    let is_ours = |id: &&String| everything || ours.contains(id);
-    let behind: Vec<String> =
-        listed.iter().skip(1).rev().take(ours.len()).take_while(is_ours).cloned().collect();
+/// The number of entries before those at the end that may be deleted, and the ids of these, at most as many as the check has made. One entry is
+/// left at least.
+fn split(
+    listed: &[String],
+    made: usize,
+    may_be_deleted: impl Fn(&str) -> bool,
+) -> CheckResult<(i32, Vec<String>)> {
+    let last = listed.iter().skip(1).rev().take(made);
+    let behind: Vec<String> = last.take_while(|id| may_be_deleted(id)).cloned().collect();
     if behind.is_empty() || listed.len() > ENTRIES_MAX {
         return Err(Stop::skip("the list ends with entries of other users, or is too long"));
     }
@@ -111,5 +123,21 @@ fn needs_token(left: i32, token: &str) -> CheckResult {
         false => {
             Err(Stop::skip("the driver returns no token before a page of entries that this run created"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_entries_that_may_be_deleted_are_behind_the_token() {
+        let listed = ["of-another-check", "member", "ours-1", "ours-2"].map(str::to_owned);
+        let behind = |listed: &[String]| split(listed, 3, |id| id != "member");
+        let (left, ids) = behind(&listed).expect("two entries may be deleted");
+        assert_eq!((left, ids), (2, vec!["ours-2".to_owned(), "ours-1".to_owned()]));
+        let ends_with_member = [listed[2].clone(), listed[1].clone()];
+        assert!(matches!(behind(&ends_with_member), Err(Stop::Skip(_))));
+        assert!(matches!(behind(&listed[..1]), Err(Stop::Skip(_))), "one entry has to stay");
     }
 }
