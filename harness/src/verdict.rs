@@ -36,6 +36,7 @@ pub(crate) mod known_failures;
 mod machine;
 pub(crate) mod precondition;
 pub(crate) mod profile;
+mod shared_ids;
 mod stripping;
 
 /// The settings by which all checks of a run are judged.
@@ -154,6 +155,8 @@ pub(crate) fn conclude(report: CheckReport, dedup: &mut Dedup, faults: &Faults) 
         if let Outcome::Failed(Finding { violation, .. })
         | Outcome::KnownFailure { finding: Finding { violation, .. }, .. } = outcome
             && violation.fault.is_none()
+            // Such a failure does not prove that the driver breaks the rule.
+            && shared_ids::cause(&report, outcome).is_none()
             && let Some(rule) = failure_report::rule(&report, violation)
         {
             faults.failed_by(rule, &report.label());

@@ -95,6 +95,7 @@ named! {
     CreateVolumeFromVolumeLeavesFile, "create-volume-from-volume-leaves-file", "each clone leaves a file beside the driver's state";
     CreateVolumeFromSourceKeepsFile, "create-volume-from-source-keeps-file", "each copy leaves a file open";
     CreateVolumeGivenUpKeepsFile, "create-volume-given-up-keeps-file", "each CreateVolume that is given up leaves a file open";
+    CreateVolumeKeepsRejectedNames, "create-volume-keeps-rejected-names", "each name under which CreateVolume was rejected has a file open for ever";
     CreateVolumeKeepsMemory, "create-volume-keeps-memory", "each volume takes memory that is not given back";
     CreateVolumeRefusedCopyLeavesFile, "create-volume-refused-copy-leaves-file", "each copy that is rejected leaves a file beside the driver's state";
     CreateVolumeRefusalKeepsMemory, "create-volume-refusal-keeps-memory", "each CreateVolume that is rejected takes memory that is not given back";
@@ -905,6 +906,7 @@ impl Defect {
             CreateVolumeFromVolumeLeavesFile,
             CreateVolumeGivenUpKeepsFile,
             CreateVolumeKeepsMemory,
+            CreateVolumeKeepsRejectedNames,
             CreateVolumeRefusalKeepsMemory,
             CreateVolumeRefusedCopyLeavesFile,
             DeleteVolumeKeepsFile,

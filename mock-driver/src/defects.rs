@@ -60,7 +60,9 @@ pub(crate) use self::delete_volume::delete_volume;
 pub(crate) use self::group_snapshot::{delete_volume_group_snapshot, get_volume_group_snapshot};
 pub(crate) use self::health::node_get_storage_health;
 pub(crate) use self::identity::{get_plugin_info, probe};
-pub(crate) use self::leaks::{End, Leak, leak_after, leak_for_connection, leak_for_copy};
+pub(crate) use self::leaks::{
+    End, Leak, leak_after, leak_for_connection, leak_for_copy, leak_for_rejected_name,
+};
 pub(crate) use self::list_snapshots::list_snapshots;
 pub(crate) use self::list_volumes::list_volumes;
 pub(crate) use self::metadata::{get_metadata_allocated, get_metadata_delta, send};

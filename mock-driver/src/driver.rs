@@ -89,6 +89,8 @@ pub struct Shared {
     pub(crate) started: Instant,
     /// The first connection to each node; for a defect.
     pub(crate) first_connections: Mutex<BTreeMap<String, ConnectionNumber>>,
+    /// The names under which CreateVolume was rejected, for a defect.
+    pub(crate) rejected_names: Mutex<BTreeSet<String>>,
     /// The connections seen so far, for defects.
     pub(crate) connections: Mutex<BTreeSet<ConnectionNumber>>,
     pub(crate) leaks: Mutex<Vec<Leak>>,
@@ -195,6 +197,7 @@ impl MockDriver {
             starts: AtomicU32::new(0),
             started: Instant::now(),
             first_connections: Mutex::default(),
+            rejected_names: Mutex::default(),
             connections: Mutex::default(),
             leaks: Mutex::default(),
             inherited: Mutex::new(inherited),

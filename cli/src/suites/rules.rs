@@ -68,6 +68,9 @@ fn plain_calls_and_leaders_exist() {
             let other = judges.insert(*method, &*check.id);
             assert_eq!(other, None, "{} judges the plain {method} as well", check.id);
         }
+        if let Some(method) = check.judges_ids_of {
+            assert!(RPCS.iter().any(|rpc| rpc.method == method), "{}: there is no RPC {method}", check.id);
+        }
         if let Some(leader) = check.duplicate_of.filter(|leader| *leader != SAME_RULE) {
             assert!(
                 registry.find(leader).is_ok_and(|leader| leader.id != check.id),

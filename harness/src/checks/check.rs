@@ -66,6 +66,9 @@ pub struct Check {
     pub known_as: Option<Cow<'static, str>>,
     /// RPCs whose plain call it judges. While that is refused, no other check holds a refusal of the RPC against the driver.
     pub plain: &'static [&'static str],
+    /// The RPC that returns the ids of which it judges that no two objects share one. If two do, other checks that fail because of that refer
+    /// to this check.
+    pub judges_ids_of: Option<&'static str>,
     /// A check that shows the same fault: where that one accuses the driver, this one does not. [`SAME_RULE`] stands for
     /// any check that accuses the driver by the same rule.
     pub duplicate_of: Option<&'static str>,
@@ -93,6 +96,7 @@ impl Check {
             replaces: &[],
             known_as: None,
             plain: &[],
+            judges_ids_of: None,
             duplicate_of: None,
             runs: Runs::Parallel,
             access: Variants::First,
@@ -234,7 +238,7 @@ pub enum Variants {
 /// In place of the list in brackets, `spec` can be the name of one: `&'static [&'static Requirement]`.
 ///
 /// Optional keys, in this order: `since` (after `id`; without it, the check is there since 0.1.0), `needs`, `refuted_by`,
-/// `replaces`, `plain` (names of RPCs), `duplicate_of` (the id of a check), `runs` (`Serial`, `Odd`, `CrashProne`, `Erases`, `EndsAtWork`, `Finally`), `access` (`Each`),
+/// `replaces`, `plain` (names of RPCs), `judges_ids_of` (the name of an RPC), `duplicate_of` (the id of a check), `runs` (`Serial`, `Odd`, `CrashProne`, `Erases`, `EndsAtWork`, `Finally`), `access` (`Each`),
 /// `varies` (`true`).
 #[macro_export]
 macro_rules! check {
@@ -249,6 +253,7 @@ macro_rules! check {
             refuted_by: [$($defect:literal),+ $(,)?],
             $(replaces: [$($replaced:literal),+ $(,)?],)?
             $(plain: [$($plain:literal),+ $(,)?],)?
+            $(judges_ids_of: $judges_ids_of:literal,)?
             $(duplicate_of: $duplicate_of:literal,)?
             $(runs: $runs:ident,)?
             $(access: $access:ident,)?
@@ -272,7 +277,8 @@ macro_rules! check {
                 replaces: &[$($($replaced),+)?],
                 known_as: ::core::option::Option::None,
                 plain: &[$($($plain),+)?],
-                duplicate_of: $crate::check!(@DuplicateOf $($duplicate_of)?),
+                judges_ids_of: $crate::check!(@Optional $($judges_ids_of)?),
+                duplicate_of: $crate::check!(@Optional $($duplicate_of)?),
                 runs: $crate::check!(@Runs $($runs)?),
                 access: $crate::check!(@Variants $($access)?),
                 varies: $crate::check!(@Varies $($varies)?),
@@ -284,8 +290,8 @@ macro_rules! check {
     (@Spec $list:ident) => { $list };
     (@Since) => { "0.1.0" };
     (@Since $since:literal) => { $since };
-    (@DuplicateOf) => { ::core::option::Option::None };
-    (@DuplicateOf $duplicate_of:literal) => { ::core::option::Option::Some($duplicate_of) };
+    (@Optional) => { ::core::option::Option::None };
+    (@Optional $value:literal) => { ::core::option::Option::Some($value) };
     (@Runs) => { $crate::checks::check::Runs::Parallel };
     (@Runs $runs:ident) => { $crate::checks::check::Runs::$runs };
     (@Varies) => { false };

@@ -2,6 +2,7 @@
 
 mod health;
 mod parts;
+mod shared_ids;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::MutexGuard;
@@ -23,6 +24,8 @@ use crate::spec::verdict::ReproductionStep;
 use crate::text::shorten::shortened;
 
 use self::parts::Parts;
+use self::shared_ids::SharedIdRecorder;
+pub use self::shared_ids::SharedIds;
 
 /// Breaches kept for one run; one that has more has enough to mend.
 const BREACHES_MAX: usize = 200;
@@ -81,6 +84,7 @@ pub(crate) struct ResponseRules {
     oversized: Mutex<BTreeSet<String>>,
     /// What replies have had that only one version of the protocol has, by that version.
     signs: Mutex<BTreeMap<Version, String>>,
+    shared_ids: SharedIdRecorder,
 }
 
 impl Default for ResponseRules {
@@ -104,6 +108,7 @@ impl ResponseRules {
             parts: Parts::of(secrets()),
             oversized: Mutex::default(),
             signs: Mutex::default(),
+            shared_ids: SharedIdRecorder::default(),
         }
     }
 
@@ -127,6 +132,16 @@ impl ResponseRules {
         breaches.values().filter(|breach| breach.requirement == requirement).cloned().collect()
     }
 
+    /// Takes the ids that were returned for two objects while this check ran, one of which is an object of the check.
+    pub(crate) fn take_shared_ids(&self, check: &str) -> SharedIds {
+        self.shared_ids.take(check)
+    }
+
+    /// Forgets which objects the driver has: it starts without any.
+    pub(crate) fn forget_objects(&self) {
+        self.shared_ids.forget_all();
+    }
+
     /// Whoever looks at the reply to this request.
     pub(crate) fn heard<'a>(&'a self, rpc: Rpc, request: &'a [u8], check: Option<&'a str>) -> Heard<'a> {
         Heard { response_rules: self, rpc, request, check }
@@ -145,6 +160,7 @@ impl Heard<'_> {
     /// Looks at a message that came with OK. A field that only says again what the request says, or lacks, is the
     /// caller's: that such a request was accepted is for another check to judge.
     pub(crate) fn message(&self, message: &[u8]) {
+        self.response_rules.shared_ids.record(self.rpc, self.request, message, self.check);
         // The filters of lists may be empty, and what is found is the plugin's all the same.
         let request = self.request();
         let legal = request.as_ref().is_none_or(|request| self.is_within_limits(request));

@@ -778,6 +778,7 @@ impl Target {
         });
         let put = put.await.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));
         let aside = put.map_err(|error| format!("failed to put {} aside: {error}", dir.display()))?;
+        self.response_rules.forget_objects();
         match self.bring_back().await {
             Ok(_) => Ok(aside),
             Err(away) => Err(format!("it does not start with an empty state either: {away}")),

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checks::planned::Planned;
 use crate::client::record::CallRecord;
+use crate::client::response_rules::SharedIds;
 use crate::client::spent::Spent;
 use crate::client::tally::{FirstFailure, RpcCalls};
 use crate::config::profile::Profile;
@@ -294,6 +295,8 @@ pub struct CheckReport {
     pub left_behind: Vec<LeftBehind>,
     /// The first call of the run that failed as the one did which kept this check from judging, where another check made that.
     pub began_with: Option<FirstFailure>,
+    /// The ids that the driver returned for an object of this check and for another one.
+    pub shared_ids: SharedIds,
     /// The command that runs this check alone.
     pub repeat: String,
 }

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::checks::planned::Planned;
 use crate::client::record::{CallLog, Recorded, Silence};
+use crate::client::response_rules::SharedIds;
 use crate::client::session::{AfterCall, Session};
 use crate::client::spent::Spent;
 use crate::client::target::Target;
@@ -64,6 +65,7 @@ impl CheckReport {
             leftovers: Vec::new(),
             left_behind: Vec::new(),
             began_with: None,
+            shared_ids: SharedIds::default(),
         }
     }
 }
@@ -177,6 +179,7 @@ async fn run_and_undo(
         leftovers,
         left_behind: cx.left_behind(),
         began_with: None,
+        shared_ids: target.response_rules.take_shared_ids(&label),
         repeat,
         planned,
     };

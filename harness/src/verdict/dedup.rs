@@ -9,6 +9,7 @@ use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Finding, Outcome, OutcomeKind, SameFault, Source};
 use crate::spec::faults::asks_for_several;
 use crate::spec::requirements::req;
+use crate::verdict::shared_ids;
 
 /// A check that others follow.
 #[derive(Debug, Default)]
@@ -63,6 +64,8 @@ impl Accusation {
 #[derive(Debug, Default)]
 pub(crate) struct Dedup {
     leaders: BTreeMap<&'static str, Leader>,
+    /// The checks that judge whether ids are shared, by the RPC that returns them.
+    judges_of_ids: BTreeMap<&'static str, Leader>,
     accusations: Vec<Accusation>,
     waiting: Vec<CheckReport>,
 }
@@ -81,11 +84,15 @@ impl Dedup {
                 leader.ahead += 1;
             }
         }
+        let mut judges_of_ids = BTreeMap::<_, Leader>::new();
+        for method in plan.iter().filter_map(|planned| planned.check.judges_ids_of) {
+            judges_of_ids.entry(method).or_default().ahead += 1;
+        }
         // Checks that follow any other check wait for all of them.
         if let Some(any) = leaders.get_mut(SAME_RULE) {
             any.ahead = usize::MAX;
         }
-        Dedup { leaders, ..Dedup::default() }
+        Dedup { leaders, judges_of_ids, ..Dedup::default() }
     }
 
     /// Takes a report, and returns those that do not have to wait any more.
@@ -96,6 +103,15 @@ impl Dedup {
             let confirmed = Some(&report.outcome).filter(|outcome| outcome.kind() != OutcomeKind::Flaky);
             if let Some(violation) = confirmed.and_then(Outcome::violation) {
                 leader.accuses.get_or_insert_with(|| Accused::of(&report, violation.message.clone()));
+            }
+        }
+        if let Some(judge) =
+            report.planned.check.judges_ids_of.and_then(|method| self.judges_of_ids.get_mut(method))
+        {
+            judge.ahead = judge.ahead.saturating_sub(1);
+            let violation = report.outcome.violation().filter(|_| shared_ids::is_found(&report));
+            if let Some(violation) = violation {
+                judge.accuses.get_or_insert_with(|| Accused::of(&report, violation.message.clone()));
             }
         }
         self.waiting.push(report);
@@ -114,8 +130,29 @@ impl Dedup {
 
     /// Says if the report has to wait for a check whose faults it may show again.
     fn waits(&self, report: &CheckReport) -> bool {
+        let is_open = |leader: &Leader| leader.ahead > 0 && leader.accuses.is_none();
         report.outcome.violation().is_some()
-            && self.leader_of(report).is_some_and(|leader| leader.ahead > 0 && leader.accuses.is_none())
+            && (self.leader_of(report).is_some_and(is_open)
+                || report.outcomes().filter_map(|one| self.judge_of_ids(report, one)).any(is_open))
+    }
+
+    /// The check that reports the shared id to which this outcome of another check may be due.
+    fn judge_of_ids(&self, report: &CheckReport, outcome: &Outcome) -> Option<&Leader> {
+        let judges_itself = report.planned.check.judges_ids_of.is_some();
+        let method = shared_ids::cause(report, outcome).filter(|_| !judges_itself)?;
+        self.judges_of_ids.get(method)
+    }
+
+    /// Leaves out what is due to shared ids that another check reports.
+    fn without_shared_ids(&self, report: &mut CheckReport) {
+        let accused = |one: &Outcome| self.judge_of_ids(report, one)?.accuses.clone();
+        let Some(first) = report.outcomes().find_map(accused) else { return };
+        let own: Vec<Outcome> = report.outcomes().filter(|one| accused(one).is_none()).cloned().collect();
+        if own.is_empty() {
+            suppress(report, first);
+        } else {
+            report.set_outcomes(own);
+        }
     }
 
     fn leader_of(&self, report: &CheckReport) -> Option<&Leader> {
@@ -123,6 +160,7 @@ impl Dedup {
     }
 
     fn deduplicated(&mut self, mut report: CheckReport) -> CheckReport {
+        self.without_shared_ids(&mut report);
         let accused = match report.planned.check.duplicate_of {
             // No check follows if each is to report what it finds.
             Some(SAME_RULE) if !self.leaders.contains_key(SAME_RULE) => None,

@@ -16,6 +16,7 @@ mod paths;
 mod process;
 mod restarts;
 mod scopes;
+mod shared_ids;
 mod size;
 mod streams;
 mod undoing;

@@ -107,6 +107,8 @@ pub(crate) fn cut(driver: &MockDriver, state: &mut State, id: String, source_vol
         }
         None => (crate::state::Content::new(seed, 1 << 30), 1 << 30, 0),
     };
+    let id =
+        if driver.has(Defect::SnapshotIdFromSource) { format!("snap-of-{source_volume_id}") } else { id };
     let created_ms = now_ms();
     // A defect that hides snapshots until they are ready needs some that are not.
     let later = if driver.has(Defect::ListSnapshotsHidesUnready) {

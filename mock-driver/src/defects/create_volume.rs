@@ -10,7 +10,7 @@ use tonic::{Code, Status};
 use super::overlap::Abandoned;
 use super::side_effects::after_rejected_create_volume;
 use super::volume::corrupt_volume;
-use super::{GIB, drop_unknown, host, leak_for_copy, plain_capability, recode};
+use super::{GIB, drop_unknown, host, leak_for_copy, leak_for_rejected_name, plain_capability, recode};
 use crate::config::StaticVolume;
 use crate::controller;
 use crate::defect::Defect;
@@ -51,6 +51,9 @@ pub(crate) async fn create_volume(
     }
     if let Some(source) = original.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref()) {
         leak_for_copy(driver, source, answer.is_ok());
+    }
+    if answer.is_err() {
+        leak_for_rejected_name(driver, &original.name);
     }
     if driver.has(Defect::CreateVolumeEchoesRequisite)
         && let Some(requirement) = &original.accessibility_requirements

@@ -116,6 +116,15 @@ pub(crate) fn leak_for_copy(driver: &MockDriver, source: &SourceType, is_made: b
     }
 }
 
+/// Leaks an open file for each name under which CreateVolume was rejected, the first time.
+pub(crate) fn leak_for_rejected_name(driver: &MockDriver, name: &str) {
+    if driver.has(Defect::CreateVolumeKeepsRejectedNames)
+        && driver.rejected_names.lock().insert(name.to_owned())
+    {
+        leak(driver, Resource::File);
+    }
+}
+
 fn leak(driver: &MockDriver, what: Resource) {
     let is_rare = matches!(what, Resource::Thread | Resource::Child | Resource::Zombie);
     let mut leaks = driver.leaks.lock();

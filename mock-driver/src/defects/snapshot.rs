@@ -19,9 +19,6 @@ pub(super) fn corrupt_snapshot(driver: &MockDriver, snapshot: &mut Snapshot) {
     if has(Defect::SnapshotWithoutId) {
         snapshot.snapshot_id.clear();
     }
-    if has(Defect::SnapshotIdFromSource) {
-        snapshot.snapshot_id = format!("snap-of-{}", snapshot.source_volume_id);
-    }
     if has(Defect::SnapshotWithoutSource) {
         snapshot.source_volume_id.clear();
     }

@@ -128,7 +128,8 @@ grows! {
     /// A claim that cannot be met is asked for again and again, for days.
     REFUSED_VOLUMES = "growth/refused-volumes", "a driver needs no more resources with each volume that it refuses to make",
         Cycle::Reject(&[CreateVolume, DeleteVolume]), by GROWTH_002,
-        needs [CREATE_DELETE_VOLUME], refuted_by ["create-volume-refusal-keeps-memory"], duplicate_of "growth/looks";
+        needs [CREATE_DELETE_VOLUME], refuted_by ["create-volume-refusal-keeps-memory", "create-volume-keeps-rejected-names"],
+        duplicate_of "growth/looks";
     /// The same of a snapshot.
     REFUSED_SNAPSHOTS = "growth/refused-snapshots", "a driver needs no more resources with each snapshot that it refuses to make",
         Cycle::Reject(&[CreateSnapshot, DeleteSnapshot]), by GROWTH_002,
@@ -231,8 +232,8 @@ impl CaseRunner<'_> {
             self.planned += each;
             let (end, until) = (self.rounds + each, Instant::now() + longest);
             while self.rounds < end && Instant::now() < until {
-                self.cycle.round(self.cx, &mut self.scene, &mut self.rng).await?;
-                self.rounds += 1;
+                let counts = self.cycle.round(self.cx, &mut self.scene, &mut self.rng).await?;
+                self.rounds += u64::from(counts);
                 self.cx.stage("round", self.rounds, None);
             }
             samples.push(self.sample().await?);

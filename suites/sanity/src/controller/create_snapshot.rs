@@ -106,6 +106,7 @@ check! {
         spec: [req::MSG_SNAPSHOT_003],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["snapshot-id-from-source"],
+        judges_ids_of: "CreateSnapshot",
     }
     async |cx| {
         let volume = cx.node_volume().await?;

@@ -39,7 +39,19 @@ pub(crate) fn play_those(
     wanted: impl Fn(&Check) -> bool,
 ) -> Result<Run, Failed> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(run(jobs, mock, config, wanted))
+    let options = RunOptions { jobs, tell_each: true, ..RunOptions::default() };
+    runtime.block_on(run(options, mock, config, wanted))
+}
+
+/// Runs the wanted checks as a user does, so that each fault is reported once.
+pub(crate) fn play_with_verdicts(
+    jobs: usize,
+    mock: csi_mock_driver::Config,
+    config: Config,
+    wanted: impl Fn(&Check) -> bool,
+) -> Result<Run, Failed> {
+    let runtime = Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run(RunOptions { jobs, ..RunOptions::default() }, mock, config, wanted))
 }
 
 /// Returns settings with which every check of the suite runs on the mock driver.
@@ -92,7 +104,7 @@ fn provisioned(access: AccessType) -> StaticVolume {
 }
 
 async fn run(
-    jobs: usize,
+    options: RunOptions,
     mut mock: csi_mock_driver::Config,
     mut config: Config,
     wanted: impl Fn(&Check) -> bool,
@@ -128,14 +140,7 @@ async fn run(
     config.mount_dir = Some(dir.path().join("mount"));
     config.staging_dir = Some(dir.path().join("staging"));
     let target = Target::connect(config).await?;
-    let options = RunOptions {
-        jobs,
-        seed: 1,
-        keep_calls: true,
-        tell_each: true,
-        registry: registry(),
-        ..RunOptions::default()
-    };
+    let options = RunOptions { seed: 1, keep_calls: true, registry: registry(), ..options };
     let mut plan = registry().select(&Filter::default(), &target.config().access_types);
     plan.retain(|planned| wanted(&planned.check));
     let run = Run::of(target, plan, options).await;

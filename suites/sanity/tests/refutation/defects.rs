@@ -11,7 +11,7 @@ use csi_harness::checks::check::{Check, CheckRef};
 use csi_harness::client::answer::Answer;
 use csi_harness::config::AccessType;
 use csi_harness::results::failure_report::told_calls;
-use csi_harness::results::outcome::{Finding, Outcome};
+use csi_harness::results::outcome::{CheckReport, Finding, Outcome};
 use csi_harness::run::refutation::{Trial, by_its_rules};
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Capability, Defect};
@@ -54,7 +54,33 @@ pub(crate) fn trials() -> Vec<libtest_mimic::Trial> {
     trials.push(libtest_mimic::Trial::test("defects/exist", names_exist));
     trials
         .push(libtest_mimic::Trial::test("defects/the-rejected-name-is-marked", the_rejected_name_is_marked));
+    for (defect, check) in [
+        (Defect::CreateVolumeReusesIds, "controller/create-volume/distinct-ids"),
+        (Defect::SnapshotIdFromSource, "controller/create-snapshot/distinct-ids"),
+    ] {
+        let one_reports = move || one_reports(defect, check);
+        trials.push(libtest_mimic::Trial::test(format!("defects/one-check-reports-{defect}"), one_reports));
+    }
     trials
+}
+
+/// Checks that only one of the checks in the row of a defect reports it, and that the others refer to that one.
+fn one_reports(defect: Defect, check: &str) -> Result<(), Failed> {
+    let committed = read_matrix()?.remove(defect.id()).unwrap_or_default();
+    let tried = tried_on(defect.id(), &committed).unwrap_or_default();
+    let mock = csi_mock_driver::Config { seed: Some(1), defects: vec![defect], ..everything_on() };
+    let mut config = everything_set();
+    config.time_limits.settle_ms = Some(100);
+    let run = bench::play_with_verdicts(1, mock, config, |one| tried.contains(&*one.id))?;
+    let deviates = |report: &&CheckReport| {
+        matches!(report.outcome, Outcome::Failed(_) | Outcome::Warned(_) | Outcome::Flaky(_))
+    };
+    let failed: Vec<String> = run.reports.iter().filter(deviates).map(CheckReport::label).collect();
+    let refer = run.summary.counts.checks.same_fault;
+    match failed == [check] && refer + 1 == committed.lines().count() {
+        true => Ok(()),
+        false => Err(Failed::from(format!("{failed:?} failed, and {refer} refer to another check"))),
+    }
 }
 
 /// Checks that the call which a report marks as the one that breaks the rule is one that was rejected.

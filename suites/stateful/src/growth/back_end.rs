@@ -47,10 +47,17 @@ check! {
         let counts = counts_capacity(cx).await?;
         cx.driver_directory().await;
         let mut rng = cx.rng();
-        for cycle in cycles(cx) {
+        'cycles: for cycle in cycles(cx) {
             let scope = cx.scope();
             let mut scene = cycle.begin(&scope).await?;
-            cycle.round(&scope, &mut scene, &mut rng).await?;
+            // What a driver accepts here and must reject shows in these rounds, so that it is left out of those that count.
+            let mut is_ready = false;
+            while !is_ready {
+                is_ready = match cycle.round(&scope, &mut scene, &mut rng).await {
+                    Err(Stop::Skip(_)) => continue 'cycles,
+                    ended => ended?,
+                };
+            }
             let before = Holdings::take(&scope, counts).await?;
             for _ in 0..ROUNDS {
                 cycle.round(&scope, &mut scene, &mut rng).await?;

@@ -1,11 +1,12 @@
 //! The work that is repeated: operations that are done and undone, and calls that are rejected or given up.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
 use csi_ops::malformed::malformed;
-use csi_ops::operation::Operation;
+use csi_ops::operation::{Operation, Request};
 use csi_ops::volume::TrackedVolume;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
@@ -13,6 +14,9 @@ use super::rules::{GROWTH_001, GROWTH_002, GROWTH_003};
 
 /// The longest time after which a call is given up.
 const GIVEN_UP_MAX: Duration = Duration::from_millis(4);
+
+/// The request for a volume that was deleted, among the mistakes of requests.
+const OF_DELETED_VOLUME: &str = "of a volume that was deleted";
 
 /// NodeGetVolumeStats calls of a round.
 const LOOKS_AT_VOLUME: usize = 5;
@@ -50,6 +54,9 @@ pub(super) struct Scene {
     deleted: Option<TrackedVolume>,
     /// Objects to create volumes from.
     sources: Vec<Source>,
+    /// Requests that the driver accepts, although it must reject them. They are not made again: what the driver takes up for them does not
+    /// show what it takes up for a rejection.
+    accepted: BTreeSet<(Operation, &'static str)>,
 }
 
 impl Cycle {
@@ -92,7 +99,8 @@ impl Cycle {
     /// Makes the objects that all rounds use.
     pub(super) async fn begin(self, cx: &Cx) -> CheckResult<Scene> {
         let nothing = || TrackedVolume::new(cx, NodeVolume::default());
-        let mut scene = Scene { volume: nothing(), deleted: None, sources: Vec::new() };
+        let mut scene =
+            Scene { volume: nothing(), deleted: None, sources: Vec::new(), accepted: BTreeSet::new() };
         match self {
             Cycle::Looks | Cycle::Connections | Cycle::GivenUp | Cycle::Expansions => {}
             Cycle::DoAndUndo(Operation::CreateVolume) | Cycle::Reject([Operation::CreateVolume, ..]) => {}
@@ -124,9 +132,19 @@ impl Cycle {
         Ok(scene)
     }
 
-    /// Does it once.
-    pub(super) async fn round(self, cx: &Cx, scene: &mut Scene, rng: &mut fastrand::Rng) -> CheckResult {
+    /// Does it once. Returns false for a round that does not count, because the driver accepted a request that it must reject. Such a request
+    /// is left out of later rounds.
+    ///
+    /// # Errors
+    /// Skipped if the driver accepts all requests that it must reject.
+    pub(super) async fn round(
+        self,
+        cx: &Cx,
+        scene: &mut Scene,
+        rng: &mut fastrand::Rng,
+    ) -> CheckResult<bool> {
         let cx = &cx.scope();
+        let mut counts = true;
         match self {
             Cycle::Looks => look(cx).await?,
             Cycle::Statistics => statistics(cx, &scene.volume).await?,
@@ -145,8 +163,8 @@ impl Cycle {
                 let request = volume.request(cx, Operation::ControllerExpandVolume).await?;
                 require_answer(request.send(cx).once().await)?;
             }
-            Cycle::Reject(operations) => reject(cx, scene, operations).await?,
-            Cycle::RejectCopies => reject_copies(cx, scene).await?,
+            Cycle::Reject(operations) => counts = reject(cx, scene, operations).await?,
+            Cycle::RejectCopies => counts = reject_copies(cx, scene).await?,
             Cycle::GivenUp => {
                 let request = cx.create_volume_request();
                 let limit = GIVEN_UP_MAX.mul_f64(rng.f64());
@@ -159,7 +177,8 @@ impl Cycle {
                 require_answer(cx.call(v1::GetPluginInfoRequest {}).once().await)?;
             }
         }
-        cx.undo().await
+        cx.undo().await?;
+        Ok(counts)
     }
 }
 
@@ -195,30 +214,53 @@ async fn statistics(cx: &Cx, volume: &TrackedVolume) -> CheckResult {
     Ok(())
 }
 
-/// The first operation for a volume that was deleted, and each operation with each mistake that the driver must reject.
-async fn reject(cx: &Cx, scene: &mut Scene, operations: &[Operation]) -> CheckResult {
+/// The first operation for a volume that was deleted, and each operation with each mistake that the driver must reject. Each request that
+/// creates something has its own name. Returns false if the driver accepted a request.
+async fn reject(cx: &Cx, scene: &mut Scene, operations: &[Operation]) -> CheckResult<bool> {
+    let mut requests = Vec::new();
     if let Some(deleted) = &mut scene.deleted {
-        let request = deleted.request(cx, operations[0]).await?;
-        require_answer(request.send(cx).once().await)?;
+        requests.push((OF_DELETED_VOLUME, deleted.request(cx, operations[0]).await?));
     }
     for operation in operations {
         let right = scene.volume.request(cx, *operation).await?;
-        for wrong in malformed(cx, &scene.volume, &right).iter().filter(|wrong| wrong.must_be_rejected) {
-            require_answer(wrong.request.send(cx).once().await)?;
+        let wrong = malformed(cx, &scene.volume, &right).into_iter().filter(|wrong| wrong.must_be_rejected);
+        requests.extend(wrong.map(|wrong| (wrong.what, wrong.request.renamed(cx))));
+    }
+    let row = |what, request: &Request| (request.operation(), what);
+    requests.retain(|(what, request)| !scene.accepted.contains(&row(*what, request)));
+    if requests.is_empty() {
+        return Err(all_accepted());
+    }
+    let before = scene.accepted.len();
+    for (what, request) in requests {
+        if request.send(cx).once().await.any_answer()?.is_ok() {
+            scene.accepted.insert(row(what, &request));
         }
     }
-    Ok(())
+    Ok(scene.accepted.len() == before)
 }
 
-/// A copy with a limit below the size of its source.
-async fn reject_copies(cx: &Cx, scene: &Scene) -> CheckResult {
+/// A copy of each source with a limit below its size. Returns false if the driver accepted one, whose source is not used again.
+async fn reject_copies(cx: &Cx, scene: &mut Scene) -> CheckResult<bool> {
+    let mut rejected = Vec::new();
     for source in &scene.sources {
         let impossible = Some(v1::CapacityRange { required_bytes: 0, limit_bytes: 1 });
         let request =
             v1::CreateVolumeRequest { capacity_range: impossible, ..copy_request(cx, Some(source)) };
-        require_answer(cx.create_volume(request).once().await)?;
+        if cx.create_volume(request).once().await.any_answer()?.is_err() {
+            rejected.push(source.clone());
+        }
     }
-    Ok(())
+    if rejected.is_empty() {
+        return Err(all_accepted());
+    }
+    let counts = rejected.len() == scene.sources.len();
+    scene.sources = rejected;
+    Ok(counts)
+}
+
+fn all_accepted() -> Stop {
+    Stop::skip("the driver accepts every request here that it must reject")
 }
 
 /// Any answer will do: other checks judge whether it is the right one.

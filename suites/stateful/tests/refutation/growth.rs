@@ -30,6 +30,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::test("defect/all-that-grow-are-named", all_are_named),
         Trial::test("growth/what-another-check-left-excuses-nothing", a_leak_excuses_no_other),
         Trial::test("growth/the-directory-of-a-driver-is-found", a_directory_is_found),
+        Trial::test("growth/an-accepted-request-is-no-rejection", an_accepted_request_is_no_rejection),
+        Trial::test("growth/rejections-grow-beside-an-accepted-request", rejections_grow_beside_an_accepted),
     ];
     healthy.chain(others).collect()
 }
@@ -99,6 +101,27 @@ fn a_directory_is_found() -> Result<(), Failed> {
         true => Ok(()),
         false => Err(Failed::from(format!("{named:?} {seen:?}"))),
     }
+}
+
+/// A driver that wrongly accepts one request, and keeps something of each volume, is not accused of keeping something of rejections.
+fn an_accepted_request_is_no_rejection() -> Result<(), Failed> {
+    match &*growth_of_rejections("create-volume-accepts-crossed-range,delete-volume-keeps-file")? {
+        [Outcome::Passed] => Ok(()),
+        others => Err(Failed::from(format!("{others:#?}"))),
+    }
+}
+
+/// The requests that such a driver does reject show what it keeps of rejections.
+fn rejections_grow_beside_an_accepted() -> Result<(), Failed> {
+    match &*growth_of_rejections("create-volume-accepts-crossed-range,create-volume-keeps-rejected-names")? {
+        [Outcome::Failed(_)] => Ok(()),
+        others => Err(Failed::from(format!("{others:#?}"))),
+    }
+}
+
+fn growth_of_rejections(defects: &str) -> Result<Vec<Outcome>, Failed> {
+    let check = checks().find(|check| check.id == "growth/refused-volumes").ok_or("no check")?;
+    Ok(played(&check, defects, seed())?.into_iter().map(|report| report.outcome).collect())
 }
 
 fn checks() -> impl Iterator<Item = CheckRef> {

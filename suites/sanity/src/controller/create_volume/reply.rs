@@ -82,6 +82,7 @@ check! {
         spec: [req::MSG_VOLUME_003],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-reuses-ids"],
+        judges_ids_of: "CreateVolume",
     }
     async |cx| {
         let mut names_of = BTreeMap::new();
