@@ -3,6 +3,7 @@
 mod child;
 mod commands;
 mod elsewhere;
+mod frozen;
 mod in_process;
 mod log;
 mod proxy;
@@ -27,6 +28,7 @@ use child::Child;
 pub(crate) use child::ChildProcess;
 pub use commands::{Broken, BrokenCommand, CommandCall, CommandWatch, LentCommand};
 use elsewhere::Elsewhere;
+pub use frozen::Frozen;
 use in_process::InProcess;
 pub use log::DriverLog;
 pub use proxy::{NetworkFault, Proxy};
@@ -286,6 +288,21 @@ impl Driver {
         match &self.0.host {
             Host::Child(child) => child.start_twice(wait, grace).await.map(Some),
             Host::InProcess(served) => Ok(Some(served.start_twice(grace).await)),
+            Host::Elsewhere(_) => Ok(None),
+        }
+    }
+
+    /// Stops the processes of the driver, as SIGSTOP does, until the answer is thawed or dropped. A driver of this process has its only
+    /// thread kept busy. `None` where a command of the user runs the driver, which cannot be asked for this.
+    ///
+    /// # Errors
+    /// It does not run, or cannot be stopped.
+    pub async fn freeze(&self) -> Result<Option<Frozen>, DriverError> {
+        let _turn = self.0.turn.lock().await;
+        self.note("the driver is stopped for a while");
+        match &self.0.host {
+            Host::Child(child) => child.freeze().await.map(Some).map_err(DriverError::Signal),
+            Host::InProcess(served) => served.freeze().await.map(Some).map_err(DriverError::Signal),
             Host::Elsewhere(_) => Ok(None),
         }
     }

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::commands::CommandPath;
 use super::syscalls::Supervisor;
-use super::{DriverError, DriverLog, Left};
+use super::{DriverError, DriverLog, Frozen, Left};
 
 /// How long the kernel may take to end a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
@@ -213,6 +213,14 @@ impl Child {
                 Ok((Some(status), killed))
             }
             None => Ok((None, false)),
+        }
+    }
+
+    /// Stops all processes of the driver until the answer is dropped.
+    pub(super) async fn freeze(&self) -> std::io::Result<Frozen> {
+        match self.running().filter(Running::has_group) {
+            Some(running) => Frozen::group(running.group).await,
+            None => Err(std::io::ErrorKind::NotFound.into()),
         }
     }
 

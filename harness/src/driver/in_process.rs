@@ -1,17 +1,17 @@
 //! A driver that this process serves itself, with threads of its own, so that it can be killed like any other.
 
 use std::fmt;
-use std::sync::MutexGuard;
+use std::sync::{MutexGuard, mpsc};
 use std::time::Duration;
 
 use csi_proto::lock::Mutex;
 use csi_proto::{Endpoint, Listener};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tonic::service::Routes;
 
-use super::{DriverError, Left, ServeError};
+use super::{DriverError, Frozen, Left, ServeError};
 
 /// One, on which calls begin in the order in which they came: a call that was given up is never overtaken by the one after it.
 const THREADS: usize = 1;
@@ -75,6 +75,22 @@ impl InProcess {
             Some(running) => running.end(grace).await,
             None => false,
         }
+    }
+
+    /// Keeps the thread of the driver busy until the answer is dropped. Work that the driver has given to other threads goes on.
+    pub(super) async fn freeze(&self) -> std::io::Result<Frozen> {
+        let handle =
+            self.lock().as_ref().and_then(|running| Some(running.threads.0.as_ref()?.handle().clone()));
+        let handle = handle.ok_or(std::io::ErrorKind::NotFound)?;
+        let (held, released) = mpsc::channel::<()>();
+        let (tell, begun) = oneshot::channel();
+        handle.spawn(async move {
+            // Nobody waits any more if the receiver is gone, and then the sender is gone as well.
+            let _ = tell.send(());
+            let _ = released.recv();
+        });
+        begun.await.map_err(std::io::Error::other)?;
+        Ok(Frozen::thread(held))
     }
 
     pub(super) fn has_ended(&self) -> bool {

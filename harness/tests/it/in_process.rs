@@ -121,6 +121,20 @@ async fn a_stop_does_not_wait_longer_than_the_grace() {
 }
 
 #[tokio::test]
+async fn a_frozen_driver_answers_when_it_goes_on() {
+    let bench = Bench::start().await;
+    let frozen = bench.driver.freeze().await.expect("it runs").expect("it is a driver of this process");
+    bench.waits.answer.notify_one();
+    let mut call = bench.call;
+    let early = tokio::time::timeout(Duration::from_millis(50), &mut call).await;
+    assert!(early.is_err(), "a driver that stands still has answered");
+    frozen.thaw().await.expect("it goes on");
+    call.await.expect("no panic").expect("the call is answered");
+    bench.driver.kill().await.expect("it can be killed");
+    bench.driver.freeze().await.expect_err("nothing is left to stop");
+}
+
+#[tokio::test]
 async fn a_second_one_cannot_have_the_socket_of_the_first_one() {
     let bench = Bench::start().await;
     let left = bench.driver.start_twice(Duration::ZERO, LONG).await.expect("it was tried");

@@ -228,6 +228,38 @@ async fn whatever_the_command_starts_ends_with_it() {
     }
 }
 
+/// Waits until a process is stopped, or until it is not.
+async fn is_stopped(pid: &str, expected: bool) {
+    let started = Instant::now();
+    let is_stopped =
+        || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "));
+    while is_stopped() != expected {
+        assert!(started.elapsed() < LONG, "stopped: {}", is_stopped());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn all_processes_of_a_frozen_driver_stand_still_until_it_is_thawed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let pid = directory.path().join("pid");
+    let command = format!("sleep 1000 & echo $! > {}; exec sleep 1000", pid.display());
+    let driver = Driver::child(&command, None, None);
+    driver.start().await.expect("a shell");
+    let helper = line_in(&pid).await;
+    let frozen = driver.freeze().await.expect("it can be stopped").expect("it is a child");
+    is_stopped(&helper, true).await;
+    frozen.thaw().await.expect("it goes on");
+    is_stopped(&helper, false).await;
+    // A check that is interrupted only drops it.
+    drop(driver.freeze().await.expect("it can be stopped"));
+    is_stopped(&helper, false).await;
+    let _frozen = driver.freeze().await.expect("it can be stopped");
+    driver.kill().await.expect("it can be killed while it stands still");
+    assert!(!is_alive(&helper));
+    driver.freeze().await.expect_err("nothing is left to stop");
+}
+
 #[tokio::test]
 async fn the_command_is_told_where_to_listen() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -312,6 +344,7 @@ async fn a_driver_elsewhere_is_reached_by_a_command() {
     let end = driver.stop(LONG).await.expect("the command works");
     assert_eq!((end.status, end.killed), (None, false));
     assert_eq!(calls(&directory), "1 kill\n1 start\n1 stop\n");
+    assert!(driver.freeze().await.expect("it is not asked for").is_none());
     driver.leave().await.expect("the command works");
     driver.leave().await.expect("it runs already");
     assert_eq!(calls(&directory), "1 kill\n1 start\n1 stop\n1 start\n");

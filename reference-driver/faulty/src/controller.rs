@@ -27,6 +27,11 @@ impl Faults {
             _ => None,
         };
         let call = source.as_deref().map(|source| self.begin_call(Kind::Clone, source));
+        let mut pending = source.as_ref().map(|_| self.clone_is_pending(&asked.name));
+        if source.is_some() && self.has(Defect::StoppedSnapshotHoldsWriter) {
+            // A snapshot that is sent at the same time comes first.
+            self.take_time(Moment::GivenUpClone, &Seen::default(), "").await;
+        }
         let mut seen = self.seen.lock().await;
         if let Some(source) = &source {
             self.take_time(Moment::GivenUpClone, &seen, source).await;
@@ -42,7 +47,13 @@ impl Faults {
             return Err(Status::out_of_range(format!("the source has {bytes} bytes")));
         }
         self.begin_copy(&mut seen, message).await?;
+        if self.is_stuck(&asked.name) {
+            return Err(Status::aborted("the clone is pending"));
+        }
         let mut done = self.driver.create_volume(request).await?;
+        if let Some(pending) = &mut pending {
+            pending.is_finished();
+        }
         let Some(volume) = &mut done.get_mut().volume else { return Ok(done) };
         let id = volume.volume_id.clone();
         let is_new = seen.names.insert(id.clone(), asked.name.clone()).is_none();

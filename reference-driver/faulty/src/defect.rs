@@ -321,4 +321,12 @@ defects! {
     StartTakesHalfSnapshot = "hostpath/start-takes-half-a-snapshot-for-whole";
     /// A driver that was killed while it made a copy takes its empty rest for the copy.
     StartTakesHalfCopy = "hostpath/start-takes-half-a-copy-for-whole";
+    /// CreateSnapshot freezes the file system of its source while it works, and nothing but its own process lifts that.
+    StoppedSnapshotHoldsWriter = "hostpath/stopped-snapshot-holds-writer";
+    /// CreateSnapshot makes all writes to its source fail if the driver stood still during the call.
+    LateSnapshotBreaks = "hostpath/late-snapshot-breaks-writer";
+    /// A snapshot is empty if the driver stood still during the call, as where a deadline takes its data back.
+    LateSnapshotIsEmpty = "hostpath/late-snapshot-is-empty";
+    /// A clone whose caller gave up while the driver stood still is pending for ever.
+    LateCloneStaysPending = "hostpath/late-clone-stays-pending";
 }

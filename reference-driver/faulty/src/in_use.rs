@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use csi_proto::lock::Mutex;
 
@@ -17,6 +17,8 @@ use crate::{Defect, Faults, Seen};
 const FROZEN: Duration = Duration::from_secs(3);
 /// The duration of a call during which its caller can give up, another call can come, or the driver can be killed.
 const CALL_TIME: Duration = Duration::from_millis(150);
+/// The driver stood still during a call that takes longer than this.
+const LATE: Duration = Duration::from_millis(1_500);
 
 /// Targets of drivers that hurt the volumes in use when they start, by defect.
 static TARGETS: Mutex<BTreeMap<&str, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
@@ -36,6 +38,8 @@ pub(crate) enum Moment {
     SnapshotBesideExpansion,
     /// CreateSnapshot, which the caller gives up.
     GivenUpSnapshot,
+    /// CreateSnapshot, during which the driver stood still.
+    LateSnapshot,
     DeletedSnapshot,
     GivenUpDeletion,
     /// DeleteSnapshot of a snapshot that is gone.
@@ -107,6 +111,7 @@ const HARMS: &[(Defect, Moment, Harm)] = &[
     (Defect::SnapshotBesideExpansionBreaks, Moment::SnapshotBesideExpansion, Harm::Breaks),
     (Defect::GivenUpSnapshotStaysFrozen, Moment::GivenUpSnapshot, Harm::Freezes),
     (Defect::GivenUpSnapshotBreaks, Moment::GivenUpSnapshot, Harm::Breaks),
+    (Defect::LateSnapshotBreaks, Moment::LateSnapshot, Harm::Breaks),
     (Defect::DeletedSnapshotBreaksSource, Moment::DeletedSnapshot, Harm::Breaks),
     (Defect::DeletedSnapshotReverts, Moment::DeletedSnapshot, Harm::Reverts),
     (Defect::GivenUpDeletionFreezes, Moment::GivenUpDeletion, Harm::Freezes),
@@ -158,19 +163,29 @@ pub(crate) enum Kind {
 
 /// The calls of one driver that are in progress, each with its volume, or with its snapshot for a deletion.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(Mutex<Vec<(Kind, String)>>);
+pub(crate) struct Calls {
+    in_progress: Mutex<Vec<(Kind, String)>>,
+    /// The names of clones that stay pending.
+    stuck: Mutex<BTreeSet<String>>,
+}
 
 /// A call in progress. Another one that is in progress at the beginning or at the end is beside it.
 pub(crate) struct InProgress {
     calls: Arc<Calls>,
     own: (Kind, String),
     before: Vec<(Kind, String)>,
+    begun: Instant,
 }
 
 impl InProgress {
     /// Returns true if a call of that kind is beside this one, about the volume if one is named.
     pub(crate) fn is_beside(&self, kind: Kind, volume: Option<&str>) -> bool {
         self.others().iter().any(|(other, id)| *other == kind && volume.is_none_or(|volume| id == volume))
+    }
+
+    /// Returns true if the driver stood still during this call.
+    pub(crate) fn is_late(&self) -> bool {
+        self.begun.elapsed() > LATE
     }
 
     /// Another volume of which a snapshot is taken beside this call.
@@ -180,7 +195,7 @@ impl InProgress {
     }
 
     fn others(&self) -> Vec<(Kind, String)> {
-        let mut now = self.calls.0.lock().clone();
+        let mut now = self.calls.in_progress.lock().clone();
         if let Some(own) = now.iter().position(|call| *call == self.own) {
             now.swap_remove(own);
         }
@@ -190,10 +205,51 @@ impl InProgress {
 
 impl Drop for InProgress {
     fn drop(&mut self) {
-        let mut calls = self.calls.0.lock();
+        let mut calls = self.calls.in_progress.lock();
         if let Some(own) = calls.iter().position(|call| *call == self.own) {
             calls.swap_remove(own);
         }
+    }
+}
+
+/// A clone that stays pending if its late call ends before it is finished.
+pub(crate) struct Pending {
+    calls: Arc<Calls>,
+    name: Option<String>,
+    begun: Instant,
+}
+
+impl Pending {
+    pub(crate) fn is_finished(&mut self) {
+        self.name = None;
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Some(name) = self.name.take()
+            && self.begun.elapsed() > LATE
+        {
+            self.calls.stuck.lock().insert(name);
+        }
+    }
+}
+
+/// A file system that is frozen until this is dropped.
+struct FrozenDuringCall(String);
+
+impl FrozenDuringCall {
+    fn begin(target: String) -> Option<FrozenDuringCall> {
+        Path::new(&target).is_dir().then(|| {
+            run("fsfreeze", &["--freeze", &target]);
+            FrozenDuringCall(target)
+        })
+    }
+}
+
+impl Drop for FrozenDuringCall {
+    fn drop(&mut self) {
+        run("fsfreeze", &["--unfreeze", &self.0]);
     }
 }
 
@@ -234,10 +290,10 @@ impl Faults {
 
     pub(crate) fn begin_call(&self, kind: Kind, volume: &str) -> InProgress {
         let own = (kind, volume.to_owned());
-        let mut calls = self.calls.0.lock();
+        let mut calls = self.calls.in_progress.lock();
         let before = calls.clone();
         calls.push(own.clone());
-        InProgress { calls: self.calls.clone(), own, before }
+        InProgress { calls: self.calls.clone(), own, before, begun: Instant::now() }
     }
 
     /// Takes some time, so that a caller can give the call up and other calls can come. If the call is cancelled before that, the workload of
@@ -247,6 +303,8 @@ impl Faults {
         if harm.is_none() && !self.is_about_several_calls() {
             return;
         }
+        let holds = self.has(Defect::StoppedSnapshotHoldsWriter) && if_given_up == Moment::GivenUpSnapshot;
+        let _frozen = seen.target_of(id).filter(|_| holds).and_then(FrozenDuringCall::begin);
         let mut unless = UnlessFinished(harm.zip(seen.target_of(id)));
         tokio::time::sleep(CALL_TIME).await;
         unless.0 = None;
@@ -259,6 +317,9 @@ impl Faults {
             Defect::CloneBesideSnapshotIsEmpty,
             Defect::GivenUpSnapshotIsTaken,
             Defect::StartTakesHalfSnapshot,
+            Defect::StoppedSnapshotHoldsWriter,
+            Defect::LateSnapshotIsEmpty,
+            Defect::LateCloneStaysPending,
         ];
         let moments = [
             Moment::OverlappingSnapshot,
@@ -267,9 +328,21 @@ impl Faults {
             Moment::CloneBesideSnapshot,
             Moment::ExpansionBesideClone,
             Moment::StartAfterSnapshot,
+            Moment::LateSnapshot,
         ];
         about_copies.iter().any(|defect| self.has(*defect))
             || moments.iter().any(|moment| self.harm(*moment).is_some())
+    }
+
+    /// Notes that the call for a clone has come.
+    pub(crate) fn clone_is_pending(&self, name: &str) -> Pending {
+        let name = self.has(Defect::LateCloneStaysPending).then(|| name.to_owned());
+        Pending { calls: self.calls.clone(), name, begun: Instant::now() }
+    }
+
+    /// Returns true if a clone stays pending.
+    pub(crate) fn is_stuck(&self, name: &str) -> bool {
+        self.calls.stuck.lock().contains(name)
     }
 
     /// Notes that a snapshot is begun. Returns true if the driver takes what an earlier call has left of it for the whole snapshot.
@@ -304,7 +377,13 @@ impl Faults {
             self.hurt(Moment::SnapshotBesideExpansion, seen, volume);
         }
         let is_beside_deletion = call.is_beside(Kind::Deletion, None);
-        if is_left || self.has(Defect::SnapshotBesideDeletionIsEmpty) && is_beside_deletion {
+        if call.is_late() {
+            self.hurt(Moment::LateSnapshot, seen, volume);
+        }
+        if is_left
+            || self.has(Defect::SnapshotBesideDeletionIsEmpty) && is_beside_deletion
+            || self.has(Defect::LateSnapshotIsEmpty) && call.is_late()
+        {
             seen.data.hollow.insert(id.to_owned());
         }
         if self.has(Defect::RepeatedSnapshotCutsAnew) && is_again {

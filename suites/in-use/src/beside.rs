@@ -11,8 +11,9 @@ use csi_ops::lifecycle::Lifecycle;
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
 use csi_proto::Rpc;
+use csi_proto::lock::Mutex;
 use csi_workload::checker::{Contents, Mistake, Moment, Span, Writer};
-use csi_workload::log::{Log, Trouble};
+use csi_workload::log::{Log, Record, Trouble};
 use csi_workload::{Workload, now_us, read_all};
 use futures_util::future::join;
 
@@ -37,6 +38,23 @@ pub(crate) struct InUse {
     cx: Cx,
     volume: TrackedVolume,
     workload: Arc<Workload>,
+    /// The last time for which the driver stood still, on the clock of workloads.
+    still: Arc<Mutex<Still>>,
+}
+
+/// A time for which the driver stood still. Writes that need its processes wait for as long.
+#[derive(Clone, Copy, Debug, Default)]
+struct Still {
+    from_us: u64,
+    to_us: u64,
+}
+
+impl Still {
+    /// The part of this time during which a record was in progress, in microseconds.
+    fn held_us(self, record: &Record, now_us: u64) -> u64 {
+        let end_us = record.durable_us.unwrap_or(now_us).min(self.to_us);
+        end_us.saturating_sub(record.begun_us.max(self.from_us))
+    }
 }
 
 impl InUse {
@@ -86,7 +104,7 @@ impl InUse {
         let workload = started.map_err(|error| Stop::skip(format!("no workload can be started: {error}")))?;
         let workload = Arc::new(workload);
         cx.removes(workload.clone());
-        Ok(InUse { cx, volume, workload })
+        Ok(InUse { cx, volume, workload, still: Arc::default() })
     }
 
     /// The scope of the use, for calls that are undone with it.
@@ -107,6 +125,19 @@ impl InUse {
     /// The path at which it is published.
     pub(crate) fn path(&self) -> &Path {
         Path::new(&self.volume.target_path)
+    }
+
+    /// Notes that the driver stood still between two times, which is not counted when writes are judged.
+    pub(crate) fn driver_stood_still(&self, from_us: u64, to_us: u64) {
+        *self.still.lock() = Still { from_us, to_us };
+    }
+
+    /// The longest part of the last time for which the driver stood still that one write had to wait, in percent.
+    pub(crate) fn longest_hold_percent(&self) -> u64 {
+        let still = *self.still.lock();
+        let now_us = now_us();
+        let held = self.workload.log(|log| log.records().map(|record| still.held_us(record, now_us)).max());
+        held.unwrap_or_default() * 100 / still.to_us.saturating_sub(still.from_us).max(1)
     }
 
     /// Waits until there is something to lose.
@@ -147,7 +178,7 @@ impl InUse {
                 false => Err(Stop::broken(format!("the workload has ended during {}", call.action.name))),
             };
         };
-        let took = Duration::from_micros(took_us);
+        let took = Duration::from_micros(took_us - self.still.lock().held_us(&record, judged_us));
         call.action.rpcs.iter().for_each(|rpc| self.cx.writer_paused(*rpc, took));
         let pause = |limit: Duration| {
             let end = if record.durable_us.is_some() { "" } else { ", and has not ended" };

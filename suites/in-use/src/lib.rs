@@ -5,6 +5,7 @@ mod beside;
 mod callers;
 mod copies;
 mod expansion;
+mod frozen;
 mod node;
 pub mod proven;
 mod restarts;
@@ -26,6 +27,7 @@ pub const SUITE: Suite = Suite {
         node::CHECKS,
         callers::CHECKS,
         restarts::CHECKS,
+        frozen::CHECKS,
     ]),
     retired: &[],
 };

@@ -85,6 +85,37 @@ pub(crate) static IN_USE_007: Requirement = rule(
     place: "does not restart a container because its volume was mounted again",
 }]);
 
+/// Calls are done once the driver goes on.
+pub(crate) static IN_USE_008: Requirement = rule(
+    "IN-USE-008",
+    Level::Should,
+    "the driver's processes stand still for a while during a call about a volume in use, and go on",
+    "the call is done, or is done when it is made again",
+    &[Reliance {
+        component: "external-snapshotter and external-provisioner",
+        breaks: "a snapshot or a clone is never ready, although the driver runs again",
+        place: "make the same call again after an error or a deadline, and nothing else",
+    }],
+);
+
+/// Data do not go through the driver's processes.
+pub(crate) static IN_USE_009: Requirement = rule(
+    "IN-USE-009",
+    Level::Should,
+    "the driver's processes stand still during a call about a volume in use",
+    "the workload does not wait for them",
+    &[],
+);
+
 /// All rules.
-pub static ALL: &[&Requirement] =
-    &[&IN_USE_001, &IN_USE_002, &IN_USE_003, &IN_USE_004, &IN_USE_005, &IN_USE_006, &IN_USE_007];
+pub static ALL: &[&Requirement] = &[
+    &IN_USE_001,
+    &IN_USE_002,
+    &IN_USE_003,
+    &IN_USE_004,
+    &IN_USE_005,
+    &IN_USE_006,
+    &IN_USE_007,
+    &IN_USE_008,
+    &IN_USE_009,
+];

@@ -3,14 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::process::Stdio;
 use std::time::Duration;
 
-use csi_harness::driver::{CallFault, Meant, Supervisor};
+use csi_harness::driver::{CallFault, Frozen, Meant, Supervisor};
 use csi_harness::prelude::*;
+use csi_harness::text::error::error_chain;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{Child, Command};
 use tokio::time::Instant;
 use tonic::async_trait;
 
@@ -53,9 +51,6 @@ const RESTS_IN: Duration = Duration::from_millis(500);
 /// Pause between two looks at its descriptors.
 const RESTS_LOOK: Duration = Duration::from_millis(5);
 
-/// Freezes a process until the standard input ends, as it does with the one who has started this.
-const FREEZES: &str = r#"kill -STOP "$0" && echo frozen && read -r _; kill -CONT "$0""#;
-
 pub(crate) struct Resources<'a> {
     supervised: Supervised<'a>,
     steps: BTreeSet<Step>,
@@ -92,23 +87,16 @@ impl<'a> Resources<'a> {
         Ok(NoDescriptors { process, before: before.map_err(|error| failed(error.to_string()))? })
     }
 
-    async fn freeze(&self) -> CheckResult<Child> {
+    async fn freeze(&self) -> CheckResult<Frozen> {
         let failed = |why: String| Stop::broken(format!("failed to freeze the driver: {why}"));
-        let process = self.supervised.cx.driver_process().await;
-        let process = process.ok_or_else(|| failed("its process is not known".to_owned()))?;
-        let mut helper = Command::new("sh")
-            .args(["-c", FREEZES, &process.to_string()])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| failed(error.to_string()))?;
-        let said = helper.stdout.take().ok_or_else(|| failed("no output".to_owned()))?;
-        let mut line = String::new();
-        BufReader::new(said).read_line(&mut line).await.map_err(|error| failed(error.to_string()))?;
-        match line.trim() {
-            "frozen" => Ok(helper),
-            _ => Err(failed("it cannot be signalled".to_owned())),
-        }
+        let driver = self
+            .supervised
+            .cx
+            .target()
+            .driver()
+            .ok_or_else(|| failed("the run has not started it".to_owned()))?;
+        let frozen = driver.freeze().await.map_err(|error| failed(error_chain(&error)))?;
+        frozen.ok_or_else(|| failed("the run has not started it".to_owned()))
     }
 }
 
@@ -186,7 +174,7 @@ impl Lever for Resources<'_> {
 
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
         if fault.way == FROZEN {
-            return Ok(Box::new(Frozen(self.freeze().await?)));
+            return Ok(Box::new(FrozenDriver(self.freeze().await?)));
         }
         if fault.way == NO_DESCRIPTORS {
             return Ok(Box::new(self.take_descriptors().await?));
@@ -199,22 +187,18 @@ impl Lever for Resources<'_> {
     }
 }
 
-/// A driver that is frozen for as long as its helper runs.
-struct Frozen(Child);
+/// A driver that is frozen until this is healed or dropped.
+struct FrozenDriver(Frozen);
 
 #[async_trait]
-impl Injected for Frozen {
+impl Injected for FrozenDriver {
     fn was_met(&self) -> bool {
         true
     }
 
-    async fn heal(mut self: Box<Self>) -> CheckResult {
-        if let Some(mut stdin) = self.0.stdin.take() {
-            // The end of the input is enough.
-            let _ = stdin.shutdown().await;
-        }
-        let thawed = self.0.wait().await;
-        thawed.map(drop).map_err(|error| Stop::broken(format!("failed to thaw the driver: {error}")))
+    async fn heal(self: Box<Self>) -> CheckResult {
+        let thawed = self.0.thaw().await;
+        thawed.map_err(|error| Stop::broken(format!("failed to thaw the driver: {}", error_chain(&error))))
     }
 }
 

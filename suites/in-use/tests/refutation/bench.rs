@@ -48,6 +48,9 @@ impl Backend {
 /// Shorter than the time for which a defect freezes a file system, and much longer than what a busy machine takes for a write.
 const STALL_MS: u64 = 2_000;
 
+/// A driver with a defect stands still for two seconds.
+const BUDGET_MS: u64 = 24_000;
+
 /// Runs the checks that are wanted; without root it prints that it does not.
 pub(crate) fn play(
     backend: Backend,
@@ -70,6 +73,7 @@ async fn play_in(
     if defect.is_some() {
         config.time_limits.settle_ms = Some(SETTLES_MS);
         config.time_limits.stall_ms = STALL_MS;
+        config.effort.budget_ms = Some(BUDGET_MS);
     }
     let target = Target::connect_to(driver.clone(), config).await?;
     let registry = Registry::new([SUITE]);

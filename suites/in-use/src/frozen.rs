@@ -1,0 +1,224 @@
+//! A workload while the processes of the driver stand still and go on, with calls in progress.
+
+use std::time::Duration;
+
+use csi_harness::client::answer::NoAnswer;
+use csi_harness::driver::Frozen;
+use csi_harness::prelude::*;
+use csi_harness::text::error::error_chain;
+use csi_ops::operation::{Operation, Request, Response};
+use csi_proto::lock::Mutex;
+use csi_workload::now_us;
+use futures_util::future::{join, join_all};
+
+use crate::beside::{Action, InUse, beside};
+use crate::copies::{clone_request, copy_of, from_snapshot};
+use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_008, IN_USE_009};
+
+const STOP: Action = Action { name: "a stop of the driver's processes, and the calls during it", rpcs: &[] };
+const BEFORE: Action = Action { name: "CreateSnapshot, and CreateVolume from the volume", rpcs: &[] };
+/// The number of seconds for which the driver stands still, with the usual `--budget`.
+const STILL_SECS: u32 = 5;
+/// The largest number of seconds, which is longer than callers wait for an answer.
+const STILL_SECS_MAX: u32 = 35;
+/// The smallest number of seconds, so that callers can give up while the driver stands still.
+const STILL_SECS_MIN: u32 = 2;
+/// A caller that does not wait until the driver goes on gives up after this time.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A driver that answers within this time does not stand still.
+const ANSWER_LIMIT: Duration = Duration::from_millis(500);
+/// The driver stands still for this time without a call, to see whether writes need its processes.
+const STILL_ALONE: Duration = Duration::from_secs(2);
+/// Calls are sent this long before the driver is stopped, so that it is in the middle of its work.
+const SENT_BEFORE: Duration = Duration::from_millis(30);
+/// A write needs the driver's processes if it waits for so much of the time for which they stand still, in percent.
+const HELD_PERCENT: u64 = 75;
+
+/// A call that is in progress when the driver is stopped.
+struct Waiting {
+    operation: Operation,
+    request: Request,
+    /// Its caller gives up while the driver stands still, and makes the call again.
+    is_given_up: bool,
+    origin: &'static str,
+}
+
+impl Waiting {
+    /// Makes the call until it is done: the response, or none if the driver rejects it.
+    async fn make(&self, cx: &Cx) -> CheckResult<Option<Response>> {
+        let call = || self.request.send(cx).once();
+        if self.is_given_up
+            && let Some(reply) = cx.give_up_after(PATIENCE, call()).await
+            && let Answer::Ok(response) = reply.answer()
+        {
+            return Ok(Some(response.clone()));
+        }
+        let method = self.operation.rpc().method;
+        let last = Mutex::new(String::new());
+        let answered = cx.eventually(Settles::Healed(method), || async {
+            let reply = call().await;
+            match reply.answer() {
+                Answer::Ok(response) => Ok(Some(Some(response.clone()))),
+                Answer::Refused(refused) if refused.code == Code::AlreadyExists => {
+                    Err(self.is_not_done(refused))
+                }
+                Answer::Refused(refused) if may_pass(refused.code) => {
+                    *last.lock() = refused.to_string();
+                    Ok(None)
+                }
+                Answer::Refused(_) => Ok(Some(None)),
+                Answer::Unknown(silent @ (NoAnswer::Timeout(_) | NoAnswer::GivenUp(_))) => {
+                    *last.lock() = silent.to_string();
+                    Ok(None)
+                }
+                Answer::Unknown(_) => reply.any_answer().map(|_| None),
+            }
+        });
+        if let Some(response) = answered.await? {
+            return Ok(response);
+        }
+        Err(self.is_not_done(&*last.lock()))
+    }
+
+    fn is_not_done(&self, answer: impl ToString) -> Stop {
+        let method = self.operation.rpc().method;
+        Violation::new(format!(
+            "{method} is not done, although it is made again after the driver's processes stood still"
+        ))
+        .of(&IN_USE_008)
+        .expected("OK, as for such a call before the stop")
+        .actual(answer.to_string())
+        .into()
+    }
+}
+
+/// Returns true for codes on which a sidecar makes its call again. RESOURCE_EXHAUSTED is none of them, since the call before the stop may
+/// have used up what there was.
+fn may_pass(code: Code) -> bool {
+    matches!(code, Code::Aborted | Code::Unavailable | Code::Internal | Code::Unknown)
+}
+
+/// The calls that the driver makes copies by, each about another volume, since a driver may do one call about a volume at a time. A driver
+/// that rejects one while it runs is not asked for it.
+async fn calls(cx: &Cx, [first, second]: [&InUse; 2]) -> CheckResult<[Option<Waiting>; 2]> {
+    let snapshot = || Request::CreateSnapshot(cx.create_snapshot_request(first.id()));
+    let bytes = second.volume().volume.size_bytes;
+    let clone = async || clone_request(cx, second.id(), bytes).await.map(Request::CreateVolume);
+    let mut calls = [None, None];
+    let operation = Operation::CreateSnapshot;
+    if operation.is_offered(cx) && snapshot().send(cx).await.any_answer()?.is_ok() {
+        let origin = "a snapshot during which the driver stood still";
+        calls[0] = Some(Waiting { operation, request: snapshot(), is_given_up: false, origin });
+    }
+    let can_clone = cx.target().capabilities().has(Capability::CloneVolume);
+    if can_clone && clone().await?.send(cx).await.any_answer()?.is_ok() {
+        let (operation, request) = (Operation::CreateVolume, clone().await?);
+        let origin = "a clone that was given up while the driver stood still, and repeated";
+        calls[1] = Some(Waiting { operation, request, is_given_up: true, origin });
+    }
+    Ok(calls)
+}
+
+async fn freeze(cx: &Cx) -> CheckResult<Frozen> {
+    let cannot = || {
+        Stop::skip(
+            "the driver is not started by --driver-command, so its processes cannot be stopped for a while",
+        )
+    };
+    let frozen = cx.target().driver().ok_or_else(cannot)?.freeze().await;
+    frozen.map_err(|error| Stop::broken(error_chain(&error)))?.ok_or_else(cannot)
+}
+
+/// Stops the driver's processes for a while.
+///
+/// # Errors
+/// Skip if the driver answers all the same.
+async fn stand_still(cx: &Cx, users: [&InUse; 2], time: Duration) -> CheckResult {
+    let frozen = freeze(cx).await?;
+    let from_us = now_us();
+    let answer = cx.give_up_after(ANSWER_LIMIT, cx.call(v1::ProbeRequest {}).once()).await;
+    tokio::time::sleep(time.saturating_sub(ANSWER_LIMIT)).await;
+    let to_us = now_us();
+    users.iter().for_each(|user| user.driver_stood_still(from_us, to_us));
+    frozen.thaw().await.map_err(|error| Stop::broken(error_chain(&error)))?;
+    match answer {
+        Some(_) => {
+            Err(Stop::skip("the driver answers while the process group of --driver-command is stopped"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Judges writes that have waited for the driver's processes.
+async fn judge_holds(cx: &Cx, users: [&InUse; 2]) -> CheckResult {
+    let has_held = || users.iter().any(|user| user.longest_hold_percent() >= HELD_PERCENT);
+    if !has_held() {
+        return Ok(());
+    }
+    beside(STOP, users, stand_still(cx, users, STILL_ALONE)).await?;
+    match has_held() {
+        true => cx.note("writes wait while the driver's processes stand still, also without a call: the data go through them"),
+        false => cx.warn(
+            Violation::new("a write waits for as long as the driver's processes stand still in the middle of a call")
+                .of(&IN_USE_009)
+                .expected("writes that go on")
+                .actual("no write, until the processes went on"),
+        ),
+    }
+    Ok(())
+}
+
+check! {
+    /// A node without memory, a debugger or a suspended machine stops a driver in the middle of its calls. It has no data to move for a
+    /// workload, and when it goes on, deadlines have passed that it knows and deadlines that only its callers know.
+    DRIVER_FROZEN {
+        id: "in-use/driver-frozen",
+        title: "a workload goes on while the driver's processes stand still, and calls that waited are done and right",
+        spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_008, IN_USE_009],
+        needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT],
+        refuted_by: [
+            "hostpath/stopped-snapshot-holds-writer",
+            "hostpath/late-snapshot-breaks-writer",
+            "hostpath/late-snapshot-is-empty",
+            "hostpath/late-clone-stays-pending",
+        ],
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let [first, second] = InUse::begin_two(cx).await?;
+        let users = [&first, &second];
+        let time = Duration::from_secs(cx.config().effort.scaled(STILL_SECS).clamp(STILL_SECS_MIN, STILL_SECS_MAX).into());
+        let (calls, _) = beside(BEFORE, users, calls(cx, users)).await?;
+        let callers = [cx.worker(1), cx.worker(2)];
+        let both = async {
+            let made = calls.iter().flatten().zip(&callers).map(|(call, caller)| call.make(caller));
+            let stopped = async {
+                tokio::time::sleep(SENT_BEFORE).await;
+                stand_still(cx, users, time).await
+            };
+            let (made, stopped) = join(join_all(made), stopped).await;
+            stopped?;
+            made.into_iter().collect::<CheckResult<Vec<_>>>()
+        };
+        let (made, evidence) = beside(STOP, users, both).await?;
+        judge_holds(cx, users).await?;
+        let bytes = first.volume().volume.size_bytes;
+        let (ended, also) = join(first.end(STOP), second.end(STOP)).await;
+        ended.and(also)?;
+        let judged = calls.iter().zip(&evidence).filter_map(|(call, evidence)| Some((call.as_ref()?, evidence)));
+        for (response, (call, evidence)) in made.into_iter().zip(judged) {
+            let copy = match response {
+                Some(Response::Volume(clone)) => NodeVolume::from(clone),
+                Some(Response::Snapshot(taken)) if taken.ready_to_use => {
+                    copy_of(cx, from_snapshot(&taken.snapshot_id), bytes).await?
+                }
+                _ => continue,
+            };
+            evidence.judge_copy(cx, copy, call.origin).await?;
+        }
+        Ok(())
+    }
+}
+
+pub(crate) static CHECKS: &[&Check] = &[&DRIVER_FROZEN];
