@@ -50,7 +50,11 @@ impl Faults {
         if self.is_stuck(&asked.name) {
             return Err(Status::aborted("the clone is pending"));
         }
-        let mut done = self.driver.create_volume(request).await?;
+        let answer = self.driver.create_volume(request).await;
+        if let (Err(_), Some(source)) = (&answer, &source) {
+            self.hurt(Moment::FailedClone, &seen, source);
+        }
+        let mut done = answer?;
         if let Some(pending) = &mut pending {
             pending.is_finished();
         }
@@ -365,7 +369,11 @@ impl Faults {
         {
             request.get_mut().source_volume_id = source;
         }
-        let mut done = self.driver.create_snapshot(request).await?;
+        let answer = self.driver.create_snapshot(request).await;
+        if answer.is_err() {
+            self.hurt(Moment::FailedSnapshot, &seen, &volume);
+        }
+        let mut done = answer?;
         let Some(snapshot) = &mut done.get_mut().snapshot else { return Ok(done) };
         snapshot.source_volume_id.clone_from(&volume);
         let id = snapshot.snapshot_id.clone();
@@ -415,7 +423,11 @@ impl Faults {
             let call = self.begin_call(Kind::Expansion, &id);
             let mut seen = self.seen.lock().await;
             self.take_time(Moment::GivenUpExpansion, &seen, &id).await;
-            let done = self.driver.controller_expand_volume(request).await?;
+            let answer = self.driver.controller_expand_volume(request).await;
+            if answer.is_err() {
+                self.hurt(Moment::FailedExpansion, &seen, &id);
+            }
+            let done = answer?;
             let bytes = done.get_ref().capacity_bytes;
             self.collide(&seen, &id, bytes);
             self.forget_fresh_copy(&mut seen, &id);

@@ -329,4 +329,14 @@ defects! {
     LateSnapshotIsEmpty = "hostpath/late-snapshot-is-empty";
     /// A clone whose caller gave up while the driver stood still is pending for ever.
     LateCloneStaysPending = "hostpath/late-clone-stays-pending";
+    /// A CreateSnapshot that fails leaves the file system of its source frozen for a while.
+    FailedSnapshotStaysFrozen = "hostpath/failed-snapshot-stays-frozen";
+    /// A CreateSnapshot that fails makes all writes to its source fail.
+    FailedSnapshotBreaks = "hostpath/failed-snapshot-breaks-writer";
+    /// The empty rest of a CreateSnapshot that failed is taken for the snapshot by the next one.
+    FailedSnapshotIsTaken = "hostpath/failed-snapshot-is-taken-for-whole";
+    /// A CreateVolume from a volume that fails makes all writes to that volume fail.
+    FailedCloneBreaks = "hostpath/failed-clone-breaks-source";
+    /// A ControllerExpandVolume that fails makes all writes to the volume fail.
+    FailedExpansionBreaks = "hostpath/failed-expansion-breaks-writer";
 }

@@ -40,6 +40,8 @@ pub(crate) enum Moment {
     GivenUpSnapshot,
     /// CreateSnapshot, during which the driver stood still.
     LateSnapshot,
+    /// CreateSnapshot, which the driver answers with an error.
+    FailedSnapshot,
     DeletedSnapshot,
     GivenUpDeletion,
     /// DeleteSnapshot of a snapshot that is gone.
@@ -56,12 +58,16 @@ pub(crate) enum Moment {
     /// CreateVolume with the volume as the source, while a snapshot of it is taken.
     CloneBesideSnapshot,
     GivenUpClone,
+    /// CreateVolume with the volume as the source, which the driver answers with an error.
+    FailedClone,
     /// CreateVolume from a snapshot of the volume.
     Restore,
     /// ControllerExpandVolume of the volume.
     Expansion,
     RepeatedExpansion,
     GivenUpExpansion,
+    /// ControllerExpandVolume, which the driver answers with an error.
+    FailedExpansion,
     /// ControllerExpandVolume, while the volume is cloned.
     ExpansionBesideClone,
     /// ControllerExpandVolume of a copy of the volume.
@@ -112,6 +118,10 @@ const HARMS: &[(Defect, Moment, Harm)] = &[
     (Defect::GivenUpSnapshotStaysFrozen, Moment::GivenUpSnapshot, Harm::Freezes),
     (Defect::GivenUpSnapshotBreaks, Moment::GivenUpSnapshot, Harm::Breaks),
     (Defect::LateSnapshotBreaks, Moment::LateSnapshot, Harm::Breaks),
+    (Defect::FailedSnapshotStaysFrozen, Moment::FailedSnapshot, Harm::Freezes),
+    (Defect::FailedSnapshotBreaks, Moment::FailedSnapshot, Harm::Breaks),
+    (Defect::FailedCloneBreaks, Moment::FailedClone, Harm::Breaks),
+    (Defect::FailedExpansionBreaks, Moment::FailedExpansion, Harm::Breaks),
     (Defect::DeletedSnapshotBreaksSource, Moment::DeletedSnapshot, Harm::Breaks),
     (Defect::DeletedSnapshotReverts, Moment::DeletedSnapshot, Harm::Reverts),
     (Defect::GivenUpDeletionFreezes, Moment::GivenUpDeletion, Harm::Freezes),
@@ -316,6 +326,7 @@ impl Faults {
             Defect::SnapshotBesideDeletionIsEmpty,
             Defect::CloneBesideSnapshotIsEmpty,
             Defect::GivenUpSnapshotIsTaken,
+            Defect::FailedSnapshotIsTaken,
             Defect::StartTakesHalfSnapshot,
             Defect::StoppedSnapshotHoldsWriter,
             Defect::LateSnapshotIsEmpty,
@@ -351,7 +362,7 @@ impl Faults {
         let target = seen.target_of(volume);
         let is_left = UNFINISHED.lock().entry(defect.id()).or_default().insert(name.to_owned(), target);
         match defect {
-            Defect::GivenUpSnapshotIsTaken => is_left.is_some(),
+            Defect::GivenUpSnapshotIsTaken | Defect::FailedSnapshotIsTaken => is_left.is_some(),
             Defect::StartTakesHalfSnapshot => self.left_at_start.contains(name),
             _ => false,
         }

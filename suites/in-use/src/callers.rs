@@ -1,13 +1,16 @@
-//! Callers that do not wait: they repeat calls that were answered, give calls up and make them again, or make two at the same time. All of
-//! that happens beside the workload.
+//! Callers that do not wait: they repeat calls that were answered, give calls up and make them again, or make two at the same time. Others
+//! make calls again that have failed. All of that happens beside the workload.
 
 use std::time::Duration;
 
+use csi_harness::driver::CallFault;
 use csi_harness::prelude::*;
 use csi_ops::operation::{Operation, Request, Response};
 use csi_ops::volume::TrackedVolume;
 use csi_proto::Call as _;
+use csi_suite_stateful::disruption::WatchedDriver;
 use futures_util::future::join;
+use rustix::io::Errno;
 
 use crate::beside::{Action, Evidence, InUse, beside};
 use crate::copies::{clone_request, copy_of, from_snapshot};
@@ -19,14 +22,20 @@ use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 const PATIENCE: Duration = Duration::from_millis(5);
 /// The largest number of callers that give up one call; together they wait five seconds.
 const GIVEN_UP_MAX: u32 = 10;
+/// The largest number of changes that fail in one call, one after the other, with a call for each.
+const FAILED_MAX: u32 = 12;
+/// The first changes fail for want of space, the other ones like a broken device.
+const FULL_MAX: u32 = 4;
 
 /// The way in which a call is made more than once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Manner {
+#[derive(Clone, Copy, Debug)]
+enum Manner<'a> {
     /// It is answered, and made again.
     Repeated,
     /// It is given up, and made again until it is answered.
     GivenUp,
+    /// Its first change of files or mounts fails, then its second one, until it is answered with OK.
+    Failing(&'a WatchedDriver<'a>),
 }
 
 /// A call about a volume in use, with the names that failures have for it.
@@ -34,6 +43,7 @@ struct Step {
     operation: Operation,
     repeated: Action,
     given_up: Action,
+    failing: Action,
 }
 
 macro_rules! steps {
@@ -42,6 +52,7 @@ macro_rules! steps {
             operation: Operation::$operation,
             repeated: Action { name: concat!("a repeated ", $name), rpcs: &[v1::$request::RPC] },
             given_up: Action { name: concat!($name, " that is given up and repeated"), rpcs: &[v1::$request::RPC] },
+            failing: Action { name: concat!($name, " that fails and is repeated"), rpcs: &[v1::$request::RPC] },
         };)+
     };
 }
@@ -57,27 +68,50 @@ steps! {
 }
 
 impl Step {
+    fn action(&self, manner: Manner<'_>) -> Action {
+        match manner {
+            Manner::Repeated => self.repeated,
+            Manner::GivenUp => self.given_up,
+            Manner::Failing(_) => self.failing,
+        }
+    }
+
     /// Makes the call beside the workload in one manner: the response and the evidence, or nothing if the driver rejects the call. A
     /// response to a repeated call counts from the first time, since repeating it may change nothing.
     async fn make(
         &self,
         cx: &Cx,
         user: &InUse,
-        manner: Manner,
+        manner: Manner<'_>,
         request: &Request,
     ) -> CheckResult<Option<(Response, Evidence)>> {
-        let action = match manner {
-            Manner::Repeated => self.repeated,
-            Manner::GivenUp => self.given_up,
-        };
+        let action = self.action(manner);
         let answered = async {
-            if manner == Manner::GivenUp {
-                for doublings in 0..GIVEN_UP_MAX {
-                    let call = request.send(cx).once();
-                    if let Some(reply) = cx.give_up_after(PATIENCE * 2_u32.pow(doublings), call).await
-                        && matches!(reply.answer(), Answer::Ok(_))
-                    {
-                        return reply.any_answer();
+            match manner {
+                Manner::Repeated => {}
+                Manner::GivenUp => {
+                    for doublings in 0..GIVEN_UP_MAX {
+                        let call = request.send(cx).once();
+                        if let Some(reply) = cx.give_up_after(PATIENCE * 2_u32.pow(doublings), call).await
+                            && matches!(reply.answer(), Answer::Ok(_))
+                        {
+                            return reply.any_answer();
+                        }
+                    }
+                }
+                Manner::Failing(driver) => {
+                    for nth in 1..=FAILED_MAX {
+                        driver.arm(
+                            nth,
+                            CallFault::Fails(
+                                if nth <= FULL_MAX { Errno::NOSPC } else { Errno::IO }.raw_os_error(),
+                            ),
+                        );
+                        let reply = request.send(cx).once().await;
+                        driver.heal();
+                        if matches!(reply.answer(), Answer::Ok(_)) {
+                            return reply.any_answer();
+                        }
                     }
                 }
             }
@@ -85,7 +119,7 @@ impl Step {
         };
         let (answer, [evidence]) = beside(action, [user], answered).await?;
         let Ok(response) = answer else { return Ok(None) };
-        if manner == Manner::Repeated {
+        if matches!(manner, Manner::Repeated) {
             // Other checks judge a rejection.
             let again = async { request.send(cx).await.any_answer().map(drop) };
             beside(action, [user], again).await?;
@@ -95,7 +129,7 @@ impl Step {
 }
 
 /// Makes every call that the driver offers about a volume in use in one manner, and judges the copies that it makes.
-async fn every_call(cx: &Cx, manner: Manner) -> CheckResult {
+async fn every_call(cx: &Cx, manner: Manner<'_>) -> CheckResult {
     let user = InUse::begin(cx).await?;
     let mut volume = larger(user.volume());
     let bytes = volume.volume.size_bytes;
@@ -117,7 +151,7 @@ async fn every_call(cx: &Cx, manner: Manner) -> CheckResult {
             copies.push((NodeVolume::from(clone), evidence, "a clone"));
         }
     }
-    if manner == Manner::Repeated {
+    if matches!(manner, Manner::Repeated) {
         // kubelet makes both calls again when it starts. They belong to the use of the volume, and are undone with it.
         for step in [STAGE, PUBLISH] {
             if step.operation.is_offered(cx) {
@@ -143,11 +177,12 @@ async fn every_call(cx: &Cx, manner: Manner) -> CheckResult {
         let request = volume.request(cx, DELETE.operation).await?;
         DELETE.make(cx, &user, manner, &request).await?;
     }
-    let (last, origin) = match manner {
-        Manner::Repeated => (DELETE.repeated, "whose call was repeated"),
-        Manner::GivenUp => (DELETE.given_up, "whose call was given up and repeated"),
+    user.end(DELETE.action(manner)).await?;
+    let origin = match manner {
+        Manner::Repeated => "whose call was repeated",
+        Manner::GivenUp => "whose call was given up and repeated",
+        Manner::Failing(_) => "whose call had failed and was repeated",
     };
-    user.end(last).await?;
     for (copy, evidence, noun) in copies {
         evidence.judge_copy(cx, copy, &format!("{noun} {origin}")).await?;
     }
@@ -201,6 +236,31 @@ check! {
         varies: true,
     }
     async |cx| { every_call(cx, Manner::GivenUp).await }
+}
+
+check! {
+    /// A full disk or a broken device stops a driver in the middle of its work. A barrier that it has put before the workload has to be
+    /// lifted then, and the next call may not take the rest for the whole.
+    FAILING {
+        id: "in-use/calls-failing",
+        title: "calls about a volume in use that fail half-way do not hurt the workload, and repeated ones make right copies",
+        spec: [IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005],
+        needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS, ROOT],
+        refuted_by: [
+            "hostpath/failed-snapshot-stays-frozen",
+            "hostpath/failed-snapshot-breaks-writer",
+            "hostpath/failed-snapshot-is-taken-for-whole",
+            "hostpath/failed-clone-breaks-source",
+            "hostpath/failed-expansion-breaks-writer",
+        ],
+        duplicate_of: "*",
+        access: Each,
+        varies: true,
+    }
+    async |cx| {
+        let driver = WatchedDriver::start(cx).await?;
+        every_call(cx, Manner::Failing(&driver)).await
+    }
 }
 
 /// A pair of calls about one volume that are made at the same time.
@@ -335,4 +395,4 @@ async fn next_request(
     volume.request(cx, operation).await.map(Some)
 }
 
-pub(crate) static CHECKS: &[&Check] = &[&REPEATED, &GIVEN_UP, &IN_PAIRS];
+pub(crate) static CHECKS: &[&Check] = &[&REPEATED, &GIVEN_UP, &FAILING, &IN_PAIRS];

@@ -91,12 +91,12 @@ pub(crate) static IN_USE_008: Requirement = rule(
     Level::Should,
     "the driver's processes stand still for a while during a call about a volume in use, and go on",
     "the call is done, or is done when it is made again",
-    &[Reliance {
-        component: "external-snapshotter and external-provisioner",
-        breaks: "a snapshot or a clone is never ready, although the driver runs again",
-        place: "make the same call again after an error or a deadline, and nothing else",
-    }],
-);
+)
+.relied_on_by(&[Reliance {
+    component: "external-snapshotter and external-provisioner",
+    breaks: "a snapshot or a clone is never ready, although the driver runs again",
+    place: "make the same call again after an error or a deadline, and nothing else",
+}]);
 
 /// Data do not go through the driver's processes.
 pub(crate) static IN_USE_009: Requirement = rule(
@@ -104,7 +104,6 @@ pub(crate) static IN_USE_009: Requirement = rule(
     Level::Should,
     "the driver's processes stand still during a call about a volume in use",
     "the workload does not wait for them",
-    &[],
 );
 
 /// All rules.

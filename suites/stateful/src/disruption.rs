@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use csi_harness::prelude::*;
 
-pub(crate) use at_change::KillAtChange;
+pub use at_change::WatchedDriver;
 pub use disconnected::DISCONNECTED;
 pub(crate) use ending::driver;
 pub use given_up::GIVEN_UP;

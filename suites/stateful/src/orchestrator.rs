@@ -16,7 +16,7 @@ use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use csi_harness::client::answer;
-use csi_harness::driver::SystemCall;
+use csi_harness::driver::{CallFault, SystemCall};
 use csi_harness::prelude::*;
 use csi_harness::protocol::effect::is_not_now;
 use csi_harness::resources::workload::new_run;
@@ -25,7 +25,7 @@ use csi_proto::redact;
 use serde_json::Value;
 
 use crate::case::Came;
-use crate::disruption::{Disrupted, Hits, KillAtChange};
+use crate::disruption::{Disrupted, Hits, WatchedDriver};
 use crate::model::Span;
 use crate::model::answer::{Answer, Response};
 use crate::model::call::{Call, GroupCall, List, VolumeCall};
@@ -231,9 +231,10 @@ impl Orchestrator {
             // It may end with the driver, and the mounts with it.
             return Ok(self.make(call).await?.map(|made| (made, Vec::new())));
         }
-        let kill = KillAtChange::arm(&self.cx, nth.get()).await?;
+        let watched = WatchedDriver::start(&self.cx).await?;
+        watched.arm(nth.get(), CallFault::Kills);
         let made = self.make(call).await;
-        let changes = kill.finish().await?;
+        let changes = watched.finish().await?;
         Ok(made?.map(|made| (made, changes)))
     }
 

@@ -1,4 +1,4 @@
-//! Plays the suite on the reference driver in this process, right or with a defect.
+//! Plays the suite on the reference driver, right or with a defect.
 
 use std::path::Path;
 
@@ -45,6 +45,9 @@ impl Backend {
     }
 }
 
+/// The names of defects that show when a change of the driver fails begin so.
+const FAILED: &str = "hostpath/failed-";
+
 /// Shorter than the time for which a defect freezes a file system, and much longer than what a busy machine takes for a write.
 const STALL_MS: u64 = 2_000;
 
@@ -68,7 +71,11 @@ async fn play_in(
 ) -> Result<Run, Failed> {
     let backend_flag = format!("--backend={}", backend.name());
     let flags = [&FLAGS[..], &[&backend_flag]].concat();
-    let driver = hostpath::driver(root, &flags, defect);
+    // A change that fails needs a driver that is a process of its own. What other defects remember between two starts is in this process.
+    let driver = match defect {
+        Some(defect) if !defect.id().starts_with(FAILED) => hostpath::driver(root, &flags, Some(defect)),
+        _ => hostpath::child(root, &flags, defect)?,
+    };
     let mut config = config(root, backend);
     if defect.is_some() {
         config.time_limits.settle_ms = Some(SETTLES_MS);

@@ -14,6 +14,7 @@ use bench::Backend;
 use csi_faulty_driver::Defect;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_in_use::SUITE;
+use csi_test_support::hostpath;
 use csi_test_support::proven::{Matrix, names_agree};
 use libtest_mimic::{Arguments, Failed};
 
@@ -23,6 +24,9 @@ const ROWS_MAX: usize = 24;
 const TRIALS_AT_ONCE: usize = 4;
 
 fn main() -> ExitCode {
+    if let Some(code) = hostpath::serve_if_asked() {
+        return code;
+    }
     // Workloads are this program once more.
     if csi_workload::run_if_asked() {
         return ExitCode::SUCCESS;

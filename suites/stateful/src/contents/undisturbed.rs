@@ -10,7 +10,7 @@ use csi_harness::prelude::*;
 
 use super::script::{ScriptContext, s, v};
 use crate::case_runner::CaseRunner;
-use crate::disruption::KillAtChange;
+use crate::disruption::WatchedDriver;
 use crate::how::How;
 use crate::model::call::SnapshotCall;
 use crate::model::generate::Room;
@@ -65,7 +65,7 @@ impl Changes {
     /// # Errors
     /// A violation if it does not come back.
     pub(super) async fn counted(cx: &Cx, probed: &Arc<ProbedDriver>) -> CheckResult<Changes> {
-        if !KillAtChange::is_possible(cx).await {
+        if !WatchedDriver::is_possible(cx).await {
             return Ok(Changes::default());
         }
         let played = copied(cx, probed, How::KilledAtChange(NonZeroU32::MAX)).await?;
