@@ -33,9 +33,11 @@ pub(super) fn cause(report: &CheckReport, outcome: &Outcome) -> Option<&'static 
     }
     let rule = failure_report::rule(report, violation)?;
     let refused = violation.refused.as_deref();
-    let of_rule = |call: &&CallRecord| match refused {
-        Some((rpc, _)) => call.rpc == *rpc,
-        None => call.rpc.method == rule.rpc,
+    let of_rule = |call: &&CallRecord| match (refused, &call.outcome) {
+        // The plain call that is made after a rejection succeeds.
+        (Some((rpc, code)), Answer::Refused(refused)) => call.rpc == *rpc && refused.code == *code,
+        (Some(_), _) => false,
+        (None, _) => call.rpc.method == rule.rpc,
     };
     let calls: Vec<&CallRecord> = report.calls.iter().filter(|call| !call.cleanup).collect();
     let of_rule: Vec<&CallRecord> = calls.iter().copied().filter(of_rule).collect();
