@@ -24,12 +24,21 @@ pub fn config(root: &Path, flags: &[&str]) -> Config {
     Args::read(arguments).unwrap().into_config().unwrap()
 }
 
-/// Returns a driver, with a defect if there is one, that keeps its state and socket in a directory.
+/// Returns the endpoint of another node of that driver.
+pub fn endpoint_of(root: &Path, node: &str) -> Endpoint {
+    Endpoint::Unix(root.join(format!("{node}.sock")))
+}
+
+/// Returns a driver, with a defect if there is one, that keeps its state and its sockets in a directory: one for each node that a flag
+/// names beside its own.
 pub fn driver(root: &Path, flags: &[&str], defect: Option<Defect>) -> Driver {
-    let (endpoint, config) = (endpoint(root), config(root, flags));
+    let (root, config) = (root.to_owned(), config(root, flags));
     Driver::in_process(move || {
         let driver = HostpathDriver::new(config.clone())?;
-        Ok(vec![(endpoint.clone(), csi_faulty_driver::routes(&driver, defect))])
+        let others: Vec<&str> = config.other_nodes.iter().map(String::as_str).collect();
+        let (first, routes) = csi_faulty_driver::routes_of_nodes(&driver, defect, &others);
+        let others = others.into_iter().map(|node| endpoint_of(&root, node)).zip(routes);
+        Ok(std::iter::once((endpoint(&root), first)).chain(others).collect())
     })
 }
 

@@ -327,4 +327,14 @@ defects! {
     LateSnapshotIsEmpty = "hostpath/late-snapshot-is-empty";
     /// A clone whose caller gave up while the driver stood still is pending for ever.
     LateCloneStaysPending = "hostpath/late-clone-stays-pending";
+    /// ControllerPublishVolume for another node makes writes on the node fail that has the volume.
+    AttachElsewhereBreaks = "hostpath/attach-elsewhere-breaks-writer";
+    /// ControllerUnpublishVolume for a node without the volume makes writes on the node fail that has it.
+    DetachElsewhereBreaks = "hostpath/detach-elsewhere-breaks-writer";
+    /// ControllerUnpublishVolume is pending for ever for a node that had the volume, once another node has it.
+    LateDetachStaysPending = "hostpath/late-detach-stays-pending";
+    /// ControllerUnpublishVolume for a node that had the volume empties it on the node that has it now.
+    LateDetachWipes = "hostpath/late-detach-wipes";
+    /// After a ControllerUnpublishVolume that its caller gave up, no other node gets the volume.
+    GivenUpDetachKeepsVolume = "hostpath/given-up-detach-keeps-volume";
 }
