@@ -8,8 +8,10 @@ use csi_faulty_driver::Defect;
 use csi_harness::driver::Driver;
 use csi_harness::resources::mounts;
 use csi_hostpath_driver::args::Args;
-use csi_hostpath_driver::{Config, HostpathDriver};
+use csi_hostpath_driver::{Config, HostpathDriver, StartError};
 use csi_proto::{Endpoint, Listener};
+use tokio::task::JoinSet;
+use tonic::service::Routes;
 
 /// Returns the endpoint of the driver whose files are in a directory.
 pub fn endpoint(root: &Path) -> Endpoint {
@@ -24,13 +26,29 @@ pub fn config(root: &Path, flags: &[&str]) -> Config {
     Args::read(arguments).unwrap().into_config().unwrap()
 }
 
-/// Returns a driver, with a defect if there is one, that keeps its state and socket in a directory.
+/// Returns the endpoint of another node of that driver.
+pub fn endpoint_of(root: &Path, node: &str) -> Endpoint {
+    Endpoint::Unix(root.join(format!("{node}.sock")))
+}
+
+/// Returns a driver, with a defect if there is one, that keeps its state and its sockets in a directory: one for each node that a flag
+/// names beside its own.
 pub fn driver(root: &Path, flags: &[&str], defect: Option<Defect>) -> Driver {
-    let (endpoint, config) = (endpoint(root), config(root, flags));
-    Driver::in_process(move || {
-        let driver = HostpathDriver::new(config.clone())?;
-        Ok(vec![(endpoint.clone(), csi_faulty_driver::routes(&driver, defect))])
-    })
+    let (root, config) = (root.to_owned(), config(root, flags));
+    Driver::in_process(move || Ok(services(&root, &config, defect)?))
+}
+
+/// The services of a driver that is started now, each with its endpoint.
+fn services(
+    root: &Path,
+    config: &Config,
+    defect: Option<Defect>,
+) -> Result<Vec<(Endpoint, Routes)>, StartError> {
+    let driver = HostpathDriver::new(config.clone())?;
+    let others: Vec<&str> = config.other_nodes.iter().map(String::as_str).collect();
+    let (first, routes) = csi_faulty_driver::routes_of_nodes(&driver, defect, &others);
+    let others = others.into_iter().map(|node| endpoint_of(root, node)).zip(routes);
+    Ok(std::iter::once((endpoint(root), first)).chain(others).collect())
 }
 
 /// Names the directory of a driver in a process of its own.
@@ -58,10 +76,15 @@ pub fn serve_if_asked() -> Option<ExitCode> {
         let flags: Vec<&str> = flags.split_whitespace().collect();
         let runtime = tokio::runtime::Runtime::new()?;
         runtime.block_on(async {
-            let driver = HostpathDriver::new(config(&root, &flags))?;
-            let listener = Listener::bind(&endpoint(&root)).await?;
-            let routes = csi_faulty_driver::routes(&driver, defect);
-            Ok(listener.serve(routes, std::future::pending()).await?)
+            let mut nodes = JoinSet::new();
+            for (endpoint, routes) in services(&root, &config(&root, &flags), defect)? {
+                let listener = Listener::bind(&endpoint).await?;
+                nodes.spawn(listener.serve(routes, std::future::pending()));
+            }
+            match nodes.join_next().await {
+                Some(ended) => Ok(ended??),
+                None => Ok(()),
+            }
         })
     };
     match served() {

@@ -165,8 +165,23 @@ impl Faults {
         &self,
         request: Request<ControllerUnpublishVolumeRequest>,
     ) -> Reply<ControllerUnpublishVolumeResponse> {
-        let id = request.get_ref().volume_id.clone();
+        let (id, node) = (request.get_ref().volume_id.clone(), request.get_ref().node_id.clone());
+        let mut pending = self.detach_is_pending(&id);
+        self.take_time_to_detach().await;
+        let holder = self.seen.lock().await.holders.get(&id).cloned();
+        let (had, has_other) = match &holder {
+            Some((before, now)) => (before.contains(&node), *now != node),
+            None => (false, false),
+        };
+        if has_other {
+            let moment = if had { Moment::LateDetach } else { Moment::DetachElsewhere };
+            self.hurt(moment, &*self.seen.lock().await, &id);
+            if had && self.has(Defect::LateDetachStaysPending) {
+                return Err(Status::aborted("the volume is being detached"));
+            }
+        }
         let done = self.driver.controller_unpublish_volume(request).await?;
+        pending.is_finished();
         self.seen.lock().await.attached.remove(&id);
         if self.has(Defect::WipesAtDetach) {
             self.empty(&mut *self.seen.lock().await, &id);
@@ -331,10 +346,22 @@ impl Faults {
         let message = request.get_mut();
         message.volume_capability.iter_mut().for_each(|capability| self.alter_capability(capability));
         message.readonly &= !self.has(Defect::AttachesForWriting);
-        let id = message.volume_id.clone();
+        let (id, node) = (message.volume_id.clone(), message.node_id.clone());
+        let holder = self.seen.lock().await.holders.get(&id).map(|(_, now)| now.clone());
+        if holder.is_some_and(|now| now != node) {
+            if self.is_stuck(&id) {
+                return Err(Status::failed_precondition("the volume is being detached"));
+            }
+            self.hurt(Moment::AttachElsewhere, &*self.seen.lock().await, &id);
+        }
         match self.driver.controller_publish_volume(request).await {
             Ok(done) => {
-                self.seen.lock().await.attached.insert(id);
+                let mut seen = self.seen.lock().await;
+                seen.attached.insert(id.clone());
+                let (before, now) = seen.holders.entry(id).or_default();
+                if *now != node {
+                    before.insert(std::mem::replace(now, node));
+                }
                 Ok(done)
             }
             Err(full) if full.code() == Code::ResourceExhausted && self.has(Defect::FullIsInternal) => {

@@ -339,4 +339,14 @@ defects! {
     FailedCloneBreaks = "hostpath/failed-clone-breaks-source";
     /// A ControllerExpandVolume that fails makes all writes to the volume fail.
     FailedExpansionBreaks = "hostpath/failed-expansion-breaks-writer";
+    /// ControllerPublishVolume for another node makes writes on the node fail that has the volume.
+    AttachElsewhereBreaks = "hostpath/attach-elsewhere-breaks-writer";
+    /// ControllerUnpublishVolume for a node without the volume makes writes on the node fail that has it.
+    DetachElsewhereBreaks = "hostpath/detach-elsewhere-breaks-writer";
+    /// ControllerUnpublishVolume is pending for ever for a node that had the volume, once another node has it.
+    LateDetachStaysPending = "hostpath/late-detach-stays-pending";
+    /// ControllerUnpublishVolume for a node that had the volume empties it on the node that has it now.
+    LateDetachWipes = "hostpath/late-detach-wipes";
+    /// After a ControllerUnpublishVolume that its caller gave up, no other node gets the volume.
+    GivenUpDetachKeepsVolume = "hostpath/given-up-detach-keeps-volume";
 }

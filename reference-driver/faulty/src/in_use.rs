@@ -82,6 +82,12 @@ pub(crate) enum Moment {
     SecondTarget,
     /// NodeUnpublishVolume at another target.
     OtherTargetGone,
+    /// ControllerPublishVolume for a node other than the one that has the volume.
+    AttachElsewhere,
+    /// ControllerUnpublishVolume for a node other than the one that has the volume.
+    DetachElsewhere,
+    /// ControllerUnpublishVolume for a node that had the volume before another one got it.
+    LateDetach,
     /// NodeStageVolume of another volume.
     OtherStaged,
     /// NodeUnstageVolume of another volume.
@@ -153,6 +159,9 @@ const HARMS: &[(Defect, Moment, Harm)] = &[
     (Defect::SecondTargetEmpties, Moment::SecondTarget, Harm::Empties),
     (Defect::SecondTargetFreezes, Moment::SecondTarget, Harm::Freezes),
     (Defect::SecondTargetBreaksFirst, Moment::OtherTargetGone, Harm::Breaks),
+    (Defect::AttachElsewhereBreaks, Moment::AttachElsewhere, Harm::Breaks),
+    (Defect::DetachElsewhereBreaks, Moment::DetachElsewhere, Harm::Breaks),
+    (Defect::LateDetachWipes, Moment::LateDetach, Harm::Empties),
     (Defect::StagingBreaksOthers, Moment::OtherStaged, Harm::Breaks),
     (Defect::UnstagingBreaksOthers, Moment::OtherUnstaged, Harm::Breaks),
     (Defect::UnstagingFreezesOthers, Moment::OtherUnstaged, Harm::Freezes),
@@ -175,7 +184,7 @@ pub(crate) enum Kind {
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     in_progress: Mutex<Vec<(Kind, String)>>,
-    /// The names of clones that stay pending.
+    /// The names of clones that stay pending, and the ids of volumes that no other node gets.
     stuck: Mutex<BTreeSet<String>>,
 }
 
@@ -222,11 +231,12 @@ impl Drop for InProgress {
     }
 }
 
-/// A clone that stays pending if its late call ends before it is finished.
+/// A clone that stays pending, or a volume that stays with its node, if a call ends after this time and before it is finished.
 pub(crate) struct Pending {
     calls: Arc<Calls>,
     name: Option<String>,
     begun: Instant,
+    after: Duration,
 }
 
 impl Pending {
@@ -238,7 +248,7 @@ impl Pending {
 impl Drop for Pending {
     fn drop(&mut self) {
         if let Some(name) = self.name.take()
-            && self.begun.elapsed() > LATE
+            && self.begun.elapsed() >= self.after
         {
             self.calls.stuck.lock().insert(name);
         }
@@ -347,13 +357,29 @@ impl Faults {
 
     /// Notes that the call for a clone has come.
     pub(crate) fn clone_is_pending(&self, name: &str) -> Pending {
-        let name = self.has(Defect::LateCloneStaysPending).then(|| name.to_owned());
-        Pending { calls: self.calls.clone(), name, begun: Instant::now() }
+        self.pending_with(Defect::LateCloneStaysPending, name, LATE)
     }
 
-    /// Returns true if a clone stays pending.
+    /// Notes that a volume is being detached.
+    pub(crate) fn detach_is_pending(&self, id: &str) -> Pending {
+        self.pending_with(Defect::GivenUpDetachKeepsVolume, id, Duration::ZERO)
+    }
+
+    fn pending_with(&self, defect: Defect, name: &str, after: Duration) -> Pending {
+        let name = self.has(defect).then(|| name.to_owned());
+        Pending { calls: self.calls.clone(), name, begun: Instant::now(), after }
+    }
+
+    /// Returns true if a clone stays pending, or a volume with its node.
     pub(crate) fn is_stuck(&self, name: &str) -> bool {
         self.calls.stuck.lock().contains(name)
+    }
+
+    /// Takes some time for a detach, so that its caller can give up.
+    pub(crate) async fn take_time_to_detach(&self) {
+        if self.has(Defect::GivenUpDetachKeepsVolume) {
+            tokio::time::sleep(CALL_TIME).await;
+        }
     }
 
     /// Notes that a snapshot is begun. Returns true if the driver takes what an earlier call has left of it for the whole snapshot.

@@ -81,6 +81,8 @@ pub(crate) struct Seen {
     /// The second member of each group snapshot, with its volume.
     pub(crate) late_members: BTreeMap<String, String>,
     pub(crate) attached: BTreeSet<String>,
+    /// By volume id: the nodes that had the volume attached before, and the one that got it last.
+    pub(crate) holders: BTreeMap<String, (BTreeSet<String>, String)>,
     /// The inline volume that was published last.
     pub(crate) last_inline: Option<String>,
     /// The first reply of NodeGetVolumeStats, by volume id.
@@ -92,15 +94,33 @@ pub(crate) struct Seen {
 
 /// The services of a driver with a defect.
 pub fn routes(driver: &HostpathDriver, defect: Option<Defect>) -> Routes {
+    let (first, _) = routes_of_nodes(driver, defect, &[]);
+    first
+}
+
+/// The services of the first node of a driver with a defect, and the Node services of other nodes. They know of each other's calls.
+pub fn routes_of_nodes(
+    driver: &HostpathDriver,
+    defect: Option<Defect>,
+    others: &[&str],
+) -> (Routes, Vec<Routes>) {
     let (seen, calls, left_at_start) = Default::default();
     let mut faults = Faults { driver: driver.clone(), defect, seen, calls, left_at_start };
     faults.start();
+    let others = others.iter().map(|node| {
+        let driver = driver.at_node(node);
+        let faults = Faults { driver: driver.clone(), ..faults.clone() };
+        let node = NodeServer::new(Faulty { driver: driver.clone(), faults });
+        Routes::new(IdentityServer::new(driver)).add_service(node)
+    });
+    let others = others.collect();
     let faulty = Faulty { driver: driver.clone(), faults };
-    Routes::new(IdentityServer::new(driver.clone()))
+    let first = Routes::new(IdentityServer::new(driver.clone()))
         .add_service(ControllerServer::new(faulty.clone()))
         .add_service(GroupControllerServer::new(faulty.clone()))
         .add_service(SnapshotMetadataServer::new(faulty.clone()))
-        .add_service(NodeServer::new(faulty))
+        .add_service(NodeServer::new(faulty));
+    (first, others)
 }
 
 impl Faults {

@@ -100,6 +100,14 @@ impl InUse {
     async fn of(cx: &Cx, volume: TrackedVolume) -> CheckResult<InUse> {
         let cx = cx.scope();
         let volume = publish(&cx, volume).await?;
+        InUse::start(cx, volume).await
+    }
+
+    /// Starts to write to a volume that is published in this scope.
+    ///
+    /// # Errors
+    /// Skip where the tests cannot start a workload.
+    pub(crate) async fn start(cx: Cx, volume: TrackedVolume) -> CheckResult<InUse> {
         let started = Workload::start(Path::new(&volume.target_path), &volume.volume.id).await;
         let workload = started.map_err(|error| Stop::skip(format!("no workload can be started: {error}")))?;
         let workload = Arc::new(workload);
@@ -220,6 +228,29 @@ impl InUse {
     /// # Errors
     /// A violation if the volume does not hold what was durable, or does not let the workload end.
     pub(crate) async fn end(self, last: Action) -> CheckResult {
+        self.end_workload(last).await?;
+        self.cx.undo().await
+    }
+
+    /// Ends the workload in that way, and takes the volume from the paths of the node. It stays attached. Returns the volume, and what it
+    /// holds.
+    ///
+    /// # Errors
+    /// As for [`InUse::end`].
+    pub(crate) async fn leave_node(self, last: Action) -> CheckResult<(TrackedVolume, Written)> {
+        self.end_workload(last).await?;
+        let mut volume = self.volume.clone();
+        for step in [Operation::NodeUnpublishVolume, Operation::NodeUnstageVolume] {
+            if step.is_offered(&self.cx) {
+                let request = volume.request(&self.cx, step).await?;
+                request.send(&self.cx).setup("a volume that has left its node").await?;
+            }
+        }
+        let last = self.workload.log(Log::acknowledged);
+        Ok((volume, Written { writer: self.workload.writer().clone(), last }))
+    }
+
+    async fn end_workload(&self, last: Action) -> CheckResult {
         let limit = stall_limit(&self.cx) + MARGIN;
         let has_ended = self.workload.end(limit).await;
         let now_us = now_us();
@@ -237,8 +268,41 @@ impl InUse {
         if !self.workload.log(|log| log.has_ended()) {
             return Err(Stop::broken("the workload has died"));
         }
-        self.cx.undo().await
+        Ok(())
     }
+}
+
+/// Everything that a workload has written to its volume until it ended.
+#[derive(Debug)]
+pub(crate) struct Written {
+    writer: Writer,
+    last: u32,
+}
+
+impl Written {
+    /// Judges whether the volume still holds it where it is published now.
+    ///
+    /// # Errors
+    /// A violation if it does not; broken if it cannot be read.
+    pub(crate) async fn judge(&self, volume: &TrackedVolume, noun: &str) -> CheckResult {
+        let contents = read(volume, &self.writer).await?;
+        let span = Span { acknowledged: self.last, begun: self.last };
+        let deviations = self.writer.judge(span, &contents);
+        let Some(worst) = deviations.first() else { return Ok(()) };
+        Err(Violation::new(format!("{noun} does not hold what was durable in it"))
+            .of(&IN_USE_001)
+            .expected(&worst.expected)
+            .actual(worst)
+            .damage(Damage::DataLoss)
+            .into())
+    }
+}
+
+/// Reads all places of a volume that is published.
+async fn read(volume: &TrackedVolume, writer: &Writer) -> CheckResult<Contents> {
+    let (path, layout) = (PathBuf::from(&volume.target_path), writer.layout);
+    let read = play(move || read_all(&path, &layout)).await?;
+    read.map_err(|error| Stop::broken(format!("failed to read {}: {error}", volume.target_path)))
 }
 
 /// Everything that is known about a call that was made beside a workload.
@@ -259,10 +323,8 @@ impl Evidence {
     pub(crate) async fn judge_copy(&self, cx: &Cx, copy: NodeVolume, origin: &str) -> CheckResult<Moment> {
         let used = cx.scope();
         let volume = published(&used, copy).await?;
-        let (path, layout) = (PathBuf::from(&volume.target_path), self.writer.layout);
         let is_own = has_own_file_system(&used, &volume).await?;
-        let read = play(move || read_all(&path, &layout)).await?;
-        let contents = read.map_err(|error| Stop::broken(format!("failed to read the copy: {error}")))?;
+        let contents = read(&volume, &self.writer).await?;
         used.undo().await?;
         let moment = self.moment(&contents);
         let deviations = self.writer.judge(self.span, &contents);

@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use csi_harness::client::answer::NoAnswer;
 use csi_harness::driver::Frozen;
 use csi_harness::prelude::*;
 use csi_harness::text::error::error_chain;
 use csi_ops::operation::{Operation, Request, Response};
-use csi_proto::lock::Mutex;
 use csi_workload::now_us;
 use futures_util::future::{join, join_all};
 
 use crate::beside::{Action, InUse, beside};
 use crate::copies::{clone_request, copy_of, from_snapshot};
+use crate::insist::{Insisted, insist};
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_008, IN_USE_009};
 
 const STOP: Action = Action { name: "a stop of the driver's processes, and the calls during it", rpcs: &[] };
@@ -46,38 +45,20 @@ struct Waiting {
 impl Waiting {
     /// Makes the call until it is done: the response, or none if the driver rejects it.
     async fn make(&self, cx: &Cx) -> CheckResult<Option<Response>> {
-        let call = || self.request.send(cx).once();
         if self.is_given_up
-            && let Some(reply) = cx.give_up_after(PATIENCE, call()).await
+            && let Some(reply) = cx.give_up_after(PATIENCE, self.request.send(cx).once()).await
             && let Answer::Ok(response) = reply.answer()
         {
             return Ok(Some(response.clone()));
         }
-        let method = self.operation.rpc().method;
-        let last = Mutex::new(String::new());
-        let answered = cx.eventually(Settles::Healed(method), || async {
-            let reply = call().await;
-            match reply.answer() {
-                Answer::Ok(response) => Ok(Some(Some(response.clone()))),
-                Answer::Refused(refused) if refused.code == Code::AlreadyExists => {
-                    Err(self.is_not_done(refused))
-                }
-                Answer::Refused(refused) if may_pass(refused.code) => {
-                    *last.lock() = refused.to_string();
-                    Ok(None)
-                }
-                Answer::Refused(_) => Ok(Some(None)),
-                Answer::Unknown(silent @ (NoAnswer::Timeout(_) | NoAnswer::GivenUp(_))) => {
-                    *last.lock() = silent.to_string();
-                    Ok(None)
-                }
-                Answer::Unknown(_) => reply.any_answer().map(|_| None),
+        match insist(cx, self.operation, &self.request, may_pass).await? {
+            Insisted::Done(response) => Ok(Some(response)),
+            Insisted::Rejected(refused) if refused.code == Code::AlreadyExists => {
+                Err(self.is_not_done(refused))
             }
-        });
-        if let Some(response) = answered.await? {
-            return Ok(response);
+            Insisted::Rejected(_) => Ok(None),
+            Insisted::NotDone(answer) => Err(self.is_not_done(answer)),
         }
-        Err(self.is_not_done(&*last.lock()))
     }
 
     fn is_not_done(&self, answer: impl ToString) -> Stop {

@@ -6,7 +6,9 @@ mod callers;
 mod copies;
 mod expansion;
 mod frozen;
+mod insist;
 mod node;
+mod other_node;
 pub mod proven;
 mod restarts;
 mod rules;
@@ -28,6 +30,7 @@ pub const SUITE: Suite = Suite {
         callers::CHECKS,
         restarts::CHECKS,
         frozen::CHECKS,
+        other_node::CHECKS,
     ]),
     retired: &[],
 };

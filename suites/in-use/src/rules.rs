@@ -106,6 +106,19 @@ pub(crate) static IN_USE_009: Requirement = rule(
     "the workload does not wait for them",
 );
 
+/// Volumes move to other nodes.
+pub(crate) static IN_USE_010: Requirement = rule(
+    "IN-USE-010",
+    Level::Should,
+    "a volume is detached from a node that it has left, and attached to another one by a caller that does not know of that",
+    "both calls are done when they are made again, also the detach once the other node has the volume",
+)
+.relied_on_by(&[Reliance {
+        component: "external-attacher",
+        breaks: "the pod does not start on its new node, or its old node is never free of the volume",
+        place: "makes both calls for different VolumeAttachments, and repeats each until the answer is OK",
+    }]);
+
 /// All rules.
 pub static ALL: &[&Requirement] = &[
     &IN_USE_001,
@@ -117,4 +130,5 @@ pub static ALL: &[&Requirement] = &[
     &IN_USE_007,
     &IN_USE_008,
     &IN_USE_009,
+    &IN_USE_010,
 ];

@@ -6,7 +6,7 @@ use csi_faulty_driver::Defect;
 use csi_harness::checks::filter::Filter;
 use csi_harness::checks::registry::Registry;
 use csi_harness::client::target::Target;
-use csi_harness::config::{AccessType, Config};
+use csi_harness::config::{AccessType, Config, NodeConfig};
 use csi_harness::run::runner::RunOptions;
 use csi_suite_in_use::SUITE;
 use csi_test_support::hostpath;
@@ -14,16 +14,17 @@ use csi_test_support::run::Run;
 use libtest_mimic::Failed;
 
 /// Everything that the checks ask for.
-const FLAGS: [&str; 6] = [
+const FLAGS: [&str; 5] = [
     "--enable-attach",
     "--check-volume-lifecycle",
-    "--enable-topology",
     "--enable-volume-expansion",
     "--enable-controller-modify-volume=true",
     "--accepted-mutable-parameter-names=tier",
 ];
 /// What the driver puts off, it does within a moment.
 const SETTLES_MS: u64 = 2_000;
+/// The second node, on this machine as well.
+const OTHER_NODE: &str = "node2";
 /// Large enough for XFS.
 const VOLUME_BYTES: i64 = 320 << 20;
 
@@ -70,7 +71,9 @@ async fn play_in(
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Run, Failed> {
     let backend_flag = format!("--backend={}", backend.name());
-    let flags = [&FLAGS[..], &[&backend_flag]].concat();
+    let other_node = format!("--node-endpoint={OTHER_NODE}={}", hostpath::endpoint_of(root, OTHER_NODE));
+    // The nodes of this driver share all volumes, and have no topology.
+    let flags = [&FLAGS[..], &[&backend_flag, &other_node, "--enable-topology=false"]].concat();
     // A change that fails needs a driver that is a process of its own. What other defects remember between two starts is in this process.
     let driver = match defect {
         Some(defect) if !defect.id().starts_with(FAILED) => hostpath::driver(root, &flags, Some(defect)),
@@ -94,6 +97,12 @@ async fn play_in(
 fn config(root: &Path, backend: Backend) -> Config {
     let mut config = Config {
         endpoint: Some(hostpath::endpoint(root).to_string()),
+        nodes: vec![NodeConfig {
+            endpoint: hostpath::endpoint_of(root, OTHER_NODE).to_string(),
+            mount_dir: None,
+            staging_dir: None,
+            paths: None,
+        }],
         state_dir: Some(root.join("state")),
         mount_dir: Some(root.join("mount")),
         staging_dir: Some(root.join("staging")),

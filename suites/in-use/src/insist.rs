@@ -1,0 +1,45 @@
+//! A call that is made until it is done, as sidecars make it.
+
+use csi_harness::client::answer::NoAnswer;
+use csi_harness::prelude::*;
+use csi_ops::operation::{Operation, Request, Response};
+use csi_proto::lock::Mutex;
+
+/// How a call ended that was made again and again.
+pub(crate) enum Insisted {
+    Done(Response),
+    /// It was rejected with a code on which it is not made again.
+    Rejected(Refused),
+    /// It was still not done after `time-limits: settle-ms`; the last answer in words.
+    NotDone(String),
+}
+
+/// Makes a call until it is done, or rejected with a code that does not pass.
+///
+/// # Errors
+/// Broken if the connection breaks.
+pub(crate) async fn insist(
+    cx: &Cx,
+    operation: Operation,
+    request: &Request,
+    may_pass: fn(Code) -> bool,
+) -> CheckResult<Insisted> {
+    let last = Mutex::new(String::new());
+    let answered = cx.eventually(Settles::Healed(operation.rpc().method), || async {
+        let reply = request.send(cx).once().await;
+        match reply.answer() {
+            Answer::Ok(response) => return Ok(Some(Insisted::Done(response.clone()))),
+            Answer::Refused(refused) if !may_pass(refused.code) => {
+                return Ok(Some(Insisted::Rejected(refused.clone())));
+            }
+            Answer::Refused(refused) => *last.lock() = refused.to_string(),
+            Answer::Unknown(silent @ (NoAnswer::Timeout(_) | NoAnswer::GivenUp(_))) => {
+                *last.lock() = silent.to_string();
+            }
+            Answer::Unknown(_) => drop(reply.any_answer()?),
+        }
+        Ok(None)
+    });
+    let answered = answered.await?;
+    Ok(answered.unwrap_or_else(|| Insisted::NotDone(last.lock().clone())))
+}
