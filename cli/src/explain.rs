@@ -163,11 +163,11 @@ pub(crate) fn course(runs: Runs) -> &'static str {
     match runs {
         Runs::Parallel => "in parallel with others",
         Runs::Serial => "alone, since it looks at the driver as a whole",
-        Runs::Odd => "alone and late, since some drivers do not recover from it",
+        Runs::UnusualInput => "alone and late, since some drivers do not recover from it",
         Runs::CrashProne => "alone and last, since some drivers crash on it",
         Runs::Restarts => "alone and after those, since it ends the driver",
-        Runs::Erases => "alone and after those, since some drivers lose everything over it",
-        Runs::EndsAtWork => {
+        Runs::LosesData => "alone and after those, since some drivers lose everything over it",
+        Runs::KillsUnderLoad => {
             "alone and after those, since it kills the driver under load, and some drivers do not start again"
         }
         Runs::Finally => "after everything else, since it judges what was seen in the whole run",

@@ -413,7 +413,7 @@ async fn run_plan(
     let bundle = Bundle::open(&args.output, &reports)?;
     let settings = provenance::settings(&config);
     let is_built_in = args.target.is_embedded() && selection.is_whole;
-    let foretold = is_built_in.then(|| BUILT_IN.to_owned());
+    let first_line = is_built_in.then(|| BUILT_IN.to_owned());
     let seed = args.course.seed.unwrap_or_else(fresh_seed);
     let seed = args.course.shard.map_or(seed, |shard| shard.seed(seed));
     let target = tokio::select! {
@@ -440,7 +440,7 @@ async fn run_plan(
     };
     let mut terminal = terminal(&args.output.words, &reports)
         .trace(args.output.trace)
-        .foretold(foretold)
+        .first_line(first_line)
         .asked(selection.clone(), shard.clone());
     let mut journal = Journal::new(Order {
         version: env!("CARGO_PKG_VERSION"),

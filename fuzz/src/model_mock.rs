@@ -14,7 +14,7 @@ use csi_proto::Endpoint;
 use csi_suite_stateful::model::generate::{Op, Verb};
 use csi_suite_stateful::orchestrator::probed_driver::ProbedDriver;
 use csi_suite_stateful::orchestrator::{Orchestrator, Tries};
-use csi_suite_stateful::sequence::{Item, Pace, play};
+use csi_suite_stateful::sequence::{PlannedStep, Pace, play};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{CANARY, Target, file};
@@ -53,7 +53,7 @@ async fn search(without: u8, bytes: &[u8]) {
     let probed = probed(without).await;
     let cx = context(without).await;
     let orchestrator = Orchestrator::new(cx.clone(), &probed, Tries::Some);
-    let items: Vec<Item> = bytes.chunks_exact(3).take(OPS_MAX).filter_map(item).collect();
+    let items: Vec<PlannedStep> = bytes.chunks_exact(3).take(OPS_MAX).filter_map(item).collect();
     let pace = Pace { until: Instant::now() + LIMIT, insists: Duration::ZERO, settles: Duration::ZERO };
     let played = play(&orchestrator, &probed.profile, pace, &items).await.expect("paths can be made");
     let wrong = played.breach.iter().chain(&played.remarks).next();
@@ -61,11 +61,11 @@ async fn search(without: u8, bytes: &[u8]) {
     cx.undo().await.expect("what was made can be undone");
 }
 
-fn item(op: &[u8]) -> Option<Item> {
+fn item(op: &[u8]) -> Option<PlannedStep> {
     let verb = Verb::ALL[usize::from(op[0]) % Verb::ALL.len()];
     // Workloads need mounts, which this driver does not make.
     let is_played = !matches!(verb, Verb::Write | Verb::Read);
-    is_played.then(|| Item::Op(Op { verb, pick: u32::from(u16::from_le_bytes([op[1], op[2]])) }))
+    is_played.then(|| PlannedStep::Op(Op { verb, pick: u32::from(u16::from_le_bytes([op[1], op[2]])) }))
 }
 
 /// Returns the probed properties of such a driver, which is probed once.

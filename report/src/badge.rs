@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::conclusion::{Concluded, Mood};
+use crate::conclusion::{Concluded, Severity};
 use crate::stored::Stored;
 
 /// What a badge says.
@@ -12,7 +12,7 @@ use crate::stored::Stored;
 pub struct Badge {
     label: String,
     message: String,
-    mood: Mood,
+    mood: Severity,
     /// The whole of it, for those who hear it or ask for more.
     title: String,
 }
@@ -28,14 +28,14 @@ struct Endpoint<'a> {
     is_error: bool,
 }
 
-impl Mood {
+impl Severity {
     /// The name of its colour, and the colour itself: white text on it can be read.
     fn color(self) -> (&'static str, &'static str) {
         match self {
-            Mood::Good => ("green", "#1c6b34"),
-            Mood::Fair => ("orange", "#8a5300"),
-            Mood::Bad => ("red", "#b3261e"),
-            Mood::Open => ("lightgrey", "#57606a"),
+            Severity::Good => ("green", "#1c6b34"),
+            Severity::Fair => ("orange", "#8a5300"),
+            Severity::Bad => ("red", "#b3261e"),
+            Severity::Open => ("lightgrey", "#57606a"),
         }
     }
 }
@@ -69,7 +69,7 @@ impl Badge {
             Concluded::Interrupted => "interrupted".to_owned(),
         };
         let mood = match conclusion.name.mood() {
-            Mood::Good if conclusion.did_less => Mood::Fair,
+            Severity::Good if conclusion.did_less => Severity::Fair,
             mood => mood,
         };
         let label = format!("CSI {}", run.specification);
@@ -118,7 +118,7 @@ impl Badge {
             label: &self.label,
             message: &self.message,
             color: self.mood.color().0,
-            is_error: self.mood == Mood::Bad,
+            is_error: self.mood == Severity::Bad,
         };
         // Texts, a number and a flag: nothing that JSON cannot say.
         let mut text = serde_json::to_string_pretty(&endpoint).unwrap_or_default();
@@ -179,16 +179,16 @@ mod tests {
         }
     }
 
-    fn says(run: &Stored) -> (String, Mood) {
+    fn says(run: &Stored) -> (String, Severity) {
         let badge = Badge::of(run);
         (badge.message, badge.mood)
     }
 
     #[test]
     fn a_whole_run_that_conforms_is_good() {
-        assert_eq!(says(&run()), ("412 of 412".to_owned(), Mood::Good));
+        assert_eq!(says(&run()), ("412 of 412".to_owned(), Severity::Good));
         let flaky = Stored { summary: Counts { flaky: 2, ..run().summary }, ..run() };
-        assert_eq!(says(&flaky), ("414 of 414".to_owned(), Mood::Good), "they only warn");
+        assert_eq!(says(&flaky), ("414 of 414".to_owned(), Severity::Good), "they only warn");
     }
 
     #[test]
@@ -199,13 +199,13 @@ mod tests {
         let again = Again { known_failures: 2, warned: 1, failed: 0 };
         let shown_again = Counts { known_failures: 1, same_fault: again, ..run().summary };
         let others = [
-            (Stored { selection: part.clone(), ..run() }, "a part: 412 of 412", Mood::Open),
-            (Stored { interrupted: true, ..run() }, "interrupted", Mood::Open),
-            (Stored { verdict: Verdict::Interrupted, ..run() }, "interrupted", Mood::Open),
-            (Stored { verdict: Verdict::NotJudged, ..run() }, "inconclusive", Mood::Open),
-            (Stored { summary: known, ..run() }, "412 of 415, 3 known failing", Mood::Fair),
-            (Stored { summary: shown_again, ..run() }, "413 of 416, 1 known failing", Mood::Fair),
-            (Stored { verdict: Verdict::Deviates, summary: failed, ..run() }, "deviates: 3", Mood::Bad),
+            (Stored { selection: part.clone(), ..run() }, "a part: 412 of 412", Severity::Open),
+            (Stored { interrupted: true, ..run() }, "interrupted", Severity::Open),
+            (Stored { verdict: Verdict::Interrupted, ..run() }, "interrupted", Severity::Open),
+            (Stored { verdict: Verdict::NotJudged, ..run() }, "inconclusive", Severity::Open),
+            (Stored { summary: known, ..run() }, "412 of 415, 3 known failing", Severity::Fair),
+            (Stored { summary: shown_again, ..run() }, "413 of 416, 1 known failing", Severity::Fair),
+            (Stored { verdict: Verdict::Deviates, summary: failed, ..run() }, "deviates: 3", Severity::Bad),
             (
                 Stored {
                     verdict: Verdict::Deviates,
@@ -213,17 +213,17 @@ mod tests {
                     ..run()
                 },
                 "deviates: 1",
-                Mood::Bad,
+                Severity::Bad,
             ),
             (
                 Stored { verdict: Verdict::Deviates, crashes: vec![Crash {}], ..run() },
                 "deviates: 1",
-                Mood::Bad,
+                Severity::Bad,
             ),
             (
                 Stored { verdict: Verdict::Deviates, summary: failed, selection: part, ..run() },
                 "deviates: 3",
-                Mood::Bad,
+                Severity::Bad,
             ),
         ];
         for (run, message, mood) in others {

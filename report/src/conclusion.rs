@@ -79,22 +79,22 @@ impl Concluded {
     }
 
     /// How good that is, beside the words.
-    pub(crate) fn mood(self) -> Mood {
+    pub(crate) fn mood(self) -> Severity {
         match self {
-            Concluded::Conforms => Mood::Good,
-            Concluded::ConformsButForKnownFailures | Concluded::KnownFailingListOutOfDate => Mood::Fair,
+            Concluded::Conforms => Severity::Good,
+            Concluded::ConformsButForKnownFailures | Concluded::KnownFailingListOutOfDate => Severity::Fair,
             Concluded::ConformsInPart
             | Concluded::ConformsInPartButForKnownFailures
             | Concluded::NotJudged
-            | Concluded::Interrupted => Mood::Open,
-            Concluded::Deviates => Mood::Bad,
+            | Concluded::Interrupted => Severity::Open,
+            Concluded::Deviates => Severity::Bad,
         }
     }
 }
 
 /// How something looks; the words alone say the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mood {
+pub(crate) enum Severity {
     Good,
     Fair,
     Bad,

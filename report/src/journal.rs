@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use csi_harness::client::answer::Answer;
 use csi_harness::client::record::CallRecord;
-use csi_harness::client::spent::Spent;
+use csi_harness::client::spent::TimeSpent;
 use csi_harness::client::tally::{FirstFailure, RpcCalls, Times};
 use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
@@ -422,7 +422,7 @@ pub struct SpentEntry {
 }
 
 impl SpentEntry {
-    pub(crate) fn of(spent: &Spent) -> SpentEntry {
+    pub(crate) fn of(spent: &TimeSpent) -> SpentEntry {
         SpentEntry {
             shrinking: ms(spent.shrinking),
             confirming: ms(spent.confirming),

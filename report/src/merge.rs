@@ -351,8 +351,8 @@ fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTre
                 let (first, counts_as) = (first.clone(), *counts_as);
                 let deviates = check.counts_as() != OutcomeKind::Warned;
                 let same = SameFault { first, message: rule, counts_as, deviates };
-                leave_untold(check, &same);
-                checks.values_mut().for_each(|other| lead_on(other, &id, &same));
+                suppress(check, &same);
+                checks.values_mut().for_each(|other| retarget(other, &id, &same));
             }
             Some(_) => {}
             None => drop(rules.insert(key, (id, check.counts_as()))),
@@ -361,7 +361,7 @@ fn folded(mut checks: BTreeMap<String, CheckEntry>, registry: &Registry) -> BTre
     checks
 }
 
-fn leave_untold(check: &mut CheckEntry, same: &SameFault) {
+fn suppress(check: &mut CheckEntry, same: &SameFault) {
     check.shows_again(same);
     check.known_because = None;
     for text in [&mut check.expected, &mut check.actual, &mut check.findings, &mut check.transcript] {
@@ -374,7 +374,7 @@ fn leave_untold(check: &mut CheckEntry, same: &SameFault) {
 }
 
 /// What was reported in a check that is not reported any more is reported where that one is.
-fn lead_on(check: &mut CheckEntry, from: &str, to: &SameFault) {
+fn retarget(check: &mut CheckEntry, from: &str, to: &SameFault) {
     if check.reported_in.as_deref() == Some(from) {
         check.reported_in = Some(to.first.clone());
     }

@@ -18,7 +18,7 @@ use csi_harness::results::outcome::{CheckReport, Crash, Halt, Leak, OutcomeKind,
 use csi_harness::text::shorten::{named, shortened};
 
 use crate::areas::{Area, Areas, Verdict};
-use crate::conclusion::{Conclusion, Facts, Mood, by_profile, differ};
+use crate::conclusion::{Conclusion, Facts, Severity, by_profile, differ};
 use crate::journal::{CheckEntry, Run, Selection, ShardEntry, SpentEntry, check_entry};
 use crate::words::{DID_LESS, Outcomes, count, numbers};
 use progress::Progress;
@@ -64,7 +64,7 @@ pub struct Terminal<W: Write> {
     columns: Option<usize>,
     traces: bool,
     /// How long the run may take, if that is known before.
-    foretold: Option<String>,
+    first_line: Option<String>,
     progress: Progress,
     stories: Stories,
     areas: Areas,
@@ -99,7 +99,7 @@ impl<W: Write> Terminal<W> {
             detail,
             columns: None,
             traces: false,
-            foretold: None,
+            first_line: None,
             progress: Progress::hidden(),
             stories: Stories::default(),
             areas: Areas::default(),
@@ -127,8 +127,8 @@ impl<W: Write> Terminal<W> {
     }
 
     /// Says, before the first check, how long the run may take.
-    pub fn foretold(mut self, foretold: Option<String>) -> Terminal<W> {
-        self.foretold = foretold;
+    pub fn first_line(mut self, first_line: Option<String>) -> Terminal<W> {
+        self.first_line = first_line;
         self
     }
 
@@ -186,12 +186,12 @@ impl<W: Write> Terminal<W> {
         let checks = count(planned, "check");
         self.driver = driver(&target.info().name, &target.info().vendor_version);
         if self.detail > Detail::Quiet {
-            let foretold = self.foretold.take();
+            let first_line = self.first_line.take();
             self.tell(|out| {
                 writeln!(out, "seed {seed}")?;
                 write_target(out, target)?;
                 writeln!(out, "{checks}")?;
-                foretold.iter().try_for_each(|line| writeln!(out, "{line}"))
+                first_line.iter().try_for_each(|line| writeln!(out, "{line}"))
             });
             self.progress = Progress::new(planned);
         }
@@ -548,9 +548,9 @@ fn write_cut_short(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
 
 fn write_conclusion(out: &mut impl Write, driver: &str, conclusion: &Conclusion) -> io::Result<()> {
     let style = match conclusion.name.mood() {
-        Mood::Good => GOOD,
-        Mood::Fair | Mood::Open => ODD,
-        Mood::Bad => BAD,
+        Severity::Good => GOOD,
+        Severity::Fair | Severity::Open => ODD,
+        Severity::Bad => BAD,
     };
     writeln!(out, "{} {style}{}{style:#}", plain(driver), plain(&conclusion.words))
 }

@@ -184,16 +184,16 @@ pub enum Runs {
     /// With no other: it looks at the driver as a whole.
     Serial,
     /// With no other, and after those: what it sends is allowed, but odd, and drivers are known to stumble over it for good.
-    Odd,
+    UnusualInput,
     /// With no other, and after those: drivers are known to crash on it.
     CrashProne,
     /// With no other, and after those: it ends the driver. So does every check that needs restarts.
     Restarts,
     /// With no other, and after those: drivers are known to lose everything over it, by a request that names nothing, or by what
     /// fails while they write.
-    Erases,
+    LosesData,
     /// With no other, and after those: it ends the driver in the middle of its work, and drivers are known never to start again.
-    EndsAtWork,
+    KillsUnderLoad,
     /// After everything else: it judges what was seen in the whole run.
     Finally,
 }
@@ -201,7 +201,10 @@ pub enum Runs {
 impl Runs {
     /// Whether calls after it may fail because of it.
     pub fn may_harm(self) -> bool {
-        matches!(self, Runs::Odd | Runs::CrashProne | Runs::Restarts | Runs::Erases | Runs::EndsAtWork)
+        matches!(
+            self,
+            Runs::UnusualInput | Runs::CrashProne | Runs::Restarts | Runs::LosesData | Runs::KillsUnderLoad
+        )
     }
 }
 
@@ -238,7 +241,7 @@ pub enum Variants {
 /// In place of the list in brackets, `spec` can be the name of one: `&'static [&'static Requirement]`.
 ///
 /// Optional keys, in this order: `since` (after `id`; without it, the check is there since 0.1.0), `needs`, `refuted_by`,
-/// `replaces`, `plain` (names of RPCs), `judges_ids_of` (the name of an RPC), `duplicate_of` (the id of a check), `runs` (`Serial`, `Odd`, `CrashProne`, `Erases`, `EndsAtWork`, `Finally`), `access` (`Each`),
+/// `replaces`, `plain` (names of RPCs), `judges_ids_of` (the name of an RPC), `duplicate_of` (the id of a check), `runs` (`Serial`, `UnusualInput`, `CrashProne`, `LosesData`, `KillsUnderLoad`, `Finally`), `access` (`Each`),
 /// `varies` (`true`).
 #[macro_export]
 macro_rules! check {

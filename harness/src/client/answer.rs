@@ -81,11 +81,11 @@ impl<T> Answer<T> {
             Answer::Ok(_)
             | Answer::Unknown(
                 NoAnswer::Broken(_)
-                | NoAnswer::Severed
+                | NoAnswer::DisconnectedByTest
                 | NoAnswer::TooLong(_)
-                | NoAnswer::LetGo(_)
-                | NoAnswer::CutOff
-                | NoAnswer::Withheld(_),
+                | NoAnswer::Cancelled(_)
+                | NoAnswer::CheckEnded
+                | NoAnswer::NotSent(_),
             ) => None,
         }
     }
@@ -101,15 +101,15 @@ pub enum NoAnswer {
     /// The connection broke, or what came was not gRPC.
     Broken(String),
     /// The check has broken the connection.
-    Severed,
+    DisconnectedByTest,
     /// A stream that was to be read to its end had more messages than this, and was cut off.
     TooLong(usize),
     /// The check gave it up after so long, as a caller does whose time is over. The driver may go on with it.
-    LetGo(Duration),
+    Cancelled(Duration),
     /// The check was over before.
-    CutOff,
+    CheckEnded,
     /// It was not sent, because.
-    Withheld(String),
+    NotSent(String),
 }
 
 impl fmt::Display for NoAnswer {
@@ -118,11 +118,11 @@ impl fmt::Display for NoAnswer {
             NoAnswer::Timeout(limit) => write!(f, "no answer within {} ms", limit.as_millis()),
             NoAnswer::GivenUp(status) => write!(f, "the driver gave up: {status}"),
             NoAnswer::Broken(why) => write!(f, "the connection broke: {why}"),
-            NoAnswer::Severed => f.write_str("no answer, because the test broke the connection"),
+            NoAnswer::DisconnectedByTest => f.write_str("no answer, because the test broke the connection"),
             NoAnswer::TooLong(messages) => write!(f, "cut off by the test after {messages} messages"),
-            NoAnswer::LetGo(after) => write!(f, "given up by the caller after {} ms", after.as_millis()),
-            NoAnswer::CutOff => f.write_str("no answer when the check was over"),
-            NoAnswer::Withheld(why) => write!(f, "not sent: {why}"),
+            NoAnswer::Cancelled(after) => write!(f, "given up by the caller after {} ms", after.as_millis()),
+            NoAnswer::CheckEnded => f.write_str("no answer when the check was over"),
+            NoAnswer::NotSent(why) => write!(f, "not sent: {why}"),
         }
     }
 }

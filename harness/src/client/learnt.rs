@@ -17,15 +17,15 @@ type Key = (TypeId, AccessType);
 
 /// Facts by their type and by the access that they hold for.
 #[derive(Default)]
-pub(crate) struct Learnt(Mutex<HashMap<Key, Arc<OnceCell<Fact>>>>);
+pub(crate) struct ProbeCache(Mutex<HashMap<Key, Arc<OnceCell<Fact>>>>);
 
-impl fmt::Debug for Learnt {
+impl fmt::Debug for ProbeCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Learnt")
     }
 }
 
-impl Learnt {
+impl ProbeCache {
     /// The fact of this type. The first one who asks finds it out, and others wait for that; where it cannot be found out,
     /// the next one tries.
     pub(crate) async fn get<T: Any + Send + Sync>(
@@ -49,7 +49,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_fact_is_found_out_once_for_each_access() {
-        let learnt = Learnt::default();
+        let learnt = ProbeCache::default();
         let ask = |access, number: u8| learnt.get(access, async move { Ok(number) });
         let fails = learnt.get::<u8>(AccessType::Mount, async { Err(Stop::skip("not now")) });
         assert!(fails.await.is_err());

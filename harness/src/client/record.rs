@@ -13,7 +13,7 @@ use prost::Message as _;
 use serde_json::Value;
 
 use crate::client::answer::{Answer, NoAnswer, Received};
-use crate::client::spent::{Clock, Spent};
+use crate::client::spent::{Clock, TimeSpent};
 use crate::spec::verdict::{CutShort, Violation};
 
 /// Calls kept for one check, encoded. A check that makes more loses some from the middle: the first ones made what the
@@ -220,7 +220,7 @@ pub(crate) struct Recorded {
     pub(crate) tried: u64,
     pub(crate) cut_short: Vec<CutShort>,
     pub(crate) incidents: Vec<(Duration, String)>,
-    pub(crate) spent: Spent,
+    pub(crate) spent: TimeSpent,
 }
 
 /// The maker of a call, and the endpoint that it goes to.
@@ -297,7 +297,7 @@ impl CallLog {
             worker,
             endpoint,
             request,
-            outcome: Answer::Unknown(NoAnswer::CutOff),
+            outcome: Answer::Unknown(NoAnswer::CheckEnded),
         };
         let mut inner = self.lock();
         let number = inner.next;
@@ -330,11 +330,11 @@ impl CallLog {
             }
             Answer::Unknown(
                 NoAnswer::GivenUp(_)
-                | NoAnswer::Severed
+                | NoAnswer::DisconnectedByTest
                 | NoAnswer::TooLong(_)
-                | NoAnswer::LetGo(_)
-                | NoAnswer::CutOff
-                | NoAnswer::Withheld(_),
+                | NoAnswer::Cancelled(_)
+                | NoAnswer::CheckEnded
+                | NoAnswer::NotSent(_),
             )
             | Answer::Ok(_)
             | Answer::Refused(_) => {}
@@ -356,9 +356,10 @@ impl CallLog {
         // Those before them have ended, or were given up: a worker makes one after another.
         let under_way =
             inner.calls.iter_mut().rev().map(|(_, call)| call).filter(|call| call.worker == worker);
-        for call in under_way.take_while(|call| matches!(call.outcome, Answer::Unknown(NoAnswer::CutOff))) {
+        for call in under_way.take_while(|call| matches!(call.outcome, Answer::Unknown(NoAnswer::CheckEnded)))
+        {
             call.duration = now.saturating_sub(call.sent_after);
-            call.outcome = Answer::Unknown(NoAnswer::LetGo(call.duration));
+            call.outcome = Answer::Unknown(NoAnswer::Cancelled(call.duration));
         }
     }
 
@@ -377,7 +378,7 @@ impl CallLog {
         let now = self.started.elapsed();
         let mut inner = std::mem::take(&mut *self.lock());
         for (_, call) in &mut inner.calls {
-            if matches!(call.outcome, Answer::Unknown(NoAnswer::CutOff)) {
+            if matches!(call.outcome, Answer::Unknown(NoAnswer::CheckEnded)) {
                 call.duration = now.saturating_sub(call.sent_after);
             }
         }
@@ -426,7 +427,7 @@ mod tests {
         send(&log, "a");
         let recorded = log.take();
         assert_eq!(recorded.calls.len(), 1);
-        assert!(matches!(recorded.calls[0].outcome, Answer::Unknown(NoAnswer::CutOff)));
+        assert!(matches!(recorded.calls[0].outcome, Answer::Unknown(NoAnswer::CheckEnded)));
     }
 
     #[test]
@@ -437,7 +438,7 @@ mod tests {
         log.let_go(0);
         send(&log, "b");
         let recorded = log.take();
-        let is_let_go = |call: &CallRecord| matches!(call.outcome, Answer::Unknown(NoAnswer::LetGo(_)));
+        let is_let_go = |call: &CallRecord| matches!(call.outcome, Answer::Unknown(NoAnswer::Cancelled(_)));
         assert_eq!(recorded.calls.iter().map(is_let_go).collect::<Vec<_>>(), [true, false]);
     }
 

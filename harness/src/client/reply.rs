@@ -118,7 +118,7 @@ impl<T> Reply<T> {
                 Effect::Unsure => Exists::Unlikely,
                 Effect::Pending => Exists::Perhaps,
             },
-            Answer::Unknown(NoAnswer::Withheld(_)) => Exists::No,
+            Answer::Unknown(NoAnswer::NotSent(_)) => Exists::No,
             Answer::Unknown(_) => Exists::Perhaps,
         }
     }

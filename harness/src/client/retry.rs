@@ -126,7 +126,7 @@ impl<'a> Tries<'a> {
                     !late && !known
                 }
                 Answer::Refused(_) => false,
-                Answer::Unknown(NoAnswer::CutOff | NoAnswer::Withheld(_)) => false,
+                Answer::Unknown(NoAnswer::CheckEnded | NoAnswer::NotSent(_)) => false,
                 Answer::Unknown(_) => {
                     self.unanswered += 1;
                     self.unanswered < UNANSWERED_TRIES_MAX && !patience.is_silent(self.rpc)

@@ -14,7 +14,7 @@ use crate::client::patience::{Patience, Pauses, Settles, Waiting};
 use crate::client::record::{CallLog, Caller, Message, Ticket};
 use crate::client::reply::Reply;
 use crate::client::retry::PendingCall;
-use crate::client::spent::{Begun, Part};
+use crate::client::spent::{Part, TimerGuard};
 use crate::client::stages::Stage;
 use crate::client::target::Target;
 use crate::config::{Config, Secret};
@@ -272,7 +272,7 @@ impl Session {
 
     /// Takes calls that went unanswered so far on the check's own account: it tells of them itself, whether or not the driver
     /// has died of one, and has it back before it ends.
-    pub fn answers_for_silence(&self) {
+    pub fn expect_no_answer(&self) {
         self.log.forget_silence();
     }
 
@@ -385,7 +385,7 @@ impl Session {
     }
 
     /// Counts the time from here until the answer is dropped as spent on a part of the check.
-    pub fn begin(&self, part: Part) -> Begun<'_> {
+    pub fn begin(&self, part: Part) -> TimerGuard<'_> {
         self.log.clock.begin(part)
     }
 
@@ -407,12 +407,12 @@ impl Session {
                 Err(why) => return Reply::new(rpc, Answer::Unknown(why), self.log.clone()),
             };
             let answer = match sent.limit.is_zero() {
-                true => Answer::Unknown(NoAnswer::CutOff),
+                true => Answer::Unknown(NoAnswer::CheckEnded),
                 false => self.exchanged(service, rpc, request, reading, sent.limit).await.map(Arc::new),
             };
             let answer = match answer {
-                Answer::Unknown(NoAnswer::Broken(_)) if self.target.has_broken_since(sent.breaks) => {
-                    Answer::Unknown(NoAnswer::Severed)
+                Answer::Unknown(NoAnswer::Broken(_)) if self.target.reconnected_since(sent.breaks) => {
+                    Answer::Unknown(NoAnswer::DisconnectedByTest)
                 }
                 other => other,
             };
@@ -449,19 +449,19 @@ impl Session {
     /// Why it is not.
     async fn sent(&self, service: Service, rpc: Rpc, request: Message) -> Result<Sent, NoAnswer> {
         if let Some(judge) = self.target.deadly(rpc) {
-            return Err(NoAnswer::Withheld(format!(
+            return Err(NoAnswer::NotSent(format!(
                 "the driver crashes on a plain {rpc}, as {judge} reports"
             )));
         }
         if let Some(elsewhere) = &self.config().elsewhere {
             let why =
                 format!("in this run only its cluster calls {} ({})", elsewhere.driver, elsewhere.place);
-            return Err(NoAnswer::Withheld(why));
+            return Err(NoAnswer::NotSent(why));
         }
         if let Some(probe) = &self.probe
             && let Some(lost) = probe.lost().await
         {
-            return Err(NoAnswer::Withheld(format!("a plain {lost} no longer succeeds")));
+            return Err(NoAnswer::NotSent(format!("a plain {lost} no longer succeeds")));
         }
         let whole = self.config().time_limits.call(rpc.method);
         let limit = whole.min(self.remaining());

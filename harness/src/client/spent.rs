@@ -20,7 +20,7 @@ pub enum Part {
 
 /// How long a check was at its parts. What is left of its time it was at what it is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct TimeSpent {
     /// At making small what had gone wrong.
     pub shrinking: Duration,
     /// At looking once more, with all the time that a driver may need.
@@ -39,12 +39,12 @@ pub(crate) struct Clock(Mutex<Counting>);
 struct Counting {
     part: Part,
     since: Instant,
-    spent: Spent,
+    spent: TimeSpent,
 }
 
 /// A part that ends when this is dropped.
 #[derive(Debug)]
-pub struct Begun<'a> {
+pub struct TimerGuard<'a> {
     clock: &'a Clock,
     before: Part,
 }
@@ -56,8 +56,8 @@ impl Clock {
     }
 
     /// Begins a part. Its end goes back to the one before it.
-    pub(crate) fn begin(&self, part: Part) -> Begun<'_> {
-        Begun { clock: self, before: self.turn_to(part) }
+    pub(crate) fn begin(&self, part: Part) -> TimerGuard<'_> {
+        TimerGuard { clock: self, before: self.turn_to(part) }
     }
 
     /// Counts a pause, whichever part it belongs to.
@@ -65,7 +65,7 @@ impl Clock {
         self.lock().spent.waiting += pause;
     }
 
-    pub(crate) fn spent(&self) -> Spent {
+    pub(crate) fn spent(&self) -> TimeSpent {
         let part = self.lock().part;
         self.turn_to(part);
         self.lock().spent
@@ -89,7 +89,7 @@ impl Clock {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for TimerGuard<'_> {
     fn drop(&mut self) {
         self.clock.turn_to(self.before);
     }

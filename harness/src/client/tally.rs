@@ -265,7 +265,7 @@ mod tests {
         let tally = Tally::default();
         let rpc = v1::ProbeRequest::RPC;
         tally.add("a", rpc, &Answer::Ok(()), Duration::from_micros(5));
-        tally.add::<()>("a", rpc, &Answer::Unknown(NoAnswer::CutOff), Duration::from_secs(9));
+        tally.add::<()>("a", rpc, &Answer::Unknown(NoAnswer::CheckEnded), Duration::from_secs(9));
         let [calls] = &tally.calls()[..] else { panic!("one RPC") };
         assert_eq!((calls.done, calls.refused, calls.unanswered), (1, 0, 1));
         assert_eq!(calls.times.longest(), Duration::from_micros(5), "only what was done");

@@ -16,7 +16,7 @@ use tonic::service::Routes;
 
 use crate::client::answer::{Answer, NoAnswer};
 use crate::client::call::{self, Exchange};
-use crate::client::learnt::Learnt;
+use crate::client::learnt::ProbeCache;
 use crate::client::patience::Patience;
 use crate::client::response_rules::{ResponseBreach, ResponseRules};
 use crate::client::stages::Stages;
@@ -31,7 +31,7 @@ use crate::resources::names::Names;
 use crate::resources::paths::Paths;
 use crate::resources::read_back::{Mismatch, ReadBack};
 use crate::resources::room::Room;
-use crate::resources::state_dir::{Aside, Ruined};
+use crate::resources::state_dir::{Aside, CorruptState};
 use crate::resources::volumes::Pool;
 use crate::spec::faults::Faults;
 use crate::spec::requirements::Requirement;
@@ -70,7 +70,7 @@ pub struct Target {
     pub(crate) room: Room,
     pub(crate) response_rules: ResponseRules,
     pub(crate) patience: Patience,
-    pub(crate) learnt: Learnt,
+    pub(crate) learnt: ProbeCache,
     pub(crate) tally: Tally,
     pub(crate) stages: Stages,
     faults: Faults,
@@ -84,7 +84,7 @@ pub struct Target {
     /// The directory in which the driver was seen to keep its files.
     directory: OnceLock<PathBuf>,
     /// What it kept when it did not start any more.
-    ruined: Arc<Mutex<Ruined>>,
+    ruined: Arc<Mutex<CorruptState>>,
 }
 
 /// Which volumes and snapshots of the driver belong to this run.
@@ -365,7 +365,7 @@ impl Target {
                 remarks,
                 response_rules,
                 patience,
-                learnt: Learnt::default(),
+                learnt: ProbeCache::default(),
                 logbook,
                 proxies,
                 ..Target::unasked(config, info)
@@ -398,7 +398,7 @@ impl Target {
             room: Room::default(),
             response_rules: ResponseRules::default(),
             patience: Patience::default(),
-            learnt: Learnt::default(),
+            learnt: ProbeCache::default(),
             tally: Tally::default(),
             stages: Stages::default(),
             faults: Faults::default(),
@@ -627,7 +627,7 @@ impl Target {
     }
 
     /// Whether connections were broken from here since `breaks` was asked for, or were being broken then.
-    pub(crate) fn has_broken_since(&self, breaks: u64) -> bool {
+    pub(crate) fn reconnected_since(&self, breaks: u64) -> bool {
         breaks % 2 == 1 || self.breaks() != breaks
     }
 
@@ -774,7 +774,7 @@ impl Target {
         let put = tokio::task::spawn_blocking({
             let (dir, ruined) = (dir.clone(), self.ruined.clone());
             let check = check.to_owned();
-            move || ruined.lock().put_aside(&dir, &check)
+            move || ruined.lock().quarantine(&dir, &check)
         });
         let put = put.await.unwrap_or_else(|panic| Err(std::io::Error::other(panic)));
         let aside = put.map_err(|error| format!("failed to put {} aside: {error}", dir.display()))?;
@@ -786,7 +786,7 @@ impl Target {
     }
 
     /// Whether a file is part of a state of the driver's that this run has put aside.
-    pub(crate) fn has_put_aside(&self, file: &Path) -> bool {
+    pub(crate) fn has_quarantined(&self, file: &Path) -> bool {
         self.ruined.lock().has(file)
     }
 

@@ -285,7 +285,7 @@ pub struct BrokenCommand {
 
 impl BrokenCommand {
     /// Whether it was called since, and did what it is not for.
-    pub fn was_met(&self) -> bool {
+    pub fn was_triggered(&self) -> bool {
         self.breaks.join(".met").exists()
     }
 }
@@ -437,12 +437,12 @@ mod tests {
         });
         let wrong = (Some(7), "out\n".to_owned(), "no 100% %s\n".to_owned());
         let once = fails(false);
-        assert_eq!((run(), once.was_met()), (right.clone(), false));
-        assert_eq!((run(), once.was_met()), (wrong.clone(), true));
+        assert_eq!((run(), once.was_triggered()), (right.clone(), false));
+        assert_eq!((run(), once.was_triggered()), (wrong.clone(), true));
         assert_eq!(run(), right);
         drop(once);
         let lasting = fails(true);
-        assert!(!lasting.was_met());
+        assert!(!lasting.was_triggered());
         assert_eq!([run(), run(), run()], [right.clone(), wrong.clone(), wrong]);
         drop(lasting);
         assert_eq!(run(), right);
@@ -452,7 +452,7 @@ mod tests {
         let hangs = watch.break_command("stat", 1, true, Broken::Hangs).unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(run);
-            while !hangs.was_met() {
+            while !hangs.was_triggered() {
                 std::thread::yield_now();
             }
             drop(hangs);

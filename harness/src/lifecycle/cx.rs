@@ -59,7 +59,7 @@ struct Shared {
     /// Given back only after the ledger is worked off, as far as that is possible.
     leases: tokio::sync::Mutex<Vec<Lease>>,
     /// Whether the check is judged although something that it made stays.
-    may_leave: AtomicBool,
+    tolerates_leftovers: AtomicBool,
     /// Room for attached volumes; given back with the leases.
     room: tokio::sync::Mutex<Option<OwnedSemaphorePermit>>,
 }
@@ -73,7 +73,7 @@ impl Cx {
             names: session.target().names.of_check(number),
             seed: mixed(seed, session.label()),
             generators: AtomicU64::new(0),
-            may_leave: AtomicBool::new(false),
+            tolerates_leftovers: AtomicBool::new(false),
             leases: tokio::sync::Mutex::default(),
             room: tokio::sync::Mutex::default(),
         };
@@ -131,11 +131,11 @@ impl Cx {
 
     /// Undoes what was made in this scope, as far as the driver lets it: what stays is tried once more at the end of the check, is told
     /// as left behind, and keeps the check from no verdict. Says why it stays.
-    pub fn undo_or_leave(&self) -> BoxFuture<'_, Option<String>> {
+    pub fn undo_best_effort(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
             match self.undo().await {
                 Err(Stop::Broken(why)) => {
-                    self.shared.may_leave.store(true, Ordering::Relaxed);
+                    self.shared.tolerates_leftovers.store(true, Ordering::Relaxed);
                     Some(why)
                 }
                 _ => None,
@@ -144,8 +144,8 @@ impl Cx {
     }
 
     /// Whether the check is judged although something that it made stays.
-    pub(crate) fn may_leave(&self) -> bool {
-        self.shared.may_leave.load(Ordering::Relaxed)
+    pub(crate) fn tolerates_leftovers(&self) -> bool {
+        self.shared.tolerates_leftovers.load(Ordering::Relaxed)
     }
 
     /// Does not undo what calls of this scope that got no answer may have made: to learn its id, the same call would be made again,
@@ -248,7 +248,7 @@ impl Cx {
 
     /// Lets other checks go on that wait for what this one holds: it has ended, and what is left of it is undone only when
     /// they have ended, too.
-    pub(crate) async fn make_way(&self) {
+    pub(crate) async fn release_leases(&self) {
         *self.shared.room.lock().await = None;
         self.shared.leases.lock().await.clear();
     }
@@ -387,7 +387,7 @@ impl Cx {
     }
 
     /// Deletes a member of a group snapshot by a call, and notes it in the ledger unless it was not done.
-    pub(crate) async fn parting<T>(
+    pub(crate) async fn delete_member<T>(
         &self,
         group: Resource,
         member: String,

@@ -64,7 +64,7 @@ impl Cx {
         let request = v1::DeleteSnapshotRequest { snapshot_id: snapshot_id.to_owned(), ..Default::default() };
         PendingCall::new(self, v1::DeleteSnapshotRequest::RPC, move || {
             let call = self.call(request.clone()).once();
-            self.parting(of.clone(), request.snapshot_id.clone(), call)
+            self.delete_member(of.clone(), request.snapshot_id.clone(), call)
         })
     }
 }

@@ -206,7 +206,7 @@ impl Tries<'_> {
     /// The same after a call without an answer. A driver that is gone is not waited for here: once it is back, all is undone again.
     async fn again_unanswered(&mut self, no_answer: &NoAnswer) -> Result<(), String> {
         let in_vain = match no_answer {
-            NoAnswer::Withheld(_) => true,
+            NoAnswer::NotSent(_) => true,
             NoAnswer::Broken(_) if driver_is_gone(self.session).await => true,
             _ => self.session.patience().is_silent(self.rpc),
         };

@@ -71,7 +71,7 @@ enum News {
     /// The first one.
     Run(RunOf),
     /// A call is about to be sent that may make the resource; or something else is known of it.
-    Begun {
+    TimerGuard {
         number: u64,
         /// Named `thing` in the files of runs before this version.
         #[serde(alias = "thing")]
@@ -126,7 +126,7 @@ impl Logbook {
 
     /// Notes that something else is known of a resource.
     pub(crate) fn amended(&self, number: u64, resource: &Resource, node: usize) {
-        self.write(&News::Begun { number, resource: resource.clone(), node });
+        self.write(&News::TimerGuard { number, resource: resource.clone(), node });
     }
 
     /// Notes that a resource is there.
@@ -273,7 +273,7 @@ fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
         let news = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
         match news {
             News::Run(told) => run = Some(told),
-            News::Begun { number, resource, node } => {
+            News::TimerGuard { number, resource, node } => {
                 let is_known = resources.get(&number).is_some_and(|(.., is_known)| *is_known);
                 resources.insert(number, (resource, node, is_known));
             }
@@ -312,7 +312,7 @@ impl Remains {
     fn news(self) -> impl Iterator<Item = News> {
         let resources = (1..).zip(self.resources).flat_map(|(number, (resource, node, is_known))| {
             let made = is_known.then_some(News::Made(number));
-            [News::Begun { number, resource, node }].into_iter().chain(made)
+            [News::TimerGuard { number, resource, node }].into_iter().chain(made)
         });
         let directories = self.directories.into_iter().filter(|directory| directory.exists());
         let drivers = self.drivers.into_iter().map(News::Driver);

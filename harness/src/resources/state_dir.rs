@@ -15,7 +15,7 @@ const KEPT_MAX: usize = 20;
 
 /// The states that a run has put aside and kept, with the check that left each.
 #[derive(Debug, Default)]
-pub(crate) struct Ruined(Vec<(String, PathBuf)>);
+pub(crate) struct CorruptState(Vec<(String, PathBuf)>);
 
 /// What has become of a state with which the driver does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,13 +35,13 @@ impl fmt::Display for Aside {
     }
 }
 
-impl Ruined {
+impl CorruptState {
     /// Puts the directory aside, with an empty one in its place: as `STATE.ruined-1` beside it, or for good where enough are kept. The first
     /// one is always kept, so that nothing is deleted that was there before the run.
     ///
     /// # Errors
     /// It can be neither renamed nor, where something is mounted on it, copied and emptied.
-    pub(crate) fn put_aside(&mut self, dir: &Path, check: &str) -> io::Result<Aside> {
+    pub(crate) fn quarantine(&mut self, dir: &Path, check: &str) -> io::Result<Aside> {
         if let Some(kept) = self.enough(check) {
             free(dir)?;
             empty(dir)?;
@@ -155,11 +155,11 @@ mod tests {
         let root = tempfile::tempdir().expect("a directory");
         let state = root.path().join("state");
         fs::create_dir(&state).expect("a directory");
-        let mut ruined = Ruined::default();
+        let mut ruined = CorruptState::default();
         for number in 1..=KEPT_OF_CHECK {
             ruin(&state, &number.to_string());
             let aside = root.path().join(format!("state.ruined-{number}"));
-            assert_eq!(ruined.put_aside(&state, "power").expect("a free name"), Aside::Kept(aside.clone()));
+            assert_eq!(ruined.quarantine(&state, "power").expect("a free name"), Aside::Kept(aside.clone()));
             assert_eq!(fs::read_to_string(aside.join("state.json")).expect("the file"), number.to_string());
             assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
             assert!(ruined.has(&fs::canonicalize(aside).expect("it is there").join("state.json")));
@@ -167,13 +167,16 @@ mod tests {
         assert!(!ruined.has(&fs::canonicalize(&state).expect("it is there").join("state.json")));
         for _ in 0..=KEPT_MAX {
             ruin(&state, "one more");
-            assert_eq!(ruined.put_aside(&state, "power").expect("it goes on"), Aside::Deleted(KEPT_OF_CHECK));
+            assert_eq!(
+                ruined.quarantine(&state, "power").expect("it goes on"),
+                Aside::Deleted(KEPT_OF_CHECK)
+            );
             assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
         }
         for check in 0..=KEPT_MAX {
             for _ in 0..=1 {
                 ruin(&state, "of another check");
-                ruined.put_aside(&state, &check.to_string()).expect("it goes on");
+                ruined.quarantine(&state, &check.to_string()).expect("it goes on");
             }
         }
         // The last checks have kept their first state, and no second one.
@@ -196,7 +199,7 @@ mod tests {
             fs::write(earlier.join("state.json"), "of an earlier run").expect("a file");
         }
         ruin(&state, "a setting of the user's");
-        let aside = Ruined::default().put_aside(&state, "power").expect("a free name");
+        let aside = CorruptState::default().quarantine(&state, "power").expect("a free name");
         assert_eq!(aside, Aside::Kept(root.path().join(format!("state.ruined-{}", KEPT_MAX + 1))));
         assert_eq!(kept_in(root.path()), KEPT_MAX + 1);
     }
@@ -214,8 +217,8 @@ mod tests {
         fs::write(export.join("one"), "data").expect("a file");
         rustix::mount::mount_bind(&export, state.join("work")).expect("root can mount");
         assert!(empty(&state).is_err());
-        let mut ruined = Ruined(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
-        let aside = ruined.put_aside(&state, "power");
+        let mut ruined = CorruptState(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
+        let aside = ruined.quarantine(&state, "power");
         // Nothing of the test may stay where it fails.
         let _ = mounts::unmount_below(&state.join("work"));
         assert_eq!(aside.expect("what the driver has mounted is taken away"), Aside::Deleted(KEPT_OF_CHECK));
@@ -236,8 +239,8 @@ mod tests {
         File::create(&image).and_then(|file| file.set_len(1 << 20)).expect("a file");
         let attached = Command::new("losetup").arg("--find").arg(&image).status();
         assert!(attached.expect("losetup is there").success());
-        let mut ruined = Ruined(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
-        assert_eq!(ruined.put_aside(&state, "power").expect("it is deleted"), Aside::Deleted(KEPT_OF_CHECK));
+        let mut ruined = CorruptState(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
+        assert_eq!(ruined.quarantine(&state, "power").expect("it is deleted"), Aside::Deleted(KEPT_OF_CHECK));
         // Whoever looks into a new device holds it for a moment.
         let is_there = || mounts::loops().values().any(|file| Path::new(file).starts_with(&state));
         for _ in 0..100 {
@@ -261,7 +264,7 @@ mod tests {
         fs::create_dir_all(state.join("volumes")).expect("a directory");
         fs::write(state.join("volumes/one"), "data").expect("a file");
         rustix::mount::mount_bind(&state, &state).expect("root can mount");
-        let aside = Ruined::default().put_aside(&state, "power");
+        let aside = CorruptState::default().quarantine(&state, "power");
         let left = fs::read_dir(&state).expect("a directory").count();
         rustix::mount::unmount(&state, rustix::mount::UnmountFlags::DETACH).expect("it was mounted");
         assert_eq!(aside.expect("a state that was put aside"), Aside::Kept(kept.clone()));

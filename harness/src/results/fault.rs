@@ -55,10 +55,13 @@ fn obstacle(report: &CheckReport) -> Option<String> {
     match &last.outcome {
         // A driver that died has one fault, whichever calls it met.
         Answer::Unknown(NoAnswer::Broken(_)) => Some("the connection broke".to_owned()),
-        Answer::Unknown(NoAnswer::Withheld(_)) => Some(format!("{} withheld", last.rpc)),
-        Answer::Unknown(NoAnswer::Severed | NoAnswer::TooLong(_) | NoAnswer::LetGo(_) | NoAnswer::CutOff) => {
-            Some(format!("{} no answer", last.rpc))
-        }
+        Answer::Unknown(NoAnswer::NotSent(_)) => Some(format!("{} withheld", last.rpc)),
+        Answer::Unknown(
+            NoAnswer::DisconnectedByTest
+            | NoAnswer::TooLong(_)
+            | NoAnswer::Cancelled(_)
+            | NoAnswer::CheckEnded,
+        ) => Some(format!("{} no answer", last.rpc)),
         failed => failed.failure().map(|failure| format!("{} {failure}", last.rpc)),
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::checks::planned::Planned;
 use crate::client::record::CallRecord;
 use crate::client::response_rules::SharedIds;
-use crate::client::spent::Spent;
+use crate::client::spent::TimeSpent;
 use crate::client::tally::{FirstFailure, RpcCalls};
 use crate::config::profile::Profile;
 use crate::protocol::version::Judged;
@@ -282,7 +282,7 @@ pub struct CheckReport {
     /// How long it took, its undoing included.
     pub duration: Duration,
     /// What of it went into other things than what it is about.
-    pub spent: Spent,
+    pub spent: TimeSpent,
     /// The calls it made; kept only where something is to be explained.
     pub calls: Vec<CallRecord>,
     /// Calls that were made and not kept, behind the first ones.

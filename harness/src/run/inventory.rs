@@ -232,7 +232,7 @@ impl New<'_> {
         // The names of iSCSI targets and NVMe subsystems have colons between their parts.
         let mut parts = self.path.split('/').chain(self.path.split(':'));
         let check = parts.find_map(|part| target.maker_of(part));
-        let owner = if target.has_put_aside(path) {
+        let owner = if target.has_quarantined(path) {
             Owner::RuinedDriver
         } else if check.is_some() || self.path.contains(target.run_prefix()) {
             Owner::Run

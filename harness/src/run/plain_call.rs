@@ -132,7 +132,7 @@ impl PlainCall {
         let ended = body(&planned, &cx, limit).await;
         // What cannot be undone is found when the run looks for what it has left.
         let _ = cx.finish().await;
-        cx.make_way().await;
+        cx.release_leases().await;
         if ended.is_ok() {
             return Ok(Made::Done);
         }

@@ -11,7 +11,7 @@ use crate::checks::planned::Planned;
 use crate::client::record::{CallLog, Recorded, Silence};
 use crate::client::response_rules::SharedIds;
 use crate::client::session::{AfterCall, Session};
-use crate::client::spent::Spent;
+use crate::client::spent::TimeSpent;
 use crate::client::target::Target;
 use crate::driver::Driver;
 use crate::lifecycle::cx::Cx;
@@ -58,7 +58,7 @@ impl CheckReport {
             tried: 0,
             cut_short: Vec::new(),
             duration: Duration::ZERO,
-            spent: Spent::default(),
+            spent: TimeSpent::default(),
             calls: Vec::new(),
             calls_dropped: 0,
             incidents: Vec::new(),
@@ -137,7 +137,7 @@ async fn run_and_undo(
         [] => None,
         _ => cx.still_mounted().await,
     };
-    cx.make_way().await;
+    cx.release_leases().await;
     let cleared = machine::clear_read_only_loops(&read_only_before);
     target.stages.end(&label);
     let silence = log.silence();
@@ -156,7 +156,7 @@ async fn run_and_undo(
     incidents.sort();
 
     notes.extend(cleared);
-    let keeps_from_passing = !cx.may_leave() && still_mounted.is_none();
+    let keeps_from_passing = !cx.tolerates_leftovers() && still_mounted.is_none();
     let leftover = leftovers.first().filter(|_| keeps_from_passing).cloned();
     let mut evidence = Evidence { ended, blamed, warnings, notes, still_mounted, leftover };
     let (outcome, also) = rules.judge.judge(&planned, &mut evidence, target.faults());

@@ -57,7 +57,7 @@ fn methods(calls: &[&CallRecord]) -> Vec<&'static str> {
 fn given_up_before<'a>(fatal: &CallRecord, calls: &'a [CallRecord]) -> Vec<&'a CallRecord> {
     let end = fatal.sent_after + fatal.duration;
     let is_let_go = |call: &&CallRecord| {
-        matches!(call.outcome, Answer::Unknown(NoAnswer::LetGo(_)))
+        matches!(call.outcome, Answer::Unknown(NoAnswer::Cancelled(_)))
             && call.sent_after < end
             && have_to_do(call, fatal)
     };
@@ -68,8 +68,8 @@ fn given_up_before<'a>(fatal: &CallRecord, calls: &'a [CallRecord]) -> Vec<&'a C
 fn under_way_with<'a>(fatal: &'a CallRecord, calls: &'a [CallRecord]) -> Vec<&'a CallRecord> {
     let end = fatal.sent_after + fatal.duration;
     let may_go_on = |call: &CallRecord| {
-        use NoAnswer::{Broken, Severed, Timeout};
-        matches!(call.outcome, Answer::Unknown(Broken(_) | Severed | Timeout(_)))
+        use NoAnswer::{Broken, DisconnectedByTest, Timeout};
+        matches!(call.outcome, Answer::Unknown(Broken(_) | DisconnectedByTest | Timeout(_)))
     };
     let others = calls.iter().filter(|call| !std::ptr::eq(*call, fatal));
     std::iter::once(fatal).chain(others.filter(|call| may_go_on(call) && call.sent_after < end)).collect()
@@ -135,7 +135,7 @@ mod tests {
             ),
             ..call(sent_ms, 1, outcome)
         };
-        let let_go = || Answer::Unknown(NoAnswer::LetGo(Duration::from_millis(1)));
+        let let_go = || Answer::Unknown(NoAnswer::Cancelled(Duration::from_millis(1)));
         let (publish, delete) = (v1::NodePublishVolumeRequest::RPC, v1::DeleteVolumeRequest::RPC);
         let given_up = [
             named(publish, "other", 0, let_go()),

@@ -50,7 +50,7 @@ check! {
         title: "names with spaces are taken",
         spec: [req::CTRL_CREATEVOL_014],
         refuted_by: ["none"],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         named(cx, &[" a", " b"]).await
@@ -64,7 +64,7 @@ check! {
         title: "names with quotation marks are taken",
         spec: [req::CTRL_CREATEVOL_014],
         refuted_by: ["create-volume-fails-after-quotes"],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         named(cx, &["", " 'quoted'", " plain"]).await
@@ -78,7 +78,7 @@ check! {
         title: "more names with quotation marks are taken",
         spec: [req::CTRL_CREATEVOL_014],
         refuted_by: ["create-volume-fails-after-quotes"],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         named(cx, &["\"quoted\""]).await
@@ -152,7 +152,7 @@ check! {
         title: "names with slashes are taken",
         spec: [req::CTRL_CREATESNAP_018],
         refuted_by: ["list-snapshots-fails-after-path-names"],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         let volume = cx.new_volume().await?;
@@ -299,7 +299,7 @@ check! {
         title: "many volumes are attached",
         spec: [req::CTRL_PUBLISH_001],
         refuted_by: ["none"],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         for _ in 0..2 {

@@ -70,7 +70,7 @@ check! {
         title: "runs after those that run alone",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         let (most, before) = observed(cx).await?;
@@ -102,7 +102,7 @@ check! {
         title: "runs when all others have",
         spec: [req::GEN_ERR_001],
         refuted_by: ["none"],
-        runs: Erases,
+        runs: LosesData,
     }
     async |cx| {
         let (most, before) = observed(cx).await?;

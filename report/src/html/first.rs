@@ -5,7 +5,7 @@ use csi_harness::text::shorten::shortened;
 
 use super::markup::Html;
 use super::{checks, driver, mark, outcome, place};
-use crate::conclusion::{Concluded, Mood, by_profile};
+use crate::conclusion::{Concluded, Severity, by_profile};
 use crate::fault::{self, FaultGroup};
 use crate::journal::{CheckEntry, Run};
 use crate::rules::Rule;
@@ -42,12 +42,12 @@ pub(super) fn write(html: &mut Html, run: &Run, rules: &[Rule<'_>]) {
 }
 
 /// The colour and sign of a verdict.
-pub(super) fn look(mood: Mood, words: &str) -> (&'static str, &'static str, &str) {
+pub(super) fn look(mood: Severity, words: &str) -> (&'static str, &'static str, &str) {
     let (class, sign) = match mood {
-        Mood::Good => ("good yes", "✓"),
-        Mood::Fair => ("odd known", "≈"),
-        Mood::Bad => ("bad no", "✗"),
-        Mood::Open => ("odd open", "?"),
+        Severity::Good => ("good yes", "✓"),
+        Severity::Fair => ("odd known", "≈"),
+        Severity::Bad => ("bad no", "✗"),
+        Severity::Open => ("odd open", "?"),
     };
     (class, sign, words)
 }

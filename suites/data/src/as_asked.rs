@@ -117,7 +117,7 @@ async fn publish_what_is_not_staged(cx: &Cx) -> CheckResult {
         scope.node_stage(request).await.any_answer()?.ok();
     }
     // Other checks judge whether a driver can undo a mount that somebody else has taken away.
-    scope.undo_or_leave().await;
+    scope.undo_best_effort().await;
     Ok(())
 }
 

@@ -135,7 +135,7 @@ check! {
             "hostpath/start-takes-half-a-copy-for-whole",
         ],
         duplicate_of: "*",
-        runs: EndsAtWork,
+        runs: KillsUnderLoad,
         access: Each,
         varies: true,
     }

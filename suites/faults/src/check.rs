@@ -7,7 +7,7 @@ use csi_proto::lock::Mutex;
 use rustix::process::geteuid;
 
 use crate::left::{Look, Places};
-use crate::lever::Lever;
+use crate::lever::Injector;
 use crate::lever::backend_network::{self, BackendNetwork};
 use crate::lever::commands::{self, Commands};
 use crate::lever::crash_points::{self, CrashPoints};
@@ -83,7 +83,7 @@ check! {
             "plain/notes-grown-too-early",
             "plain/takes-corrected-for-broken",
         ],
-        runs: Erases,
+        runs: LosesData,
         access: Each,
         varies: true,
     }
@@ -107,7 +107,7 @@ check! {
             "plain/cleans-at-start",
             "plain/unmounts-at-start",
         ],
-        runs: EndsAtWork,
+        runs: KillsUnderLoad,
         access: Each,
         varies: true,
     }
@@ -129,7 +129,7 @@ check! {
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["plain/ignores-failed-write"],
-        runs: Erases,
+        runs: LosesData,
         access: Each,
         varies: true,
     }
@@ -150,7 +150,7 @@ check! {
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["plain/ends-on-error", "plain/keeps-lock-after-error"],
-        runs: Erases,
+        runs: LosesData,
         access: Each,
         varies: true,
     }
@@ -170,7 +170,7 @@ check! {
         spec: RULES,
         needs: [NODE, CREATE_DELETE_VOLUME, HOOKS],
         refuted_by: ["plain/stays-offline", "plain/takes-offline-for-gone"],
-        runs: Erases,
+        runs: LosesData,
         access: Each,
         varies: true,
     }
@@ -195,7 +195,7 @@ check! {
             "plain/writes-one-late",
             "plain/remembers-mounts",
         ],
-        runs: EndsAtWork,
+        runs: KillsUnderLoad,
         access: Each,
         varies: true,
     }
@@ -303,7 +303,7 @@ check! {
             "plain/lists-nothing-unreached",
             "plain/believes-half-an-answer",
         ],
-        runs: Erases,
+        runs: LosesData,
         access: Each,
         varies: true,
     }
@@ -322,7 +322,7 @@ async fn try_all(
     cx: &Cx,
     name: &str,
     more: u32,
-    lever: &mut dyn Lever,
+    lever: &mut dyn Injector,
     nothing: fn() -> Stop,
 ) -> CheckResult {
     let mut search = Search::new(cx, name).await?;
@@ -337,7 +337,7 @@ async fn try_all(
 struct Obstacle(Mutex<Option<String>>);
 
 /// Sees what a driver does, and where, while nothing is broken, and what it leaves.
-async fn plain_lives(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Places)> {
+async fn plain_lives(cx: &Cx, lever: &mut dyn Injector) -> CheckResult<(Plan, Places)> {
     let obstacle = cx.learn(async { Ok(Obstacle::default()) }).await?;
     if let Some(why) = obstacle.0.lock().clone() {
         return Err(Stop::broken(why));
@@ -362,7 +362,7 @@ async fn without_leftovers(cx: &Cx, (plan, mut places): (Plan, Places)) -> Check
 }
 
 /// Sees what a driver does, and where, while nothing is broken.
-async fn plain_life(cx: &Cx, lever: &mut dyn Lever) -> CheckResult<(Plan, Places)> {
+async fn plain_life(cx: &Cx, lever: &mut dyn Injector) -> CheckResult<(Plan, Places)> {
     let scope = cx.scope();
     let mut life = Life::begin(&scope).await?;
     let mut plan = Plan::default();

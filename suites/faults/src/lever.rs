@@ -20,7 +20,7 @@ use crate::life::Step;
 
 /// A lever at hand.
 #[async_trait]
-pub(crate) trait Lever: Send + Sync {
+pub(crate) trait Injector: Send + Sync {
     /// Whether a fault that has its name is one of its own: several levers may share a name.
     fn knows(&self, _fault: &Fault) -> bool {
         true
@@ -57,7 +57,7 @@ pub(crate) trait Lever: Send + Sync {
     }
 
     /// What it asks of a driver.
-    fn traits(&self, fault: &Fault) -> Traits;
+    fn traits(&self, fault: &Fault) -> FaultEffects;
 
     /// What was left over by the trial before is none of the next one's.
     fn begin_trial(&self) {}
@@ -79,7 +79,7 @@ pub(crate) trait Lever: Send + Sync {
 
 /// What a fault does to a driver, whatever the lever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Traits {
+pub(crate) struct FaultEffects {
     /// The call may take until it is healed.
     pub(crate) hangs: bool,
     /// The driver is killed by it.
@@ -98,7 +98,7 @@ pub(crate) struct Traits {
 #[async_trait]
 pub(crate) trait Injected: Send + Sync {
     /// Whether the driver has met it.
-    fn was_met(&self) -> bool;
+    fn was_triggered(&self) -> bool;
 
     /// Heals it.
     ///
@@ -116,7 +116,7 @@ pub(crate) const NO_START: &str = "the driver does not answer after it was kille
 /// A violation if it does not come back, broken if it may only be too slow.
 pub(crate) async fn come_back(cx: &Cx) -> CheckResult {
     let Some(driver) = cx.target().driver() else { return Ok(()) };
-    cx.answers_for_silence();
+    cx.expect_no_answer();
     let killed = driver.kill().await;
     killed.map_err(|error| Stop::broken(format!("failed to end the driver: {error}")))?;
     let away = match cx.target().bring_back().await {

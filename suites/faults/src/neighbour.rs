@@ -130,7 +130,7 @@ impl Neighbour {
         let made = cx.create_volume(cx.create_volume_request()).await;
         let refused = refused(made.answer());
         // What cannot be undone is told with the rest.
-        let _ = cx.undo_or_leave().await;
+        let _ = cx.undo_best_effort().await;
         refused.err()
     }
 

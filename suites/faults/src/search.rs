@@ -15,7 +15,7 @@ use csi_harness::prelude::*;
 use crate::case::{self, Case};
 use crate::fault::Fault;
 use crate::left::Places;
-use crate::lever::{Lever, come_back};
+use crate::lever::{Injector, come_back};
 use crate::life::{Plan, Step};
 use crate::neighbour::Neighbour;
 use crate::rules::{FAULT_LEFT_001, FAULT_MOUNT_001};
@@ -107,7 +107,7 @@ impl<'a> Search<'a> {
     /// It cannot be judged, or there is nothing to break.
     pub(crate) async fn try_all(
         &mut self,
-        lever: &dyn Lever,
+        lever: &dyn Injector,
         more: u32,
         nothing: fn() -> Stop,
     ) -> CheckResult {
@@ -209,7 +209,7 @@ async fn mounts_end(cx: &Cx, sees: bool) -> CheckResult<Arc<MountsEnd>> {
             without_fault(come_back(cx).await)?;
             found = neighbour.lost_mount().await?;
             // Leftovers are reported with those of the check.
-            let _ = scope.undo_or_leave().await;
+            let _ = scope.undo_best_effort().await;
             if found.is_none() {
                 break;
             }
@@ -243,7 +243,7 @@ fn reports_max(cx: &Cx) -> usize {
 }
 
 /// An order by the seed, in which no call and no place comes again before all others have come, and what takes long comes last.
-fn in_random_order(cx: &Cx, lever: &dyn Lever, faults: &mut [Fault]) {
+fn in_random_order(cx: &Cx, lever: &dyn Injector, faults: &mut [Fault]) {
     cx.rng().shuffle(faults);
     let mut times = BTreeMap::<(&str, String), u32>::new();
     faults.sort_by_cached_key(|fault| {
@@ -279,7 +279,7 @@ struct Unresolved {
 /// The faults of one lever while they are tried.
 struct Tries<'a, 'b> {
     bench: &'a mut Bench<'b>,
-    lever: &'a dyn Lever,
+    lever: &'a dyn Injector,
     reported: &'a mut Reported,
     /// When no new life begins. What goes wrong has its own time, up to the deadline.
     until: Instant,

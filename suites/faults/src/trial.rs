@@ -15,7 +15,7 @@ use crate::fault::Fault;
 use crate::found;
 use crate::left::{self, Look, Places};
 use crate::lever::power::NO_POWER_START;
-use crate::lever::{Injected, Lever, NO_START, Traits, come_back};
+use crate::lever::{FaultEffects, Injected, Injector, NO_START, come_back};
 use crate::life::{Life, Plan, Step};
 use crate::neighbour::Neighbour;
 use crate::rules::{
@@ -205,7 +205,7 @@ impl Finding {
     }
 
     /// With what was broken, the calls, and what shows it again; stored as well, if the user wants that.
-    pub(crate) fn full(self, cx: &Cx, lever: &dyn Lever) -> Violation {
+    pub(crate) fn full(self, cx: &Cx, lever: &dyn Injector) -> Violation {
         let Finding { fault, violation, mut lines, .. } = self;
         let broken = format!("in {}, {}", fault.step.id(), lever.tell(&fault));
         let case = Case::new(cx, &fault, broken.clone(), &violation, &lines);
@@ -217,7 +217,7 @@ impl Finding {
     }
 
     /// The violation for a failure that cannot be put down to one of the faults of a life.
-    pub(crate) fn of_several(self, lever: &dyn Lever, faults: &[Fault], how: &str) -> Violation {
+    pub(crate) fn of_several(self, lever: &dyn Injector, faults: &[Fault], how: &str) -> Violation {
         let Finding { violation, mut lines, .. } = self;
         lines.push(how.to_owned());
         let line = |fault: &Fault| format!("  in {}, {} ({fault})", fault.step.id(), lever.tell(fault));
@@ -243,7 +243,7 @@ impl Bench<'_> {
     /// It cannot be judged.
     pub(crate) async fn lead(
         &self,
-        lever: &dyn Lever,
+        lever: &dyn Injector,
         faults: &[Fault],
         reported: &Reported,
         patience: Patience,
@@ -256,7 +256,7 @@ impl Bench<'_> {
         let mut trial =
             Trial { bench: self, lever, faults, reported, patience, at, lost_power: false, lived };
         let went = trial.lead(&mut life).await;
-        let undone = scope.undo_or_leave().await;
+        let undone = scope.undo_best_effort().await;
         match went {
             Ok(()) => {
                 let Some(At { fault, .. }) = trial.at else { return Ok(trial.lived) };
@@ -290,7 +290,7 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// The volume that is in use meanwhile cannot be had.
-    pub(crate) async fn is_up_again(&mut self, lever: &dyn Lever, faults: &[Fault]) -> CheckResult<bool> {
+    pub(crate) async fn is_up_again(&mut self, lever: &dyn Injector, faults: &[Fault]) -> CheckResult<bool> {
         if self.is_running() {
             if self.neighbour.holds().await.is_err() {
                 self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
@@ -403,12 +403,12 @@ enum Broke {
 #[derive(Clone, Copy)]
 struct At<'a> {
     fault: &'a Fault,
-    traits: Traits,
+    traits: FaultEffects,
 }
 
 struct Trial<'a> {
     bench: &'a Bench<'a>,
-    lever: &'a dyn Lever,
+    lever: &'a dyn Injector,
     faults: &'a [Fault],
     reported: &'a Reported,
     patience: Patience,
@@ -486,8 +486,8 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    fn traits(&self) -> Traits {
-        self.at.map_or_else(Traits::default, |at| at.traits)
+    fn traits(&self) -> FaultEffects {
+        self.at.map_or_else(FaultEffects::default, |at| at.traits)
     }
 
     /// The step in which something was broken last.
@@ -517,7 +517,7 @@ impl<'a> Trial<'a> {
             let waited_ms = begun.elapsed().as_millis();
             life.lines.push(format!("{} → given up by the caller after {waited_ms} ms", step.rpc()));
         }
-        if !injected.was_met() {
+        if !injected.was_triggered() {
             injected.heal().await?;
             return Ok(Broke::Unmet { is_done: matches!(asked, Some(Answer::Ok(()))) });
         }
@@ -560,8 +560,8 @@ impl<'a> Trial<'a> {
     /// What has happened when something is gone, in words that read after "after".
     fn happened(&self) -> &'static str {
         match self.traits() {
-            Traits { loses_power: true, .. } => "the power was lost",
-            Traits { kills: true, .. } => KILLED,
+            FaultEffects { loses_power: true, .. } => "the power was lost",
+            FaultEffects { kills: true, .. } => KILLED,
             _ => "something failed",
         }
     }
@@ -569,10 +569,10 @@ impl<'a> Trial<'a> {
     /// What comes after the fault, in words.
     fn healed(&self) -> &'static str {
         match self.traits() {
-            Traits { loses_power: true, .. } => {
+            FaultEffects { loses_power: true, .. } => {
                 "the power is back; no mount is left, and the driver is started"
             }
-            Traits { kills: true, .. } => "the driver is started again",
+            FaultEffects { kills: true, .. } => "the driver is started again",
             _ => "it is healed",
         }
     }
@@ -645,7 +645,7 @@ impl<'a> Trial<'a> {
         let Some(status) = driver.end_of_process() else { return Ok(()) };
         let printed = driver.last_lines();
         life.lines.push(format!("the process of the driver has ended: {status}"));
-        self.cx().answers_for_silence();
+        self.cx().expect_no_answer();
         if let Err(away) = self.cx().target().bring_back().await {
             life.lines.push(format!("started again, it does not answer: {away}"));
         }
@@ -765,7 +765,7 @@ impl<'a> Trial<'a> {
 /// Resolves when a caller gives up a call: when that has hung for some time, and in any case after the limit of a call.
 async fn is_given_up(injected: &dyn Injected, hangs: bool, limit: Duration) {
     let hung = async {
-        while !(hangs && injected.was_met()) {
+        while !(hangs && injected.was_triggered()) {
             tokio::time::sleep(HANGS_LOOK).await;
         }
         tokio::time::sleep(HUNG).await;
@@ -817,7 +817,7 @@ mod tests {
     }
 
     #[async_trait]
-    impl Lever for Stated {
+    impl Injector for Stated {
         fn begin_step(&self) -> CheckResult {
             Ok(())
         }
@@ -842,8 +842,8 @@ mod tests {
             fault.to_string()
         }
 
-        fn traits(&self, _fault: &Fault) -> Traits {
-            Traits::default()
+        fn traits(&self, _fault: &Fault) -> FaultEffects {
+            FaultEffects::default()
         }
 
         async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
@@ -853,7 +853,7 @@ mod tests {
 
     #[async_trait]
     impl Injected for StatedFault {
-        fn was_met(&self) -> bool {
+        fn was_triggered(&self) -> bool {
             self.is_met
         }
 

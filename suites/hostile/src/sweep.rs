@@ -142,7 +142,7 @@ pub async fn volley(
             shots += 1;
             judge(&shot, &answer)?;
             is_answered(&shot, &answer)?;
-            left_behind.add(scope.undo_or_leave().await);
+            left_behind.add(scope.undo_best_effort().await);
             judge(&shot, &answer)?;
             left.push((request, changes));
         }

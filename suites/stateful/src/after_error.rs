@@ -149,7 +149,7 @@ async fn right_calls(cx: &Cx, operation: Operation) -> CheckResult {
     let mut nth = 0;
     while let Some(found) = right_call(&fixture, operation, nth).await? {
         if let Some(rejection) = found {
-            fixture.cx.undo_or_leave().await;
+            fixture.cx.undo_best_effort().await;
             // A rejection that comes once, or also without the malformed request, has another cause.
             let again = match Fixture::make(cx, operation).await? {
                 Some(fixture) => right_call(&fixture, operation, nth).await?.flatten(),
@@ -162,7 +162,7 @@ async fn right_calls(cx: &Cx, operation: Operation) -> CheckResult {
         }
         nth += 1;
     }
-    fixture.cx.undo_or_leave().await;
+    fixture.cx.undo_best_effort().await;
     Ok(())
 }
 
@@ -181,11 +181,11 @@ async fn right_call(
     };
     let Some(malformed) = rejected(&scope, &request).await? else {
         // The driver may accept some of them. Other checks judge that, and whether the result can be undone.
-        scope.undo_or_leave().await;
+        scope.undo_best_effort().await;
         return Ok(Some(None));
     };
     let answer = right.request.send(&scope).await.any_answer()?;
-    scope.undo_or_leave().await;
+    scope.undo_best_effort().await;
     let rejection = |right_answer| Rejection { method: right.method(), what, malformed, right: right_answer };
     Ok(Some(answer.err().map(rejection)))
 }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::disruption::Disrupted;
-use crate::how::How;
+use crate::how::CallMode;
 use crate::model::answer::Answer;
 use crate::model::call::Call;
 use crate::model::expectation::Breach;
@@ -98,8 +98,8 @@ pub struct CaseStep {
     /// What was asked.
     pub call: Call,
     /// How, if it was not simply made and its answer waited for.
-    #[serde(default, skip_serializing_if = "How::is_once")]
-    pub how: How,
+    #[serde(default, skip_serializing_if = "CallMode::is_once")]
+    pub how: CallMode,
     /// Who asked, where several did.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub worker: u16,

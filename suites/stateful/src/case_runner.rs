@@ -13,7 +13,7 @@ use crate::model::expectation::Breach;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::orchestrator::{Orchestrator, Tries};
 use crate::reported::Reported;
-use crate::sequence::{Item, Pace, Sequence, case, play, reproduction};
+use crate::sequence::{Pace, PlannedStep, Sequence, case, play, reproduction};
 
 /// A sequence is made up to so many times to get to its end. Each time, one more fault that has broken it off is known.
 const TURNS_MAX: u32 = 8;
@@ -69,7 +69,7 @@ impl<'a> CaseRunner<'a> {
     ///
     /// # Errors
     /// Broken if a path cannot be made; a violation if a driver that was ended does not come back.
-    pub(crate) async fn next(&mut self, items: &[Item], budget: &Budget, done: u32) -> CheckResult {
+    pub(crate) async fn next(&mut self, items: &[PlannedStep], budget: &Budget, done: u32) -> CheckResult {
         self.told.is_random(budget.is_random(done));
         let is_first = self.told.is_all_right();
         if self.run(items, budget).await? != Came::Right && is_first {
@@ -83,7 +83,7 @@ impl<'a> CaseRunner<'a> {
     ///
     /// # Errors
     /// As for [`CaseRunner::next`].
-    pub(crate) async fn run(&mut self, items: &[Item], budget: &Budget) -> CheckResult<Came> {
+    pub(crate) async fn run(&mut self, items: &[PlannedStep], budget: &Budget) -> CheckResult<Came> {
         let mut came = Came::Right;
         for _ in 0..TURNS_MAX {
             let (now, is_whole) = self.turn(items, budget).await?;
@@ -96,7 +96,7 @@ impl<'a> CaseRunner<'a> {
     }
 
     /// Makes a sequence of calls once: what it showed, and whether another turn would show nothing else.
-    async fn turn(&mut self, items: &[Item], budget: &Budget) -> CheckResult<(Came, bool)> {
+    async fn turn(&mut self, items: &[PlannedStep], budget: &Budget) -> CheckResult<(Came, bool)> {
         self.profile = DriverProfile { known: self.told.known(), ..self.probed.profile(self.cx) };
         let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
         let sequence = self.attempt(pace, items).await?;
@@ -106,7 +106,7 @@ impl<'a> CaseRunner<'a> {
         let Some(breach) = sequence.breach.clone() else {
             return Ok((if again { Came::Again } else { Came::Right }, true));
         };
-        if !self.told.takes_on(&breach) {
+        if !self.told.claims(&breach) {
             return Ok((Came::Again, false));
         }
         let call = sequence.steps.last().map_or("a call", |step| step.call.method());
@@ -118,18 +118,18 @@ impl<'a> CaseRunner<'a> {
             }
             // These are no faults, so that nothing is tolerated from now on: the sequence would only be broken off again.
             Smallest::NeedsTime => {
-                self.told.takes_back(&breach);
+                self.told.releases(&breach);
                 self.probed.needs_time();
                 return Ok((Came::Right, true));
             }
             Smallest::Once => {
-                self.told.takes_back(&breach);
+                self.told.releases(&breach);
                 self.told.remark(&refused_once(call, &breach), &self.profile.known);
                 return Ok((Came::Right, true));
             }
             Smallest::ToldElsewhere => {
-                self.told.takes_back(&breach);
-                self.told.takes_on(&breach);
+                self.told.releases(&breach);
+                self.told.claims(&breach);
                 Came::Again
             }
         };
@@ -151,7 +151,7 @@ impl<'a> CaseRunner<'a> {
     pub(crate) fn attempt<'b>(
         &'b self,
         pace: Pace,
-        items: &'b [Item],
+        items: &'b [PlannedStep],
     ) -> BoxFuture<'b, CheckResult<Sequence>> {
         let scope = self.cx.scope();
         let orchestrator = Orchestrator::new(scope.clone(), self.probed, Tries::Some);
@@ -162,7 +162,7 @@ impl<'a> CaseRunner<'a> {
     pub(crate) fn attempt_to_report<'b>(
         &'b self,
         pace: Pace,
-        items: &'b [Item],
+        items: &'b [PlannedStep],
     ) -> BoxFuture<'b, CheckResult<Sequence>> {
         let scope = self.cx.scope();
         let orchestrator = Orchestrator::new(scope.clone(), self.probed, Tries::Some).keeping_wire();
@@ -174,11 +174,11 @@ impl<'a> CaseRunner<'a> {
         scope: Cx,
         orchestrator: Orchestrator,
         pace: Pace,
-        items: &'b [Item],
+        items: &'b [PlannedStep],
     ) -> BoxFuture<'b, CheckResult<Sequence>> {
         Box::pin(async move {
             let sequence = play(&orchestrator, &self.profile, pace, items).await?;
-            let left = scope.undo_or_leave().await;
+            let left = scope.undo_best_effort().await;
             // Where a rule is broken, that what it left cannot be undone comes second.
             Ok(Sequence { left: left.filter(|_| sequence.breach.is_none()), ..sequence })
         })

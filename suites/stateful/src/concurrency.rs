@@ -13,7 +13,7 @@ use crate::case_runner::CaseRunner;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::random_workload::RandomWorkload;
 use crate::record::Recorder;
-use crate::reported::{Reported, told_elsewhere};
+use crate::reported::{Reported, reported_by_other_check};
 use crate::resource_usage::{self, ResourceUsage};
 use crate::rules::AT_ONCE;
 
@@ -129,9 +129,9 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
             match CaseRunner::new(cx, &probed, seed).without_overlaps(&found, &budget).await {
                 Some(violation) => told.blame(&found.breach, violation),
                 None => {
-                    told.takes_back(&found.breach);
-                    if told_elsewhere(cx, &found.breach).is_some() {
-                        told.takes_on(&found.breach);
+                    told.releases(&found.breach);
+                    if reported_by_other_check(cx, &found.breach).is_some() {
+                        told.claims(&found.breach);
                     }
                 }
             }

@@ -18,11 +18,11 @@ use csi_harness::prelude::*;
 
 use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
-use crate::how::How;
+use crate::how::CallMode;
 use crate::model::generate::{Op, Verb};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::property::stored;
-use crate::sequence::{Doing, Item};
+use crate::sequence::{PlannedStep, Step};
 use crate::{disruption, restart};
 use script::ScriptContext;
 use undisturbed::{Changes, Undisturbed};
@@ -99,7 +99,7 @@ const VERBS: [Verb; 13] = [
     Verb::ControllerExpandVolume,
 ];
 
-async fn play(cx: &Cx, sequences: fn(&ScriptContext<'_>) -> Vec<Vec<Item>>) -> CheckResult {
+async fn play(cx: &Cx, sequences: fn(&ScriptContext<'_>) -> Vec<Vec<PlannedStep>>) -> CheckResult {
     let probed = probed_with_workloads(cx).await?;
     let undisturbed = Undisturbed::measured(cx, &probed).await?;
     let context = ScriptContext::new(&probed, *undisturbed);
@@ -119,7 +119,7 @@ async fn play_all(
     cx: &Cx,
     probed: &Arc<ProbedDriver>,
     context: &ScriptContext<'_>,
-    plain: &[Vec<Item>],
+    plain: &[Vec<PlannedStep>],
 ) -> CheckResult {
     let disturbed_ones = DISTURBED.min(cx.config().effort.cases);
     let fixed = plain.len() + usize::try_from(disturbed_ones).unwrap_or(usize::MAX);
@@ -141,20 +141,26 @@ async fn play_all(
 }
 
 /// The sequence, with calls at random in between, and disrupted at random points.
-fn disturbed(mut items: Vec<Item>, context: &ScriptContext<'_>, rng: &mut fastrand::Rng) -> Vec<Item> {
+fn disturbed(
+    mut items: Vec<PlannedStep>,
+    context: &ScriptContext<'_>,
+    rng: &mut fastrand::Rng,
+) -> Vec<PlannedStep> {
     for item in &mut items {
-        if let Item::Copy(_, _, _, how) | Item::Doing(Doing { how, .. }) = item {
+        if let PlannedStep::Copy(_, _, _, how) | PlannedStep::Step(Step { how, .. }) = item {
             *how = match *how {
-                How::Once | How::Insisting => *how,
-                How::Disrupted(disrupted) => disrupted.by.after(context.undisturbed.any(rng)).into(),
-                How::KilledAtChange(nth) => How::KilledAtChange(context.changes.any(rng).unwrap_or(nth)),
+                CallMode::Once | CallMode::Retried => *how,
+                CallMode::Disrupted(disrupted) => disrupted.by.after(context.undisturbed.any(rng)).into(),
+                CallMode::KilledAtChange(nth) => {
+                    CallMode::KilledAtChange(context.changes.any(rng).unwrap_or(nth))
+                }
             };
         }
     }
     let verbs: Vec<Verb> = VERBS.into_iter().filter(|verb| verb.is_enabled(context.profile)).collect();
     for _ in 0..rng.usize(1..=CALLS_MAX) {
         let op = Op { verb: verbs[rng.usize(..verbs.len())], pick: rng.u32(..) };
-        items.insert(rng.usize(..=items.len()), Item::Op(op));
+        items.insert(rng.usize(..=items.len()), PlannedStep::Op(op));
     }
     items
 }

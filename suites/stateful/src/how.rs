@@ -12,12 +12,12 @@ use crate::disruption::{Disrupted, of_entries};
 
 /// How a call is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum How {
+pub enum CallMode {
     /// And its answer waited for.
     #[default]
     Once,
     /// Until the driver says something other than "not now".
-    Insisting,
+    Retried,
     /// And disrupted.
     Disrupted(Disrupted),
     /// And the driver killed before it makes the change of files or mounts with this number, from 1; right after its answer if it makes
@@ -30,50 +30,50 @@ const INSISTING: &str = "insisting";
 /// In stored cases: `killed-at-change: 4`.
 const KILLED_AT_CHANGE: &str = "killed-at-change";
 
-impl How {
+impl CallMode {
     /// Whether there is nothing special about it.
     pub(crate) fn is_once(&self) -> bool {
-        *self == How::Once
+        *self == CallMode::Once
     }
 
     /// What is done to the driver or the connection while the call is made.
     pub(crate) fn disruption(&self) -> Option<String> {
         match self {
-            How::Once | How::Insisting => None,
-            How::Disrupted(disrupted) => Some(disrupted.to_string()),
-            How::KilledAtChange(nth) => Some(format!(
+            CallMode::Once | CallMode::Retried => None,
+            CallMode::Disrupted(disrupted) => Some(disrupted.to_string()),
+            CallMode::KilledAtChange(nth) => Some(format!(
                 "the driver killed before change {nth} of files or mounts, or else after its answer, and started"
             )),
         }
     }
 }
 
-impl From<Disrupted> for How {
-    fn from(disrupted: Disrupted) -> How {
-        How::Disrupted(disrupted)
+impl From<Disrupted> for CallMode {
+    fn from(disrupted: Disrupted) -> CallMode {
+        CallMode::Disrupted(disrupted)
     }
 }
 
 /// What is worth a word, behind the answer.
-impl fmt::Display for How {
+impl fmt::Display for CallMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.disruption().map_or(Ok(()), |disruption| write!(f, ", {disruption}"))
     }
 }
 
-impl Serialize for How {
+impl Serialize for CallMode {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            How::Once => serializer.serialize_str(ONCE),
-            How::Insisting => serializer.serialize_str(INSISTING),
-            How::Disrupted(disrupted) => disrupted.serialize(serializer),
-            How::KilledAtChange(nth) => serializer.collect_map([(KILLED_AT_CHANGE, nth)]),
+            CallMode::Once => serializer.serialize_str(ONCE),
+            CallMode::Retried => serializer.serialize_str(INSISTING),
+            CallMode::Disrupted(disrupted) => disrupted.serialize(serializer),
+            CallMode::KilledAtChange(nth) => serializer.collect_map([(KILLED_AT_CHANGE, nth)]),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for How {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<How, D::Error> {
+impl<'de> Deserialize<'de> for CallMode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<CallMode, D::Error> {
         deserializer.deserialize_any(WordOrDisruption)
     }
 }
@@ -81,30 +81,30 @@ impl<'de> Deserialize<'de> for How {
 struct WordOrDisruption;
 
 impl<'de> Visitor<'de> for WordOrDisruption {
-    type Value = How;
+    type Value = CallMode;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{ONCE}, {INSISTING} or a disruption, such as killed-after-us: 1500")
     }
 
-    fn visit_str<E: Error>(self, word: &str) -> Result<How, E> {
+    fn visit_str<E: Error>(self, word: &str) -> Result<CallMode, E> {
         match word {
-            ONCE => Ok(How::Once),
-            INSISTING => Ok(How::Insisting),
+            ONCE => Ok(CallMode::Once),
+            INSISTING => Ok(CallMode::Retried),
             other => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
         }
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<How, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<CallMode, A::Error> {
         let entries = BTreeMap::<String, u64>::deserialize(MapAccessDeserializer::new(map))?;
         if let (1, Some(nth)) = (entries.len(), entries.get(KILLED_AT_CHANGE)) {
             let counted = u32::try_from(*nth).ok().and_then(NonZeroU32::new);
-            return counted.map(How::KilledAtChange).ok_or_else(|| {
+            return counted.map(CallMode::KilledAtChange).ok_or_else(|| {
                 A::Error::custom(format!(
                     "{KILLED_AT_CHANGE} is the number of a change, from 1, and not {nth}"
                 ))
             });
         }
-        of_entries(entries).map(How::Disrupted).map_err(A::Error::custom)
+        of_entries(entries).map(CallMode::Disrupted).map_err(A::Error::custom)
     }
 }

@@ -12,13 +12,13 @@ use csi_harness::prelude::*;
 use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
 use crate::disruption::{self, Disruption};
-use crate::how::How;
+use crate::how::CallMode;
 use crate::model::call::Call;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::property::stored;
 use crate::resource_usage::{self, ResourceUsage};
 use crate::rules::{ALL, GIVEN_UP};
-use crate::sequence::{Doing, Item};
+use crate::sequence::{PlannedStep, Step};
 use path::Path;
 
 /// Longest time after which a caller gives up, or its connection breaks.
@@ -78,7 +78,7 @@ check! {
         let path = Path::new(&probed);
         let repeat = repeat(cx);
         let around = |(before, call, after): (Vec<Call>, Call, Vec<Call>)| {
-            let once = |calls: Vec<Call>| calls.into_iter().map(Item::from);
+            let once = |calls: Vec<Call>| calls.into_iter().map(PlannedStep::from);
             once(before).chain(repeated(call, repeat)).chain(once(after)).collect()
         };
         try_all(cx, &probed, path.with_calls_out_of_turn().into_iter().map(around).collect()).await
@@ -107,16 +107,16 @@ check! {
         let path = Path::new(&probed);
         let repeat = repeat(cx);
         let after_error = |call: Call| {
-            let wrong = path.contradicting(&call).map(Item::from);
+            let wrong = path.contradicting(&call).map(PlannedStep::from);
             let again = if wrong.is_some() { repeated(call.clone(), repeat) } else { Vec::new() };
             repeated(call, repeat).into_iter().chain(wrong).chain(again)
         };
-        let back = || path.back().into_iter().map(Item::from);
+        let back = || path.back().into_iter().map(PlannedStep::from);
         let forth = path.forth().into_iter().flat_map(after_error).chain(back()).collect();
         let readonly = path.readonly().into_iter().flat_map(after_error).chain(back()).collect();
         let mut sequences = vec![forth, readonly];
         if let Some((before, publish)) = path.published_readonly() {
-            let before = before.into_iter().map(Item::from);
+            let before = before.into_iter().map(PlannedStep::from);
             sequences.push(before.chain(after_error(publish)).chain(back()).collect());
         }
         try_all(cx, &probed, sequences).await
@@ -164,13 +164,13 @@ check! {
         let steps = path.steps_with_their_places();
         let budget = walks(cx, steps.len());
         let mut trial = CaseRunner::new(cx, &probed, budget.seed());
-        let insisted = |call: Call| Item::Doing(Doing { call, how: How::Insisting });
+        let insisted = |call: Call| PlannedStep::Step(Step { call, how: CallMode::Retried });
         let sequence = |done: u32| {
             let (before, forth, back, after) = steps[done as usize % steps.len()].clone();
             let given_up = disruption::GIVEN_UP.after(some_time(&mut budget.rng(done)));
-            let mut items: Vec<Item> = before.into_iter().map(Item::from).collect();
-            items.extend([Item::from(forth.clone()), Item::Doing(Doing { call: back, how: given_up.into() }), insisted(forth)]);
-            items.extend(after.into_iter().map(Item::from));
+            let mut items: Vec<PlannedStep> = before.into_iter().map(PlannedStep::from).collect();
+            items.extend([PlannedStep::from(forth.clone()), PlannedStep::Step(Step { call: back, how: given_up.into() }), insisted(forth)]);
+            items.extend(after.into_iter().map(PlannedStep::from));
             items
         };
         try_each(cx, &mut trial, &budget, sequence).await?;
@@ -211,8 +211,8 @@ async fn made_again(cx: &Cx, unanswered: &'static Disruption) -> CheckResult {
     let sequence = |done| {
         let mut rng = budget.rng(done);
         let again = |call: Call| {
-            [unanswered.after(some_time(&mut rng)).into(), How::Insisting, How::Once]
-                .map(|how| Item::Doing(Doing { call: call.clone(), how }))
+            [unanswered.after(some_time(&mut rng)).into(), CallMode::Retried, CallMode::Once]
+                .map(|how| PlannedStep::Step(Step { call: call.clone(), how }))
         };
         path.forth().into_iter().chain(path.back()).flat_map(again).collect()
     };
@@ -229,8 +229,8 @@ fn repeat(cx: &Cx) -> usize {
     usize::try_from(cx.config().effort.repeat).unwrap_or(usize::MAX)
 }
 
-fn repeated(call: Call, times: usize) -> Vec<Item> {
-    vec![Item::from(call); times]
+fn repeated(call: Call, times: usize) -> Vec<PlannedStep> {
+    vec![PlannedStep::from(call); times]
 }
 
 /// The walks of calls that get no answer, of so many sequences each. They give up after the same times in every run, and after others
@@ -242,7 +242,7 @@ fn walks(cx: &Cx, sequences: usize) -> Budget {
 }
 
 /// Tries one sequence after another.
-async fn try_all(cx: &Cx, probed: &Arc<ProbedDriver>, sequences: Vec<Vec<Item>>) -> CheckResult {
+async fn try_all(cx: &Cx, probed: &Arc<ProbedDriver>, sequences: Vec<Vec<PlannedStep>>) -> CheckResult {
     let budget = Budget::new(cx, sequences.len(), 0);
     let mut trial = CaseRunner::new(cx, probed, budget.seed());
     try_each(cx, &mut trial, &budget, |done| sequences[done as usize].clone()).await?;
@@ -254,7 +254,7 @@ async fn try_each(
     cx: &Cx,
     trial: &mut CaseRunner<'_>,
     budget: &Budget,
-    sequence: impl Fn(u32) -> Vec<Item>,
+    sequence: impl Fn(u32) -> Vec<PlannedStep>,
 ) -> CheckResult {
     stored::try_again(cx, trial, budget).await?;
     let mut done = 0;

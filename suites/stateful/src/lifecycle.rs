@@ -3,7 +3,7 @@
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::operation::Operation;
 
-use crate::model::call::{Call, Size, Usage, VolumeCall, Wanted};
+use crate::model::call::{Call, CreateSpec, Size, Usage, VolumeCall};
 use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Node, Target};
 
@@ -13,7 +13,7 @@ pub(crate) struct VolumeLifecycle {
     pub(crate) volume: Id,
     pub(crate) node: Node,
     pub(crate) target: Target,
-    pub(crate) wanted: Wanted,
+    pub(crate) wanted: CreateSpec,
     steps: Lifecycle,
 }
 
@@ -24,7 +24,7 @@ impl VolumeLifecycle {
             volume,
             node: Node(0),
             target: Target(0),
-            wanted: Wanted::of(Size::at_least(profile.size_bytes), usage),
+            wanted: CreateSpec::of(Size::at_least(profile.size_bytes), usage),
             steps: Lifecycle::new(|capability| profile.has(capability), profile.nodes > 0),
         }
     }

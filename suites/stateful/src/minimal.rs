@@ -10,8 +10,8 @@ use crate::case_runner::CaseRunner;
 use crate::model::answer::leaves_open;
 use crate::model::expectation::Breach;
 use crate::record::Found;
-use crate::reported::told_elsewhere;
-use crate::sequence::{Doing, Item, Pace, Sequence};
+use crate::reported::reported_by_other_check;
+use crate::sequence::{Pace, PlannedStep, Sequence, Step};
 use crate::shrink::Shrinker;
 
 /// Shortening a sequence ends after so many calls. They are counted, so that the result is as short on a busy machine as on an idle one.
@@ -70,7 +70,7 @@ impl CaseRunner<'_> {
         budget: &Budget,
     ) -> CheckResult<Smallest> {
         let smallest = self.shrunk(found, breach, budget).await?;
-        if told_elsewhere(self.cx, breach).is_some() {
+        if reported_by_other_check(self.cx, breach).is_some() {
             return Ok(Smallest::ToldElsewhere);
         }
         // Without deletions and lists there is nothing that time could change, and what was insisted on had its time.
@@ -140,7 +140,7 @@ impl CaseRunner<'_> {
     async fn in_turn(&self, found: &Found, budget: &Budget) -> CheckResult<Sequence> {
         let _shrinking = self.cx.begin(Part::Shrinking);
         let pace = Pace { until: budget.until(), insists: SHRINK_INSISTS, settles: Duration::ZERO };
-        let items: Vec<Item> = found.in_turn.iter().cloned().map(Item::from).collect();
+        let items: Vec<PlannedStep> = found.in_turn.iter().cloned().map(PlannedStep::from).collect();
         self.attempt(pace, &items).await
     }
 
@@ -152,7 +152,7 @@ impl CaseRunner<'_> {
         let (mut smallest, mut calls) = (found, 0);
         while calls < SHRINK_CALLS_MAX
             && Instant::now() < budget.until()
-            && told_elsewhere(self.cx, breach).is_none()
+            && reported_by_other_check(self.cx, breach).is_none()
             && let Some(doings) = shrinker.candidate()
         {
             let Ok(sequence) = self.attempt(pace, &items(doings)).await else { break };
@@ -172,8 +172,8 @@ impl CaseRunner<'_> {
     }
 }
 
-fn items(doings: Vec<Doing>) -> Vec<Item> {
-    doings.into_iter().map(Item::Doing).collect()
+fn items(doings: Vec<Step>) -> Vec<PlannedStep> {
+    doings.into_iter().map(PlannedStep::Step).collect()
 }
 
 /// Whether a sequence shows the same fault, and no other one of the same rule.

@@ -66,28 +66,31 @@ pub struct Span {
 
 /// What is to be thought of a call that was taken in.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Taken {
+pub struct StepResult {
     /// Recommendations that were not kept, and answers that are only tolerated.
     pub remarks: Vec<Breach>,
     /// Why the object is judged no more.
     pub stop: Option<Impossible>,
 }
 
-impl Taken {
-    fn add(&mut self, other: Taken) {
+impl StepResult {
+    fn add(&mut self, other: StepResult) {
         self.remarks.extend(other.remarks);
         self.stop = self.stop.take().or(other.stop);
     }
 }
 
-impl From<Finding> for Taken {
-    fn from(finding: Finding) -> Taken {
+impl From<Finding> for StepResult {
+    fn from(finding: Finding) -> StepResult {
         match finding {
-            Finding::Fits => Taken::default(),
-            Finding::Odd(breach) => Taken { remarks: vec![breach], stop: None },
+            Finding::Fits => StepResult::default(),
+            Finding::UnusualInput(breach) => StepResult { remarks: vec![breach], stop: None },
             Finding::Wrong(breaches) => {
                 let first = breaches.into_iter().next();
-                Taken { remarks: Vec::new(), stop: first.map(|breach| Impossible::Wrong(Box::new(breach))) }
+                StepResult {
+                    remarks: Vec::new(),
+                    stop: first.map(|breach| Impossible::Wrong(Box::new(breach))),
+                }
             }
         }
     }
@@ -152,7 +155,7 @@ impl Model {
     }
 
     /// Takes in a call that was made while no other was under way.
-    pub fn take(&mut self, call: &Call, answer: &Answer<Response>, span: Span) -> Taken {
+    pub fn take(&mut self, call: &Call, answer: &Answer<Response>, span: Span) -> StepResult {
         match call {
             Call::Volume(call) => self.take_volume(call, about_volume(answer), span),
             Call::Snapshot(call) => self.take_snapshot(call, about_snapshot(answer), span),
@@ -178,13 +181,13 @@ impl Model {
                 places.published.retain(|(on, _)| *on != node);
             });
         };
-        self.volumes.values_mut().for_each(|volume| volume.befall(forget));
+        self.volumes.values_mut().for_each(|volume| volume.apply_event(forget));
     }
 
-    fn take_volume(&mut self, call: &VolumeCall, answer: Answer<VolumeResponse>, span: Span) -> Taken {
+    fn take_volume(&mut self, call: &VolumeCall, answer: Answer<VolumeResponse>, span: Span) -> StepResult {
         let around = self.around_volume(call, &answer, span);
         if let VolumeCall::Write { volume, slot, .. } = call {
-            self.blur_copies(*volume, *slot);
+            self.mark_copies_unknown(*volume, *slot);
         }
         let name = call.subject().name();
         let others = Volume::id_given(&answer);
@@ -193,7 +196,12 @@ impl Model {
         self.taken(taken, name, others)
     }
 
-    fn take_snapshot(&mut self, call: &SnapshotCall, answer: Answer<SnapshotResponse>, span: Span) -> Taken {
+    fn take_snapshot(
+        &mut self,
+        call: &SnapshotCall,
+        answer: Answer<SnapshotResponse>,
+        span: Span,
+    ) -> StepResult {
         let around = self.around_snapshot(call, &answer, span);
         let name = call.subject().name();
         let others = Snapshot::id_given(&answer);
@@ -202,7 +210,7 @@ impl Model {
         self.taken(taken, name, others)
     }
 
-    fn take_group(&mut self, call: &GroupCall, answer: Answer<GroupResponse>, span: Span) -> Taken {
+    fn take_group(&mut self, call: &GroupCall, answer: Answer<GroupResponse>, span: Span) -> StepResult {
         let around = self.around_group(call, span);
         let name = call.subject().name();
         let others = Group::id_given(&answer);
@@ -212,14 +220,14 @@ impl Model {
     }
 
     /// Where nobody knows any more what is under a name, what depends on it is judged no more.
-    fn taken(&mut self, taken: Result<Taken, Impossible>, name: Name, given: Option<Id>) -> Taken {
+    fn taken(&mut self, taken: Result<StepResult, Impossible>, name: Name, given: Option<Id>) -> StepResult {
         match taken {
             Ok(taken) => taken,
             Err(stop) => {
                 [Some(name), given.map(|id| id.name)].into_iter().flatten().for_each(|name| self.lose(name));
                 match stop {
-                    Impossible::Known(breach) => Taken { remarks: vec![*breach], stop: None },
-                    stop => Taken { remarks: Vec::new(), stop: Some(stop) },
+                    Impossible::Known(breach) => StepResult { remarks: vec![*breach], stop: None },
+                    stop => StepResult { remarks: Vec::new(), stop: Some(stop) },
                 }
             }
         }
@@ -240,8 +248,8 @@ impl Model {
     }
 
     /// A list says something of every volume.
-    fn take_volumes(&mut self, list: List, listed: &Listed<VolumeResponse>, span: Span) -> Taken {
-        let mut taken = Taken::default();
+    fn take_volumes(&mut self, list: List, listed: &Listed<VolumeResponse>, span: Span) -> StepResult {
+        let mut taken = StepResult::default();
         for volume in asked_about(&self.volumes, listed) {
             let said = listed.entries.get(&volume).cloned();
             let said = said.unwrap_or(VolumeResponse::Unlisted { pages: listed.pages });
@@ -251,8 +259,8 @@ impl Model {
     }
 
     /// A list says something of every snapshot.
-    fn take_snapshots(&mut self, listed: &Listed<SnapshotResponse>, span: Span) -> Taken {
-        let mut taken = Taken::default();
+    fn take_snapshots(&mut self, listed: &Listed<SnapshotResponse>, span: Span) -> StepResult {
+        let mut taken = StepResult::default();
         for snapshot in asked_about(&self.snapshots, listed) {
             let said = listed.entries.get(&snapshot).cloned();
             let said = said.unwrap_or(SnapshotResponse::Unlisted { pages: listed.pages });
@@ -287,16 +295,16 @@ fn take<O: Object>(
     lost: &mut BTreeSet<Name>,
     name: Name,
     step: Operation<O>,
-) -> Result<Taken, Impossible> {
+) -> Result<StepResult, Impossible> {
     if lost.contains(&name) {
-        return Ok(Taken::default());
+        return Ok(StepResult::default());
     }
     // With an id that belonged to another name, later calls by that id may mean either.
     if O::id_given(&step.answer).is_some_and(|id| id.name != name) {
         lost.insert(name);
     }
     let remark = objects.entry(name).or_default().take(step)?;
-    Ok(Taken { remarks: remark.into_iter().collect(), stop: None })
+    Ok(StepResult { remarks: remark.into_iter().collect(), stop: None })
 }
 
 /// The ids of which a list has to say something: those that are in it, and those that may exist.

@@ -15,7 +15,7 @@ use crate::case_runner::CaseRunner;
 use crate::model::generate::{Verb, ops};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::rules::{ALL, GROUPS, SNAPSHOTS, VOLUMES};
-use crate::sequence::Item;
+use crate::sequence::PlannedStep;
 
 /// The property suite.
 pub const SUITE: Suite = Suite { name: "property", checks: Checks::Declared(&[CHECKS]), retired: &[] };
@@ -173,7 +173,7 @@ async fn run(cx: &Cx, probed: &Arc<ProbedDriver>, verbs: &[Verb]) -> CheckResult
     while trial.begins(&budget, done) {
         let tree = strategy.new_tree(&mut runner(budget.rng(done).u64(..)));
         let ops = tree.map_err(|reason| Stop::broken(format!("cannot make up calls: {reason}")))?.current();
-        let items: Vec<Item> = ops.into_iter().map(Item::Op).collect();
+        let items: Vec<PlannedStep> = ops.into_iter().map(PlannedStep::Op).collect();
         trial.next(&items, &budget, done).await?;
         done += 1;
     }

@@ -9,7 +9,7 @@ use fastrand::Rng;
 use tokio::task::JoinSet;
 
 use crate::model::answer::Answer;
-use crate::model::call::{Call, List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use crate::model::call::{Call, CreateSpec, List, Size, SnapshotCall, Usage, VolumeCall};
 use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Name, Node};
 use crate::record::Recorder;
@@ -114,7 +114,7 @@ impl RandomWorkload {
     }
 
     fn create(&self, name: Name) -> VolumeCall {
-        let wanted = Wanted::of(Size::at_least(self.profile.size_bytes), self.usage);
+        let wanted = CreateSpec::of(Size::at_least(self.profile.size_bytes), self.usage);
         VolumeCall::CreateVolume { name, wanted }
     }
 
@@ -133,7 +133,7 @@ impl RandomWorkload {
             VolumeCall::ValidateVolumeCapabilities { volume, usage: self.usage }.into(),
         ];
         if self.profile.larger_bytes > self.profile.size_bytes {
-            let wanted = Wanted::of(Size::at_least(self.profile.larger_bytes), self.usage);
+            let wanted = CreateSpec::of(Size::at_least(self.profile.larger_bytes), self.usage);
             choices.push(VolumeCall::CreateVolume { name, wanted }.into());
         }
         self.optional(&mut choices, rng, name, snapshot_name, volume, snapshot);
@@ -173,8 +173,8 @@ impl RandomWorkload {
             choices.extend([create.clone(), create].map(Call::from));
             if let Some(snapshot) = snapshot {
                 choices.push(SnapshotCall::DeleteSnapshot { snapshot }.into());
-                let wanted = Wanted::of(Size::at_least(self.profile.larger_bytes), self.usage);
-                let wanted = Wanted { source: Some(snapshot), ..wanted };
+                let wanted = CreateSpec::of(Size::at_least(self.profile.larger_bytes), self.usage);
+                let wanted = CreateSpec { source: Some(snapshot), ..wanted };
                 choices.push(VolumeCall::CreateVolume { name, wanted }.into());
                 if has(Capability::GetSnapshot) {
                     choices.push(SnapshotCall::GetSnapshot { snapshot }.into());

@@ -16,7 +16,7 @@ use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 use crate::reported::Reported;
 use crate::rules::RESTARTED;
-use crate::sequence::Item;
+use crate::sequence::PlannedStep;
 
 /// Times that calls at the same time are made again: what they do differs from time to time.
 const AT_ONCE_TIMES: u32 = 50;
@@ -51,7 +51,7 @@ check! {
 }
 
 async fn one_after_another(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> CheckResult {
-    let items: Vec<Item> = case.steps.iter().cloned().map(Item::from).collect();
+    let items: Vec<PlannedStep> = case.steps.iter().cloned().map(PlannedStep::from).collect();
     let mut trial = CaseRunner::new(cx, probed, case.seed);
     if trial.run(&items, &Budget::new(cx, 1, 0)).await? == Came::Right {
         cx.note("fixed: none of the answers breaks a rule");

@@ -20,7 +20,7 @@ struct Again {
 }
 
 /// The check that tells a fault by its rule, in words of its own.
-pub(crate) fn told_elsewhere(cx: &Cx, breach: &Breach) -> Option<String> {
+pub(crate) fn reported_by_other_check(cx: &Cx, breach: &Breach) -> Option<String> {
     cx.target().faults().reported_by(breach.rule).filter(|_| breach.rule.is_binding())
 }
 
@@ -84,8 +84,8 @@ impl Reported {
     }
 
     /// Takes it on to tell a fault. `false` if that is done already, and then it is counted.
-    pub(crate) fn takes_on(&mut self, breach: &Breach) -> bool {
-        let elsewhere = told_elsewhere(&self.cx, breach);
+    pub(crate) fn claims(&mut self, breach: &Breach) -> bool {
+        let elsewhere = reported_by_other_check(&self.cx, breach);
         let reported_by = elsewhere.as_deref().unwrap_or(self.cx.label());
         match (self.cx.target().faults().claim(&breach.fault(), reported_by), elsewhere) {
             (Ok(()), None) => true,
@@ -97,7 +97,7 @@ impl Reported {
     }
 
     /// It was no fault.
-    pub(crate) fn takes_back(&self, breach: &Breach) {
+    pub(crate) fn releases(&self, breach: &Breach) {
         self.cx.target().faults().release(&breach.fault());
     }
 

@@ -67,7 +67,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME, RESTARTS],
         refuted_by: ["restart-forgets-last-write", "restart-takes-truncated-for-empty", "saves-after-answer"],
         duplicate_of: "*",
-        runs: EndsAtWork,
+        runs: KillsUnderLoad,
         access: Each,
         varies: true,
     }
@@ -105,7 +105,7 @@ check! {
                 cx.note(format!("round {rounds}, in which the driver was ended, was the first to go wrong"));
             }
             // Later rounds may tell why.
-            stays = stays.or(scope.undo_or_leave().await);
+            stays = stays.or(scope.undo_best_effort().await);
         }
         budget.end(cx, rounds, "ends of the driver");
         cx.note(format!("ended {rounds} times; after each start it answered within {} ms", longest.as_millis()));

@@ -10,7 +10,7 @@ use csi_proto::{RPCS, code_name};
 use crate::after_error::rules::AFTER_ERROR_005;
 use crate::case::{BreachText, Case, CaseStep, Driver, FORM};
 use crate::disruption::GIVEN_UP;
-use crate::how::How;
+use crate::how::CallMode;
 use crate::model::Model;
 use crate::model::answer::Answer;
 use crate::model::call::{Call, GroupCall, List, SnapshotCall, VolumeCall};
@@ -31,7 +31,7 @@ pub struct Sequence {
     /// The calls that were made; the last one broke the rule.
     pub steps: Vec<CaseStep>,
     /// The same calls, so that they can be made again.
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Vec<ExecutedStep>,
     /// The rule that was broken.
     pub breach: Option<Breach>,
     /// Recommendations that were not kept, and answers that are only tolerated.
@@ -42,8 +42,8 @@ pub struct Sequence {
 
 /// A call of a sequence that was made.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Link {
-    pub(crate) doing: Doing,
+pub(crate) struct ExecutedStep {
+    pub(crate) doing: Step,
     /// The id that it gave.
     pub(crate) gives: Option<Id>,
     /// Whether something would have had to come before it.
@@ -65,64 +65,64 @@ pub struct Pace {
 
 /// Something to do in a sequence.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Item {
+pub enum PlannedStep {
     /// Whatever call comes into question now.
     Op(Op),
     /// This call.
-    Doing(Doing),
+    Step(Step),
     /// A copy under a name, with the room that its source has by then.
-    Copy(Name, Id, Room, How),
+    Copy(Name, Id, Room, CallMode),
     /// A workload on the first node writes.
     Write(Id, Target, Slot),
 }
 
 /// A call, and how it is made.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Doing {
+pub struct Step {
     /// What is asked.
     pub call: Call,
     /// How.
-    pub how: How,
+    pub how: CallMode,
 }
 
-impl Doing {
+impl Step {
     /// The call made once, and its answer waited for.
-    pub fn once(call: Call) -> Doing {
-        Doing { call, how: How::Once }
+    pub fn once(call: Call) -> Step {
+        Step { call, how: CallMode::Once }
     }
 
     fn is_given_up(&self) -> bool {
-        matches!(self.how, How::Disrupted(disrupted) if *disrupted.by == GIVEN_UP)
+        matches!(self.how, CallMode::Disrupted(disrupted) if *disrupted.by == GIVEN_UP)
     }
 }
 
-impl From<CaseStep> for Item {
-    fn from(CaseStep { call, how, .. }: CaseStep) -> Item {
-        Item::Doing(Doing { call, how })
+impl From<CaseStep> for PlannedStep {
+    fn from(CaseStep { call, how, .. }: CaseStep) -> PlannedStep {
+        PlannedStep::Step(Step { call, how })
     }
 }
 
-impl From<Call> for Item {
-    fn from(call: Call) -> Item {
-        Item::Doing(Doing::once(call))
+impl From<Call> for PlannedStep {
+    fn from(call: Call) -> PlannedStep {
+        PlannedStep::Step(Step::once(call))
     }
 }
 
-impl Item {
-    fn doing(&self, model: &Model, nth: usize, now: Time) -> Option<Doing> {
+impl PlannedStep {
+    fn doing(&self, model: &Model, nth: usize, now: Time) -> Option<Step> {
         match self {
-            Item::Op(op) => {
-                generate(model, *op, u32::try_from(nth).unwrap_or(u32::MAX), now).map(Doing::once)
+            PlannedStep::Op(op) => {
+                generate(model, *op, u32::try_from(nth).unwrap_or(u32::MAX), now).map(Step::once)
             }
-            Item::Doing(doing) => Some(doing.clone()),
-            Item::Copy(name, source, room, how) => {
+            PlannedStep::Step(doing) => Some(doing.clone()),
+            PlannedStep::Copy(name, source, room, how) => {
                 let wanted = model.copy_of(*source, *room)?;
-                Some(Doing { call: VolumeCall::CreateVolume { name: *name, wanted }.into(), how: *how })
+                Some(Step { call: VolumeCall::CreateVolume { name: *name, wanted }.into(), how: *how })
             }
-            Item::Write(volume, target, slot) => {
+            PlannedStep::Write(volume, target, slot) => {
                 let (volume, node, target, slot) = (*volume, Node(0), *target, *slot);
                 let stamp = Stamp(u32::try_from(nth).unwrap_or(u32::MAX));
-                Some(Doing::once(VolumeCall::Write { volume, node, target, slot, stamp }.into()))
+                Some(Step::once(VolumeCall::Write { volume, node, target, slot, stamp }.into()))
             }
         }
     }
@@ -136,7 +136,7 @@ pub async fn play(
     orchestrator: &Orchestrator,
     profile: &DriverProfile,
     pace: Pace,
-    items: &[Item],
+    items: &[PlannedStep],
 ) -> CheckResult<Sequence> {
     let mut model = Model::new(profile.clone());
     let mut sequence = Sequence::default();
@@ -148,7 +148,7 @@ pub async fn play(
         if nth + 1 == items.len() {
             orchestrator.wait(pace.settles).await;
         }
-        let Doing { call, how } = &doing;
+        let Step { call, how } = &doing;
         if sequence
             .links
             .last()
@@ -160,17 +160,19 @@ pub async fn play(
             if orchestrator.keeps_wire() { model.expected(call, orchestrator.now()) } else { Vec::new() };
         let mut changes = Vec::new();
         let made = match *how {
-            How::Once => orchestrator.make(call).await?,
-            How::Insisting => orchestrator.insist(call, pace.insists).await?,
-            How::Disrupted(disrupted) => orchestrator.make_disrupted(call, disrupted).await?,
-            How::KilledAtChange(nth) => orchestrator.make_killed(call, nth).await?.map(|(made, seen)| {
-                changes = seen;
-                made
-            }),
+            CallMode::Once => orchestrator.make(call).await?,
+            CallMode::Retried => orchestrator.insist(call, pace.insists).await?,
+            CallMode::Disrupted(disrupted) => orchestrator.make_disrupted(call, disrupted).await?,
+            CallMode::KilledAtChange(nth) => {
+                orchestrator.make_killed(call, nth).await?.map(|(made, seen)| {
+                    changes = seen;
+                    made
+                })
+            }
         };
         let Some(made) = made else { continue };
         let taken = model.take(call, &made.answer, made.span);
-        if let (How::Insisting, Answer::PutOff(code)) = (how, &made.answer) {
+        if let (CallMode::Retried, Answer::PutOff(code)) = (how, &made.answer) {
             match never_done(call, *code) {
                 breach if profile.known.has(&breach) => sequence.remarks.push(breach),
                 breach => sequence.breach = Some(breach),
@@ -178,7 +180,7 @@ pub async fn play(
         }
         let gives = call.makes().and_then(|_| made.answer.id_given());
         sequence.steps.push(CaseStep { how: *how, ..step(0, call.clone(), expected, made) });
-        sequence.links.push(Link { doing, gives, is_early: false, changes });
+        sequence.links.push(ExecutedStep { doing, gives, is_early: false, changes });
         sequence.remarks.extend(taken.remarks);
         if let Some(Impossible::Wrong(breach)) = taken.stop {
             sequence.breach = Some(*breach);
@@ -195,7 +197,7 @@ pub(crate) fn step(worker: u16, call: Call, expected: Vec<String>, made: Made) -
     let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
     CaseStep {
         call,
-        how: How::Once,
+        how: CallMode::Once,
         worker,
         from_us: micros(made.span.invoked),
         to_us: micros(made.span.returned),
@@ -233,7 +235,7 @@ fn deletes(call: &Call) -> bool {
 
 impl Sequence {
     /// The calls, to be made again.
-    pub(crate) fn doings(&self) -> Vec<Doing> {
+    pub(crate) fn doings(&self) -> Vec<Step> {
         self.links.iter().map(|link| link.doing.clone()).collect()
     }
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::call::Call;
 use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Name, ObjectKind};
-use crate::sequence::{Doing, Link};
+use crate::sequence::{ExecutedStep, Step};
 
 use turn::Turn;
 
@@ -23,7 +23,7 @@ const PAIRS_LENGTH_MAX: usize = 12;
 pub(crate) struct Shrinker<'a> {
     profile: &'a DriverProfile,
     /// The last call is the one at which it fails.
-    smallest: Vec<Link>,
+    smallest: Vec<ExecutedStep>,
     pass: Pass,
     /// Whether the passes have helped since they were begun.
     helped: bool,
@@ -56,18 +56,18 @@ enum Pass {
 
 impl<'a> Shrinker<'a> {
     /// Begins with the calls of a sequence that fails at the last one.
-    pub(crate) fn new(failing: Vec<Link>, profile: &'a DriverProfile) -> Shrinker<'a> {
+    pub(crate) fn new(failing: Vec<ExecutedStep>, profile: &'a DriverProfile) -> Shrinker<'a> {
         let smallest = turn::marked(failing, profile);
         Shrinker { profile, smallest, pass: Pass::Related, helped: false }
     }
 
     /// The simplest sequence that is known to fail.
-    pub(crate) fn into_smallest(self) -> Vec<Doing> {
+    pub(crate) fn into_smallest(self) -> Vec<Step> {
         self.smallest.into_iter().map(|link| link.doing).collect()
     }
 
     /// The next sequence to try, if there is one.
-    pub(crate) fn candidate(&mut self) -> Option<Vec<Doing>> {
+    pub(crate) fn candidate(&mut self) -> Option<Vec<Step>> {
         while self.pass != Pass::Done {
             match self.proposal() {
                 Some(doings) if !self.is_smallest(&doings) => return Some(doings),
@@ -78,7 +78,7 @@ impl<'a> Shrinker<'a> {
     }
 
     /// Takes in what came of the candidate: the calls that were made, if it fails as well.
-    pub(crate) fn tell(&mut self, fails: Option<Vec<Link>>) {
+    pub(crate) fn tell(&mut self, fails: Option<Vec<ExecutedStep>>) {
         match fails {
             // As many calls as before and none of them plainer: that would go on for ever.
             Some(made) if self.is_smaller(&made) => {
@@ -92,18 +92,18 @@ impl<'a> Shrinker<'a> {
         }
     }
 
-    fn is_smallest(&self, doings: &[Doing]) -> bool {
+    fn is_smallest(&self, doings: &[Step]) -> bool {
         self.smallest.iter().map(|link| &link.doing).eq(doings)
     }
 
-    fn is_smaller(&self, made: &[Link]) -> bool {
+    fn is_smaller(&self, made: &[ExecutedStep]) -> bool {
         made.len() < self.smallest.len()
             || (made.len() == self.smallest.len()
                 && matches!(self.pass, Pass::Plainer { .. } | Pass::Renamed))
     }
 
     /// The sequence that the pass stands for, as far as there is one.
-    fn proposal(&self) -> Option<Vec<Doing>> {
+    fn proposal(&self) -> Option<Vec<Step>> {
         let last = self.smallest.len().checked_sub(1)?;
         let without = |left_out: &dyn Fn(usize) -> bool| {
             self.arranged(
@@ -168,7 +168,7 @@ impl<'a> Shrinker<'a> {
 
     /// These calls, with the numbers that ids have when only these are made, and without those that speak of what was never
     /// made, or come before what has to come first. `None` if the last one would be among them.
-    fn arranged<'m>(&self, kept: impl Iterator<Item = &'m Link>) -> Option<Vec<Doing>> {
+    fn arranged<'m>(&self, kept: impl Iterator<Item = &'m ExecutedStep>) -> Option<Vec<Step>> {
         let (mut turn, mut numbers, mut doings) = (Turn::new(self.profile), Numbers::default(), Vec::new());
         let last = self.smallest.last()?;
         let mut has_last = false;
@@ -246,8 +246,8 @@ mod tests {
     use csi_harness::protocol::capability::Capability;
 
     use super::*;
-    use crate::how::How;
-    use crate::model::call::{List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+    use crate::how::CallMode;
+    use crate::model::call::{CreateSpec, List, Size, SnapshotCall, Usage, VolumeCall};
     use crate::model::names::{Node, Target};
 
     const USAGE: Usage = Usage { access: AccessType::Mount, mode: Mode::SingleNodeWriter };
@@ -277,7 +277,7 @@ mod tests {
     }
 
     fn sized(number: u16, size: Size) -> Call {
-        VolumeCall::CreateVolume { name: Name::volume(number), wanted: Wanted::of(size, USAGE) }.into()
+        VolumeCall::CreateVolume { name: Name::volume(number), wanted: CreateSpec::of(size, USAGE) }.into()
     }
 
     fn delete(volume: Id) -> Call {
@@ -303,7 +303,7 @@ mod tests {
     }
 
     /// What a right driver makes of such calls: a name that is free gives a new id.
-    fn made(doings: Vec<Doing>) -> Vec<Link> {
+    fn made(doings: Vec<Step>) -> Vec<ExecutedStep> {
         let mut there: BTreeMap<Name, Id> = BTreeMap::new();
         let mut given: BTreeMap<Name, u16> = BTreeMap::new();
         let mut links = Vec::new();
@@ -322,7 +322,7 @@ mod tests {
             if let Call::Volume(VolumeCall::DeleteVolume { volume }) = doing.call {
                 there.retain(|_, id| *id != volume);
             }
-            links.push(Link { doing, gives, is_early: false, changes: Vec::new() });
+            links.push(ExecutedStep { doing, gives, is_early: false, changes: Vec::new() });
         }
         links
     }
@@ -330,7 +330,7 @@ mod tests {
     /// What is left of calls that fail if the last one does after those before it, as one line.
     fn shrunk(calls: Vec<Call>, fails: impl Fn(&[Call]) -> bool) -> String {
         let profile = profile();
-        let mut shrinker = Shrinker::new(made(calls.into_iter().map(Doing::once).collect()), &profile);
+        let mut shrinker = Shrinker::new(made(calls.into_iter().map(Step::once).collect()), &profile);
         let mut tries = 0;
         while let Some(doings) = shrinker.candidate() {
             let links = made(doings);
@@ -419,10 +419,10 @@ mod tests {
     fn one_call_stays_one() {
         assert_eq!(shrunk(vec![create(0)], |calls| !calls.is_empty()), "CreateVolume v1 1Gi");
         let profile = profile();
-        let insisting = Doing { call: create(0), how: How::Insisting };
+        let insisting = Step { call: create(0), how: CallMode::Retried };
         let mut shrinker = Shrinker::new(made(vec![insisting]), &profile);
         let plainer = shrinker.candidate();
-        assert_eq!(plainer, Some(vec![Doing::once(create(0))]));
+        assert_eq!(plainer, Some(vec![Step::once(create(0))]));
         shrinker.tell(plainer.map(made));
         assert_eq!(shrinker.candidate(), None);
     }

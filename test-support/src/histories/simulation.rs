@@ -7,7 +7,7 @@ use std::time::Duration;
 use csi_suite_stateful::history::{Entry, History};
 use csi_suite_stateful::model::Span;
 use csi_suite_stateful::model::answer::{Answer, Response, SnapshotResponse, VolumeResponse};
-use csi_suite_stateful::model::call::{Call, List, SnapshotCall, VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{Call, CreateSpec, List, SnapshotCall, VolumeCall};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::names::{Id, Name, Node, Target};
 use tonic::Code;
@@ -218,7 +218,7 @@ fn ask(dice: &mut Dice, plan: &Plan, ids: &BTreeMap<Name, Vec<Id>>) -> Call {
         }
         _ => match cut {
             Some(cut) => {
-                VolumeCall::CreateVolume { name, wanted: Wanted { source: Some(cut), ..wanted() } }.into()
+                VolumeCall::CreateVolume { name, wanted: CreateSpec { source: Some(cut), ..wanted() } }.into()
             }
             None => create().into(),
         },

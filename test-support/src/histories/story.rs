@@ -10,11 +10,11 @@ use csi_suite_stateful::model::answer::{
     Answer, GroupFacts, GroupResponse, Response, SnapshotFacts, SnapshotResponse, SourceTold, VolumeFacts,
     VolumeResponse,
 };
-use csi_suite_stateful::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{Call, CreateSpec, GroupCall, Size, SnapshotCall, Usage, VolumeCall};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::names::{Id, Name, Node, Target};
 use csi_suite_stateful::model::state_set::Impossible;
-use csi_suite_stateful::model::{Model, Span, Taken};
+use csi_suite_stateful::model::{Model, Span, StepResult};
 use tonic::Code;
 
 pub const GIB: i64 = 1 << 30;
@@ -60,11 +60,11 @@ pub fn g(number: u16) -> Id {
 }
 
 /// Returns the request of most tests: a GiB for one writer.
-pub fn wanted() -> Wanted {
-    Wanted::of(Size::at_least(GIB), WRITER)
+pub fn wanted() -> CreateSpec {
+    CreateSpec::of(Size::at_least(GIB), WRITER)
 }
 
-pub fn create(volume: Id, wanted: Wanted) -> VolumeCall {
+pub fn create(volume: Id, wanted: CreateSpec) -> VolumeCall {
     VolumeCall::CreateVolume { name: volume.name, wanted }
 }
 
@@ -233,7 +233,7 @@ impl Story {
     }
 
     /// Gives the model a call and its answer.
-    pub fn take(&mut self, call: impl Into<Call>, answer: Answer<Response>) -> Taken {
+    pub fn take(&mut self, call: impl Into<Call>, answer: Answer<Response>) -> StepResult {
         let invoked = self.now;
         self.now += Duration::from_millis(1);
         self.model.take(&call.into(), &answer, Span { invoked, returned: self.now })
@@ -244,7 +244,7 @@ impl Story {
     pub fn right(&mut self, call: impl Into<Call>, answer: Answer<Response>) {
         let call = call.into();
         let taken = self.take(call.clone(), answer.clone());
-        assert_eq!(taken, Taken::default(), "{call}: {answer}");
+        assert_eq!(taken, StepResult::default(), "{call}: {answer}");
     }
 
     /// Gives the model calls that are answered with an empty OK.

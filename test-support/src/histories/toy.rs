@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use csi_suite_stateful::model::answer::{
     Answer, Found, GroupResponse, Listed, Response, SnapshotResponse, SourceTold, VolumeFacts, VolumeResponse,
 };
-use csi_suite_stateful::model::call::{Call, GroupCall, List, SnapshotCall, Usage, VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{Call, CreateSpec, GroupCall, List, SnapshotCall, Usage, VolumeCall};
 use csi_suite_stateful::model::names::{Id, Name, Node, ObjectKind, Slot, Stamp, Target};
 use tonic::Code;
 
@@ -87,7 +87,7 @@ impl Trait {
 #[derive(Clone, Debug)]
 struct Disk {
     id: Id,
-    wanted: Wanted,
+    wanted: CreateSpec,
     bytes: i64,
     attached: BTreeMap<Node, bool>,
     staged: BTreeSet<Node>,
@@ -218,8 +218,8 @@ impl Toy {
         Ok(if self.is(Trait::CopiesAreEmpty) { BTreeMap::new() } else { found })
     }
 
-    fn create(&mut self, name: Name, wanted: &Wanted) -> Reply {
-        let conflict = |made: &Wanted, bytes: i64| {
+    fn create(&mut self, name: Name, wanted: &CreateSpec) -> Reply {
+        let conflict = |made: &CreateSpec, bytes: i64| {
             made.source != wanted.source
                 || made.parameters != wanted.parameters
                 || !wanted.size.contains(bytes)

@@ -82,7 +82,7 @@ enum Fresh {
 
 /// Whether the driver may be at work on a call for ever.
 fn hangs(call: &CallRecord) -> bool {
-    matches!(&call.outcome, Answer::Unknown(NoAnswer::Timeout(after) | NoAnswer::LetGo(after)) if *after >= HANGS_AFTER)
+    matches!(&call.outcome, Answer::Unknown(NoAnswer::Timeout(after) | NoAnswer::Cancelled(after)) if *after >= HANGS_AFTER)
 }
 
 /// What comes of running those checks again that may have spoilt the driver.

@@ -9,7 +9,7 @@ use csi_harness::driver::{NetworkFault, Proxy};
 use csi_harness::prelude::*;
 use tonic::async_trait;
 
-use super::{Injected, Lever, Traits};
+use super::{FaultEffects, Injected, Injector};
 use crate::fault::Fault;
 use crate::life::Step;
 
@@ -93,7 +93,7 @@ impl<'a> BackendNetwork<'a> {
 }
 
 #[async_trait]
-impl Lever for BackendNetwork<'_> {
+impl Injector for BackendNetwork<'_> {
     fn begin_step(&self) -> CheckResult {
         *self.before.lock() = self.passed();
         Ok(())
@@ -128,9 +128,9 @@ impl Lever for BackendNetwork<'_> {
         found.unwrap_or_else(|| fault.to_string())
     }
 
-    fn traits(&self, fault: &Fault) -> Traits {
+    fn traits(&self, fault: &Fault) -> FaultEffects {
         let hangs = ROWS.iter().any(|row| row.id == fault.way && row.hangs);
-        Traits { hangs, isolates: true, ..Traits::default() }
+        FaultEffects { hangs, isolates: true, ..FaultEffects::default() }
     }
 
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
@@ -145,7 +145,7 @@ struct BrokenNetwork<'a>(&'a Proxy);
 
 #[async_trait]
 impl Injected for BrokenNetwork<'_> {
-    fn was_met(&self) -> bool {
+    fn was_triggered(&self) -> bool {
         self.0.is_met()
     }
 

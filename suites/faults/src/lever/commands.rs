@@ -9,7 +9,7 @@ use csi_harness::driver::{Broken, BrokenCommand, CommandWatch};
 use csi_harness::prelude::*;
 use tonic::async_trait;
 
-use super::{Injected, Lever, Traits};
+use super::{FaultEffects, Injected, Injector};
 use crate::fault::Fault;
 use crate::life::Step;
 use table::{Way, ways};
@@ -58,7 +58,7 @@ impl<'a> Commands<'a> {
 }
 
 #[async_trait]
-impl Lever for Commands<'_> {
+impl Injector for Commands<'_> {
     fn begin_step(&self) -> CheckResult {
         self.watch.take().map(drop).map_err(unread)
     }
@@ -107,9 +107,9 @@ impl Lever for Commands<'_> {
         told.unwrap_or_else(|| fault.to_string())
     }
 
-    fn traits(&self, fault: &Fault) -> Traits {
+    fn traits(&self, fault: &Fault) -> FaultEffects {
         let hangs = find(fault).is_some_and(|(_, _, way)| way.how == Broken::Hangs);
-        Traits { hangs, ..Traits::default() }
+        FaultEffects { hangs, ..FaultEffects::default() }
     }
 
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
@@ -136,8 +136,8 @@ struct InjectedCommand(BrokenCommand);
 
 #[async_trait]
 impl Injected for InjectedCommand {
-    fn was_met(&self) -> bool {
-        self.0.was_met()
+    fn was_triggered(&self) -> bool {
+        self.0.was_triggered()
     }
 
     async fn heal(self: Box<Self>) -> CheckResult {

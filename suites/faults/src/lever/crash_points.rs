@@ -6,7 +6,7 @@ use csi_harness::prelude::*;
 use tonic::async_trait;
 
 use super::supervised::Supervised;
-use super::{Injected, Lever, Traits, come_back};
+use super::{FaultEffects, Injected, Injector, come_back};
 use crate::fault::Fault;
 use crate::life::Step;
 
@@ -47,7 +47,7 @@ impl<'a> CrashPoints<'a> {
 }
 
 #[async_trait]
-impl Lever for CrashPoints<'_> {
+impl Injector for CrashPoints<'_> {
     fn begin_step(&self) -> CheckResult {
         self.0.begin_step();
         Ok(())
@@ -94,8 +94,8 @@ impl Lever for CrashPoints<'_> {
         true
     }
 
-    fn traits(&self, _fault: &Fault) -> Traits {
-        Traits { kills: true, ..Traits::default() }
+    fn traits(&self, _fault: &Fault) -> FaultEffects {
+        FaultEffects { kills: true, ..FaultEffects::default() }
     }
 
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
@@ -120,12 +120,12 @@ struct Killed<'a> {
 
 #[async_trait]
 impl Injected for Killed<'_> {
-    fn was_met(&self) -> bool {
+    fn was_triggered(&self) -> bool {
         self.after_answer || self.calls.met().is_some()
     }
 
     async fn heal(self: Box<Self>) -> CheckResult {
-        let met = self.was_met();
+        let met = self.was_triggered();
         self.calls.heal();
         if met { come_back(self.cx).await } else { Ok(()) }
     }

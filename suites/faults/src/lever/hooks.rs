@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use csi_harness::prelude::*;
 use tonic::async_trait;
 
-use super::{Injected, Lever, Traits};
+use super::{FaultEffects, Injected, Injector};
 use crate::fault::Fault;
 use crate::life::Step;
 
@@ -31,7 +31,7 @@ impl<'a> Hooks<'a> {
 }
 
 #[async_trait]
-impl Lever for Hooks<'_> {
+impl Injector for Hooks<'_> {
     fn begin_step(&self) -> CheckResult {
         Ok(())
     }
@@ -62,9 +62,9 @@ impl Lever for Hooks<'_> {
         format!("{} is broken by the command of the configuration", fault.place)
     }
 
-    fn traits(&self, _fault: &Fault) -> Traits {
+    fn traits(&self, _fault: &Fault) -> FaultEffects {
         // A call may wait for what is away.
-        Traits { hangs: true, ..Traits::default() }
+        FaultEffects { hangs: true, ..FaultEffects::default() }
     }
 
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
@@ -84,7 +84,7 @@ struct BrokenByHook<'a> {
 
 #[async_trait]
 impl Injected for BrokenByHook<'_> {
-    fn was_met(&self) -> bool {
+    fn was_triggered(&self) -> bool {
         true
     }
 

@@ -22,7 +22,7 @@ use csi_harness::prelude::*;
 use csi_proto::lock::Mutex;
 use tonic::async_trait;
 
-use super::{Injected, Lever, Traits};
+use super::{FaultEffects, Injected, Injector};
 use crate::fault::Fault;
 use crate::life::Step;
 pub(crate) use device::{FILE_SYSTEMS, FileSystem};
@@ -156,7 +156,7 @@ impl<'a> Power<'a> {
 }
 
 #[async_trait]
-impl Lever for Power<'_> {
+impl Injector for Power<'_> {
     fn knows(&self, fault: &Fault) -> bool {
         Power::is_of(fault)
     }
@@ -208,8 +208,8 @@ impl Lever for Power<'_> {
         )
     }
 
-    fn traits(&self, _fault: &Fault) -> Traits {
-        Traits { kills: true, loses_power: true, ..Traits::default() }
+    fn traits(&self, _fault: &Fault) -> FaultEffects {
+        FaultEffects { kills: true, loses_power: true, ..FaultEffects::default() }
     }
 
     /// What was written until now is durable, so that a volume deleted before does not come back in a trial of something else.
@@ -239,12 +239,12 @@ struct Lost<'a> {
 
 #[async_trait]
 impl Injected for Lost<'_> {
-    fn was_met(&self) -> bool {
+    fn was_triggered(&self) -> bool {
         self.after_answer || self.power.disk.lock().store().is_dead()
     }
 
     async fn heal(self: Box<Self>) -> CheckResult {
-        let met = self.was_met();
+        let met = self.was_triggered();
         self.power.disk.lock().store().arm(None);
         if met { self.power.lose(&self.way).await } else { Ok(()) }
     }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tonic::async_trait;
 
 use super::supervised::Supervised;
-use super::{Injected, Lever, Traits};
+use super::{FaultEffects, Injected, Injector};
 use crate::fault::Fault;
 use crate::life::Step;
 
@@ -123,7 +123,7 @@ async fn at_rest(mut look: impl FnMut() -> io::Result<BTreeSet<u64>>) -> io::Res
 }
 
 #[async_trait]
-impl Lever for Resources<'_> {
+impl Injector for Resources<'_> {
     fn begin_step(&self) -> CheckResult {
         self.supervised.begin_step();
         Ok(())
@@ -167,9 +167,9 @@ impl Lever for Resources<'_> {
         of_files.map_or("the driver is frozen for longer than its caller waits", |row| row.1).to_owned()
     }
 
-    fn traits(&self, fault: &Fault) -> Traits {
+    fn traits(&self, fault: &Fault) -> FaultEffects {
         let freezes = fault.way == FROZEN;
-        Traits { hangs: freezes, freezes, may_forget: !freezes, ..Traits::default() }
+        FaultEffects { hangs: freezes, freezes, may_forget: !freezes, ..FaultEffects::default() }
     }
 
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
@@ -192,7 +192,7 @@ struct FrozenDriver(Frozen);
 
 #[async_trait]
 impl Injected for FrozenDriver {
-    fn was_met(&self) -> bool {
+    fn was_triggered(&self) -> bool {
         true
     }
 
@@ -210,7 +210,7 @@ struct NoDescriptors {
 
 #[async_trait]
 impl Injected for NoDescriptors {
-    fn was_met(&self) -> bool {
+    fn was_triggered(&self) -> bool {
         true
     }
 
@@ -230,7 +230,7 @@ struct OutOfRoom(Supervisor);
 
 #[async_trait]
 impl Injected for OutOfRoom {
-    fn was_met(&self) -> bool {
+    fn was_triggered(&self) -> bool {
         self.0.met().is_some()
     }
 

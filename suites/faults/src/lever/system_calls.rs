@@ -8,7 +8,7 @@ use csi_harness::prelude::*;
 use tonic::async_trait;
 
 use super::supervised::Supervised;
-use super::{Injected, Lever, Traits};
+use super::{FaultEffects, Injected, Injector};
 use crate::fault::Fault;
 use crate::life::Step;
 
@@ -75,7 +75,7 @@ impl<'a> SystemCalls<'a> {
 }
 
 #[async_trait]
-impl Lever for SystemCalls<'_> {
+impl Injector for SystemCalls<'_> {
     fn begin_step(&self) -> CheckResult {
         self.0.begin_step();
         Ok(())
@@ -128,8 +128,8 @@ impl Lever for SystemCalls<'_> {
         }
     }
 
-    fn traits(&self, fault: &Fault) -> Traits {
-        Traits { may_forget: fault.way != LATE, ..Traits::default() }
+    fn traits(&self, fault: &Fault) -> FaultEffects {
+        FaultEffects { may_forget: fault.way != LATE, ..FaultEffects::default() }
     }
 
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
@@ -152,7 +152,7 @@ struct Broken(Supervisor);
 
 #[async_trait]
 impl Injected for Broken {
-    fn was_met(&self) -> bool {
+    fn was_triggered(&self) -> bool {
         self.0.met().is_some()
     }
 

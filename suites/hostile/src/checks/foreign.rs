@@ -144,7 +144,7 @@ check! {
             expected: "another volume, or a rejection",
             actual: format!("volume_id {:?}, which is that of the volume named {:?}", second.volume_id, request.name),
         );
-        if let Some(why) = scope.undo_or_leave().await {
+        if let Some(why) = scope.undo_best_effort().await {
             cx.note(why);
         }
         ensure!(

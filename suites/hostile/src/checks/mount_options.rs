@@ -120,7 +120,7 @@ async fn options_with(
         let mut request = scope.stage_request(&attached, &staging_path);
         request.volume_capability = Some(capability.clone());
         if scope.node_stage(request).once().await.any_answer()?.is_err() {
-            note(cx, scope.undo_or_leave().await);
+            note(cx, scope.undo_best_effort().await);
             return Ok(None);
         }
     }
@@ -130,7 +130,7 @@ async fn options_with(
     let published = scope.node_publish_hostile(request).once().await.any_answer()?;
     let uppermost = || mounts::at(Path::new(&target_path)).pop();
     let found = published.is_ok().then(|| uppermost().map(|mount| mount.options));
-    note(cx, scope.undo_or_leave().await);
+    note(cx, scope.undo_best_effort().await);
     Ok(found)
 }
 

@@ -74,7 +74,7 @@ check! {
         let scope = cx.scope();
         let _ = scope.node_publish_hostile(scope.publish_request(&staged, &text(&link))).once().await.any_answer()?;
         let changed = canary.changed();
-        if let Some(why) = scope.undo_or_leave().await {
+        if let Some(why) = scope.undo_best_effort().await {
             cx.note(why);
         }
         let changed = changed.or_else(|| canary.changed());

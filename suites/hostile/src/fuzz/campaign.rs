@@ -218,7 +218,7 @@ impl<'a> Campaign<'a> {
 
     /// Tries unanswered inputs one by one. Returns whether the driver runs afterwards.
     async fn without_answer(&mut self, inputs: &[&Input]) -> CheckResult<bool> {
-        self.cx.answers_for_silence();
+        self.cx.expect_no_answer();
         let died = !self.cx.target().is_alive().await && self.process_has_ended();
         let printed = self.cx.target().last_lines();
         if !self.revive().await {
@@ -266,7 +266,7 @@ impl<'a> Campaign<'a> {
         let unanswered = answers.iter().filter(|(_, answer)| matches!(answer, Answer::Unknown(_)));
         let unanswered: Vec<&Input> = unanswered.map(|(at, _)| &inputs[*at]).collect();
         let printed = self.cx.target().last_lines();
-        self.cx.answers_for_silence();
+        self.cx.expect_no_answer();
         self.revive().await;
         let _ = stage.tear_down().await;
         Ok(Finding::among(&unanswered, "no answer any more; sent alone, each of them was answered", &printed))
@@ -315,7 +315,7 @@ impl<'a> Campaign<'a> {
 
     /// Explains why a single input has no answer.
     async fn silent(&self, input: &Input, no_answer: &NoAnswer) -> Symptom {
-        self.cx.answers_for_silence();
+        self.cx.expect_no_answer();
         match no_answer {
             NoAnswer::Broken(why) => {
                 let alive = self.cx.target().is_alive().await;

@@ -209,7 +209,7 @@ pub(super) async fn abuse(cx: &Cx, abuse: Abuse) -> CheckResult {
     let took = begun.elapsed();
     drop(open);
     if !cx.target().is_alive().await {
-        cx.answers_for_silence();
+        cx.expect_no_answer();
         let printed = cx.target().last_lines();
         // The run reports a failure of this.
         let _ = cx.target().bring_back().await;
@@ -222,7 +222,7 @@ pub(super) async fn abuse(cx: &Cx, abuse: Abuse) -> CheckResult {
     }
     let is_answered = answered.is_ok_and(|reply| !matches!(reply.answer(), Answer::Unknown(_)));
     if !is_answered {
-        cx.answers_for_silence();
+        cx.expect_no_answer();
         cx.warn(
             Violation::new(format!("others are not answered while there are {}", abuse.title))
                 .of(&HOSTILE_TIME_001)

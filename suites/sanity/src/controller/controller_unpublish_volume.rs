@@ -30,7 +30,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] ControllerUnpublishVolume should fail when no volume id is provided",
         ],
-        runs: Erases,
+        runs: LosesData,
     }
     async |cx| {
         let node_id = cx.node_id().await?;

@@ -25,7 +25,7 @@ check! {
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["create-snapshot-accepts-empty-name"],
         replaces: ["CreateSnapshot [Controller Server] should fail when no name is provided"],
-        runs: Erases,
+        runs: LosesData,
     }
     async |cx| {
         let volume = cx.node_volume().await?;
@@ -196,7 +196,7 @@ check! {
         replaces: [
             "CreateSnapshot [Controller Server] should succeed when creating snapshot with maximum-length name",
         ],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         let volume = cx.node_volume().await?;
@@ -215,7 +215,7 @@ check! {
         spec: [req::MSG_SNAPSHOT_003, req::CTRL_CREATESNAP_018],
         needs: [CREATE_DELETE_SNAPSHOT, VOLUME],
         refuted_by: ["create-snapshot-truncates-names"],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         let volume = cx.node_volume().await?;
@@ -253,7 +253,7 @@ check! {
             "list-snapshots-fails-on-unusual-names",
             "list-snapshots-fails-after-path-names",
         ],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         let volume = cx.node_volume().await?;

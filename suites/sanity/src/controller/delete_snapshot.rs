@@ -19,7 +19,7 @@ check! {
         needs: [CREATE_DELETE_SNAPSHOT],
         refuted_by: ["delete-snapshot-accepts-empty-id"],
         replaces: ["DeleteSnapshot [Controller Server] should fail when no snapshot id is provided"],
-        runs: Erases,
+        runs: LosesData,
     }
     async |cx| {
         let reply = cx.delete_snapshot("").await;

@@ -42,7 +42,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] DeleteVolume should fail when no volume id is provided",
         ],
-        runs: Erases,
+        runs: LosesData,
     }
     async |cx| {
         let reply = cx.delete_volume("").await;

@@ -168,7 +168,7 @@ check! {
         replaces: [
             "GroupController Service [GroupController VolumeGroupSnapshots] DeleteVolumeGroupSnapshot should fail when no volume id is provided",
         ],
-        runs: Erases,
+        runs: LosesData,
     }
     async |cx| {
         let request = v1::DeleteVolumeGroupSnapshotRequest {

@@ -106,7 +106,7 @@ check! {
         needs: [NODE],
         refuted_by: ["node-unpublish-accepts-empty-id"],
         replaces: ["Node Service NodeUnpublishVolume should fail when no volume id is provided"],
-        runs: Erases,
+        runs: LosesData,
     }
     async |cx| {
         let reply = cx.node_unpublish("", &cx.target_path().await?).await;
@@ -124,7 +124,7 @@ check! {
         needs: [NODE, VOLUME],
         refuted_by: ["node-unpublish-accepts-missing-path"],
         replaces: ["Node Service NodeUnpublishVolume should fail when no target path is provided"],
-        runs: Erases,
+        runs: LosesData,
     }
     async |cx| {
         let staged = staged(cx).await?;

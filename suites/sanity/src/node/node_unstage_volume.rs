@@ -114,7 +114,7 @@ check! {
         needs: [NODE, STAGE_UNSTAGE_VOLUME],
         refuted_by: ["node-unstage-accepts-empty-id"],
         replaces: ["Node Service NodeUnstageVolume should fail when no volume id is provided"],
-        runs: Erases,
+        runs: LosesData,
     }
     async |cx| {
         let reply = cx.node_unstage("", &cx.staging_path().await?).await;
@@ -132,7 +132,7 @@ check! {
         needs: [NODE, STAGE_UNSTAGE_VOLUME, VOLUME],
         refuted_by: ["node-unstage-accepts-missing-path"],
         replaces: ["Node Service NodeUnstageVolume should fail when no staging target path is provided"],
-        runs: Erases,
+        runs: LosesData,
     }
     async |cx| {
         let attached = attached(cx).await?;

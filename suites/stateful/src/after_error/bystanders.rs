@@ -57,7 +57,7 @@ check! {
             // What came of it, the same call says; whether it works, another check judges.
             right.request.send(&scope).await.any_answer().map(drop)?;
             // Whether what a wrong call has done can be undone, others judge as well.
-            scope.undo_or_leave().await;
+            scope.undo_best_effort().await;
         }
         budget.end(cx, tries, "RPCs");
         Ok(())

@@ -87,7 +87,7 @@ async fn after_rejections(cx: &Cx, operation: Operation) -> CheckResult {
         }
     }
     // Whether what a wrong call has done can be undone, others judge.
-    scope.undo_or_leave().await;
+    scope.undo_best_effort().await;
     Ok(())
 }
 
@@ -226,7 +226,7 @@ async fn deletable(cx: &Cx, what: &str, after: &str) -> CheckResult {
         return scope.undo().await;
     }
     let Err(kept) = scope.delete_volume(&volume.id).await.any_answer()? else { return scope.undo().await };
-    scope.undo_or_leave().await;
+    scope.undo_best_effort().await;
     if kept.code != Code::FailedPrecondition {
         return Ok(());
     }

@@ -28,7 +28,7 @@ check! {
         spec: [AFTER_ERROR_004],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["delete-volume-refusal-blocks", "node-unstage-refusal-blocks", "node-unstage-needs-attachment"],
-        runs: Odd,
+        runs: UnusualInput,
         access: Each,
         varies: true,
     }
@@ -69,7 +69,7 @@ async fn undone(cx: &Cx, unusual: &[Operation]) -> CheckResult {
         if done.contains(&DeleteVolume) {
             continue;
         }
-        scope.undo_or_leave().await;
+        scope.undo_best_effort().await;
         let violation =
             Violation::new(format!("{} fails after an unusual order of calls", operation.method()))
                 .expected("OK: in the right order, everything can be undone")

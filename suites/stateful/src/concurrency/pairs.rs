@@ -9,7 +9,7 @@ use fastrand::Rng;
 use tokio::task::JoinSet;
 
 use crate::lifecycle::VolumeLifecycle;
-use crate::model::call::{Call, List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use crate::model::call::{Call, CreateSpec, List, Size, SnapshotCall, Usage, VolumeCall};
 use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Name};
 use crate::orchestrator::probed_driver::ProbedDriver;
@@ -117,7 +117,7 @@ impl Lane {
     }
 
     fn create(&self, bytes: i64) -> Call {
-        let wanted = Wanted::of(Size::at_least(bytes), self.usage);
+        let wanted = CreateSpec::of(Size::at_least(bytes), self.usage);
         VolumeCall::CreateVolume { name: self.name(), wanted }.into()
     }
 

@@ -8,16 +8,16 @@ use csi_harness::prelude::*;
 use super::script::{NODE, Script, ScriptContext, TARGET, s, v};
 use super::undisturbed::spread;
 use crate::disruption::KILLED;
-use crate::how::How;
+use crate::how::CallMode;
 use crate::model::call::{SnapshotCall, VolumeCall};
-use crate::sequence::Item;
+use crate::sequence::PlannedStep;
 
 /// Moments at which the driver is killed in the middle of each kind of copy.
 const MOMENTS: u32 = 3;
 /// Points at which it is killed instead where the changes that it makes can be seen, so that every run finds what the last one has found.
 const POINTS: usize = 4;
 
-pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<Item>> {
+pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<PlannedStep>> {
     let mut all = vec![in_use(context), given_back(context)];
     if context.has(Capability::CreateDeleteSnapshot) {
         let (took, changes) = (&context.undisturbed, context.changes);
@@ -33,13 +33,13 @@ pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<Item>> {
 
 /// The points at which the driver is killed in a copy that takes so long and for which it makes such changes. They are spread over the changes
 /// from the first to the last one, which often is the driver's record of a copy that is complete.
-fn points(took: Duration, changes: &[NonZeroU32]) -> Vec<How> {
+fn points(took: Duration, changes: &[NonZeroU32]) -> Vec<CallMode> {
     let Some(last) = changes.len().checked_sub(1) else {
         return spread(took, MOMENTS).into_iter().map(|after| KILLED.after(after).into()).collect();
     };
     let mut points: Vec<NonZeroU32> = (0..POINTS).map(|point| changes[last * point / (POINTS - 1)]).collect();
     points.dedup();
-    points.into_iter().map(How::KilledAtChange).collect()
+    points.into_iter().map(CallMode::KilledAtChange).collect()
 }
 
 /// The driver is killed while it has nothing to do, and a workload has just read.
@@ -63,20 +63,20 @@ fn given_back<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
     third.unused(v(2)).unused(v(1)).looked_at(v(1))
 }
 
-fn restored<'a>(context: &'a ScriptContext<'a>, kill: How) -> Script<'a> {
+fn restored<'a>(context: &'a ScriptContext<'a>, kill: CallMode) -> Script<'a> {
     let cut = context.script().written(v(0)).unused(v(0)).snapshot(s(0), v(0));
     cut.copy_twice(v(1), s(0), kill).looked_at(v(1)).looked_at(v(0))
 }
 
-fn cloned<'a>(context: &'a ScriptContext<'a>, kill: How) -> Script<'a> {
+fn cloned<'a>(context: &'a ScriptContext<'a>, kill: CallMode) -> Script<'a> {
     let source = context.script().written(v(0)).unused(v(0));
     source.copy_twice(v(1), v(0), kill).looked_at(v(1)).looked_at(v(0))
 }
 
 /// A snapshot that was being taken is asked for again after its source was written.
-fn cut<'a>(context: &'a ScriptContext<'a>, kill: How) -> Script<'a> {
+fn cut<'a>(context: &'a ScriptContext<'a>, kill: CallMode) -> Script<'a> {
     let snapshot = SnapshotCall::CreateSnapshot { name: s(0).name, volume: v(0) };
     let taken = context.script().written(v(0)).unused(v(0)).how(snapshot.clone(), kill);
-    let again = taken.how(snapshot, How::Insisting).used(v(0)).writes(v(0)).unused(v(0));
+    let again = taken.how(snapshot, CallMode::Retried).used(v(0)).writes(v(0)).unused(v(0));
     again.copy(v(1), s(0)).looked_at(v(1)).looked_at(v(0))
 }

@@ -6,9 +6,9 @@ use super::script::{SECOND, Script, ScriptContext, TARGET, s, v};
 use crate::lifecycle::VolumeLifecycle;
 use crate::model::call::{Usage, VolumeCall};
 use crate::model::names::Target;
-use crate::sequence::Item;
+use crate::sequence::PlannedStep;
 
-pub(super) fn two_volumes(context: &ScriptContext<'_>) -> Vec<Vec<Item>> {
+pub(super) fn two_volumes(context: &ScriptContext<'_>) -> Vec<Vec<PlannedStep>> {
     let mut all = vec![
         in_turn(context.script()),
         the_other_way_round(context.script()),
@@ -65,7 +65,7 @@ fn one_grows(script: Script<'_>, larger_bytes: i64) -> Script<'_> {
     both_read(both_read(online).unused(v(1)).used(v(1)))
 }
 
-pub(super) fn used_again(context: &ScriptContext<'_>) -> Vec<Vec<Item>> {
+pub(super) fn used_again(context: &ScriptContext<'_>) -> Vec<Vec<PlannedStep>> {
     let mut all = vec![
         older_versions(context.script()),
         asked_again(context.script()),

@@ -4,14 +4,14 @@ use csi_harness::prelude::*;
 use csi_ops::operation::Operation;
 
 use super::undisturbed::{Changes, NO_CHANGES, Undisturbed};
-use crate::how::How;
+use crate::how::CallMode;
 use crate::lifecycle::VolumeLifecycle;
-use crate::model::call::{Call, GroupCall, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use crate::model::call::{Call, CreateSpec, GroupCall, Size, SnapshotCall, Usage, VolumeCall};
 use crate::model::call_context::DriverProfile;
 use crate::model::generate::{Room, SLOTS};
 use crate::model::names::{Id, Name, Node, Slot, Target};
 use crate::orchestrator::probed_driver::ProbedDriver;
-use crate::sequence::{Doing, Item};
+use crate::sequence::{PlannedStep, Step};
 
 pub(super) const NODE: Node = Node(0);
 /// The place at which a volume is published.
@@ -60,11 +60,11 @@ pub(super) fn s(number: u16) -> Id {
 #[derive(Clone, Debug)]
 pub(super) struct Script<'a> {
     context: &'a ScriptContext<'a>,
-    items: Vec<Item>,
+    items: Vec<PlannedStep>,
 }
 
 impl Script<'_> {
-    pub(super) fn done(self) -> Vec<Item> {
+    pub(super) fn done(self) -> Vec<PlannedStep> {
         self.items
     }
 
@@ -73,8 +73,8 @@ impl Script<'_> {
         self
     }
 
-    pub(super) fn how(mut self, call: impl Into<Call>, how: impl Into<How>) -> Self {
-        self.items.push(Item::Doing(Doing { call: call.into(), how: how.into() }));
+    pub(super) fn how(mut self, call: impl Into<Call>, how: impl Into<CallMode>) -> Self {
+        self.items.push(PlannedStep::Step(Step { call: call.into(), how: how.into() }));
         self
     }
 
@@ -89,7 +89,7 @@ impl Script<'_> {
     }
 
     pub(super) fn volume_of(self, volume: Id, size: Size) -> Self {
-        let wanted = Wanted::of(size, self.context.usage);
+        let wanted = CreateSpec::of(size, self.context.usage);
         self.call(VolumeCall::CreateVolume { name: volume.name, wanted })
     }
 
@@ -100,18 +100,18 @@ impl Script<'_> {
 
     /// A copy, with the room that its source has by then.
     pub(super) fn copy(self, volume: Id, source: Id) -> Self {
-        self.copy_with(volume, source, Room::AsSource, How::Once)
+        self.copy_with(volume, source, Room::AsSource, CallMode::Once)
     }
 
-    pub(super) fn copy_with(mut self, volume: Id, source: Id, room: Room, how: How) -> Self {
-        self.items.push(Item::Copy(volume.name, source, room, how));
+    pub(super) fn copy_with(mut self, volume: Id, source: Id, room: Room, how: CallMode) -> Self {
+        self.items.push(PlannedStep::Copy(volume.name, source, room, how));
         self
     }
 
     /// A copy that its caller does not wait for, and asks for again.
-    pub(super) fn copy_twice(self, volume: Id, source: Id, given_up: impl Into<How>) -> Self {
+    pub(super) fn copy_twice(self, volume: Id, source: Id, given_up: impl Into<CallMode>) -> Self {
         let given_up = self.copy_with(volume, source, Room::AsSource, given_up.into());
-        given_up.copy_with(volume, source, Room::AsSource, How::Insisting)
+        given_up.copy_with(volume, source, Room::AsSource, CallMode::Retried)
     }
 
     pub(super) fn snapshot(self, snapshot: Id, volume: Id) -> Self {
@@ -184,7 +184,7 @@ impl Script<'_> {
     }
 
     pub(super) fn writes_at(mut self, volume: Id, target: Target) -> Self {
-        self.items.extend(WRITTEN.map(|slot| Item::Write(volume, target, slot)));
+        self.items.extend(WRITTEN.map(|slot| PlannedStep::Write(volume, target, slot)));
         self
     }
 

@@ -4,9 +4,9 @@ use csi_harness::prelude::*;
 
 use super::script::{Script, ScriptContext, v};
 use crate::model::call::Size;
-use crate::sequence::Item;
+use crate::sequence::PlannedStep;
 
-pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<Item>> {
+pub(super) fn all(context: &ScriptContext<'_>) -> Vec<Vec<PlannedStep>> {
     let (bytes, larger) = (context.profile.size_bytes, context.profile.larger_bytes);
     let uneven = bytes.saturating_add(1);
     let exactly = |bytes| Size { required_bytes: bytes, limit_bytes: bytes };

@@ -11,7 +11,7 @@ use csi_harness::prelude::*;
 use super::script::{ScriptContext, s, v};
 use crate::case_runner::CaseRunner;
 use crate::disruption::WatchedDriver;
-use crate::how::How;
+use crate::how::CallMode;
 use crate::model::call::SnapshotCall;
 use crate::model::generate::Room;
 use crate::orchestrator::probed_driver::ProbedDriver;
@@ -68,7 +68,7 @@ impl Changes {
         if !WatchedDriver::is_possible(cx).await {
             return Ok(Changes::default());
         }
-        let played = copied(cx, probed, How::KilledAtChange(NonZeroU32::MAX)).await?;
+        let played = copied(cx, probed, CallMode::KilledAtChange(NonZeroU32::MAX)).await?;
         let of = |name| {
             let made = played.links.iter().find(|link| link.doing.call.makes() == Some(name));
             made.map_or_else(Vec::new, |link| kill_points(&link.changes))
@@ -102,7 +102,7 @@ pub(super) fn spread(took: Duration, number: u32) -> Vec<Duration> {
 
 async fn measure(cx: &Cx, probed: &Arc<ProbedDriver>) -> CheckResult<Undisturbed> {
     // A fault that shows here shows in the sequences of the checks as well.
-    let Ok(played) = copied(cx, probed, How::Once).await else {
+    let Ok(played) = copied(cx, probed, CallMode::Once).await else {
         return Ok(Undisturbed::default());
     };
     let took = |name| {
@@ -113,7 +113,7 @@ async fn measure(cx: &Cx, probed: &Arc<ProbedDriver>) -> CheckResult<Undisturbed
 }
 
 /// Makes a copy of each kind that the driver advertises.
-async fn copied(cx: &Cx, probed: &Arc<ProbedDriver>, how: How) -> CheckResult<Sequence> {
+async fn copied(cx: &Cx, probed: &Arc<ProbedDriver>, how: CallMode) -> CheckResult<Sequence> {
     let context = ScriptContext::new(probed, Undisturbed::default());
     let mut script = context.script().written(v(0)).unused(v(0));
     if context.has(Capability::CreateDeleteSnapshot) {

@@ -60,7 +60,7 @@ impl<'a> WatchedDriver<'a> {
         let changes = self.heal();
         self.driver.supervise(None);
         // The call that the kill has left without an answer is no sign of a crash.
-        self.cx.answers_for_silence();
+        self.cx.expect_no_answer();
         self.driver.kill().await.map_err(failed)?;
         KILLED.heal(self.cx).await?;
         Ok(changes)

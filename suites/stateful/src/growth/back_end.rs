@@ -63,7 +63,7 @@ check! {
                 cycle.round(&scope, &mut scene, &mut rng).await?;
             }
             let left = before.left(&scope, counts).await?;
-            scope.undo_or_leave().await;
+            scope.undo_best_effort().await;
             let Some(left) = left else { continue };
             let violation = Violation::new(format!("something stays in the back end after {}", cycle.description()))
                 .of(cycle.rule())
@@ -107,7 +107,7 @@ async fn counts_capacity(cx: &Cx) -> CheckResult<bool> {
     let before = available_bytes(&scope).await?;
     let volume = scope.new_volume().await?;
     let taken = before - available_bytes(&scope).await?;
-    scope.undo_or_leave().await;
+    scope.undo_best_effort().await;
     Ok(taken > 0 && taken == volume.capacity_bytes)
 }
 

@@ -24,12 +24,12 @@ pub(super) fn wrong<O: Object>(parts: &[Part<O>], last: usize) -> Vec<(usize, Br
     let mut steps = STEPS_MAX;
     let mut all = Vec::new();
     for one in open.iter().copied() {
-        let alone = |place| if place == one { Treatment::Kept } else { Treatment::Loosened };
+        let alone = |place| if place == one { Treatment::Kept } else { Treatment::Relaxed };
         let Some(anyhow) = breach(parts, one, alone, &mut steps) else { continue };
         // What came before tells more exactly what is wrong.
         let in_place = |place| match place == one || !open.contains(&place) {
             true => Treatment::Kept,
-            false => Treatment::Loosened,
+            false => Treatment::Relaxed,
         };
         all.push((one, breach(parts, one, in_place, &mut steps).unwrap_or(anyhow)));
     }

@@ -49,7 +49,7 @@ impl<'a, O: Object> Core<'a, O> {
     /// Whether the last of these calls is wrong in the same way, the others loosened.
     fn is_wrong(&mut self, kept: &[usize]) -> bool {
         let mut treatments = vec![Treatment::LeftOut; self.parts.len()];
-        self.before.iter().for_each(|place| treatments[*place] = Treatment::Loosened);
+        self.before.iter().for_each(|place| treatments[*place] = Treatment::Relaxed);
         kept.iter().for_each(|place| treatments[*place] = Treatment::Kept);
         match search(self.parts, |place| treatments[place], &mut self.steps) {
             Outcome::Unordered { last, breach } => last == self.last && breach.fault() == *self.fault,

@@ -57,7 +57,7 @@ pub(super) struct Shared {
 impl Parts {
     /// Takes a history apart.
     pub fn of(history: &History) -> Parts {
-        let mut taker = Taker::new(history);
+        let mut taker = Partitioner::new(history);
         for (place, entry) in history.entries.iter().enumerate() {
             taker.take(history, place, entry);
         }
@@ -67,7 +67,7 @@ impl Parts {
 }
 
 /// What is gathered on the way.
-struct Taker {
+struct Partitioner {
     profile: Arc<DriverProfile>,
     /// How often an object of this name may have been made.
     makings: BTreeMap<Name, usize>,
@@ -87,8 +87,8 @@ struct Life {
     gone: Time,
 }
 
-impl Taker {
-    fn new(history: &History) -> Taker {
+impl Partitioner {
+    fn new(history: &History) -> Partitioner {
         let mut makings = BTreeMap::new();
         let mut lives: BTreeMap<Id, Life> = BTreeMap::new();
         for entry in &history.entries {
@@ -123,7 +123,7 @@ impl Taker {
             shared: Vec::new(),
             remarks: Vec::new(),
         };
-        Taker { profile: Arc::new(history.profile.clone()), makings, lives, parts }
+        Partitioner { profile: Arc::new(history.profile.clone()), makings, lives, parts }
     }
 
     fn take(&mut self, history: &History, place: usize, entry: &Entry) {

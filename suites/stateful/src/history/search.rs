@@ -38,7 +38,7 @@ pub enum Treatment {
     /// The same, whatever is wrong with the answer.
     Excused,
     /// As if it may or may not have been made, with any answer. This only ever makes more orders possible.
-    Loosened,
+    Relaxed,
     /// Not at all.
     LeftOut,
 }
@@ -67,7 +67,7 @@ fn search_with<O: Object>(
 ) -> Outcome {
     let may_matter = |place: &usize| match treat(*place) {
         Treatment::Kept | Treatment::Excused => true,
-        Treatment::Loosened => changes_something(&parts[*place]),
+        Treatment::Relaxed => changes_something(&parts[*place]),
         Treatment::LeftOut => false,
     };
     let mut edges: Vec<_> = (0..parts.len())
@@ -83,7 +83,7 @@ fn search_with<O: Object>(
     for (_, edge, place) in edges {
         let step = || parts[place].step.clone();
         let taken = match (edge, begun[place]) {
-            (Edge::Begin, _) if treat(place) == Treatment::Loosened => {
+            (Edge::Begin, _) if treat(place) == Treatment::Relaxed => {
                 possible.begin_optional(step()).map(Some)
             }
             (Edge::Begin, _) if treat(place) == Treatment::Excused => {

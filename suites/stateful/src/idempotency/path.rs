@@ -3,7 +3,7 @@
 use csi_harness::prelude::*;
 
 use crate::lifecycle::VolumeLifecycle;
-use crate::model::call::{Call, GroupCall, List, Size, SnapshotCall, VolumeCall, Wanted};
+use crate::model::call::{Call, CreateSpec, GroupCall, List, Size, SnapshotCall, VolumeCall};
 use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Name};
 use crate::orchestrator::probed_driver::ProbedDriver;
@@ -108,7 +108,7 @@ impl<'a> Path<'a> {
 
     /// What is made from the volume, each with what deletes it.
     fn copies(&self) -> Vec<(Call, Call)> {
-        let copy_of = |source| Wanted { source: Some(source), ..self.lifecycle.wanted.clone() };
+        let copy_of = |source| CreateSpec { source: Some(source), ..self.lifecycle.wanted.clone() };
         let copy = |name: Name, source| -> (Call, Call) {
             (
                 VolumeCall::CreateVolume { name, wanted: copy_of(source) }.into(),
@@ -177,11 +177,11 @@ impl<'a> Path<'a> {
             Call::Volume(VolumeCall::CreateVolume { name, wanted })
                 if wanted.source.is_none() && self.profile.larger_bytes > self.profile.size_bytes =>
             {
-                let wanted = Wanted { size: larger, ..wanted.clone() };
+                let wanted = CreateSpec { size: larger, ..wanted.clone() };
                 Some(VolumeCall::CreateVolume { name: *name, wanted }.into())
             }
             Call::Volume(VolumeCall::CreateVolume { name, wanted }) if wanted.source.is_some() => {
-                let wanted = Wanted { source: None, ..wanted.clone() };
+                let wanted = CreateSpec { source: None, ..wanted.clone() };
                 Some(VolumeCall::CreateVolume { name: *name, wanted }.into())
             }
             Call::Volume(VolumeCall::ControllerPublishVolume { volume, node, usage, readonly })

@@ -2,7 +2,7 @@
 
 use super::answer::{GroupResponse, SnapshotFacts, SnapshotResponse, VolumeFacts, VolumeResponse};
 use super::bytes::{Bytes, Write as Written};
-use super::call::{GroupCall, SnapshotCall, VolumeCall, Wanted};
+use super::call::{CreateSpec, GroupCall, SnapshotCall, VolumeCall};
 use super::call_context::CallContext;
 use super::names::Id;
 use super::state::{
@@ -55,7 +55,7 @@ fn undo_what_is_left(volume: &mut Volume, call: &VolumeCall) {
     });
 }
 
-fn made(wanted: &Wanted, around: &CallContext) -> VolumeLife {
+fn made(wanted: &CreateSpec, around: &CallContext) -> VolumeLife {
     let copied = wanted.source.and_then(|source| around.bytes.get(&source));
     VolumeLife { bytes: copied.cloned().unwrap_or_default(), ..VolumeLife::new(wanted.clone()) }
 }

@@ -114,7 +114,7 @@ impl Size {
 /// What a volume is made with: the essence of a CreateVolumeRequest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Wanted {
+pub struct CreateSpec {
     /// capacity_range.
     pub size: Size,
     /// volume_capabilities.
@@ -130,10 +130,10 @@ pub struct Wanted {
     pub source: Option<Id>,
 }
 
-impl Wanted {
+impl CreateSpec {
     /// An empty volume with the first set of parameters.
-    pub fn of(size: Size, usage: Usage) -> Wanted {
-        Wanted { size, usage, parameters: 0, mutable_parameters: 0, source: None }
+    pub fn of(size: Size, usage: Usage) -> CreateSpec {
+        CreateSpec { size, usage, parameters: 0, mutable_parameters: 0, source: None }
     }
 }
 
@@ -259,7 +259,7 @@ impl<T: Field> Field for Option<T> {
 
 impl Field for Id {}
 impl Field for Vec<Id> {}
-impl Field for Wanted {}
+impl Field for CreateSpec {}
 impl Field for Usage {}
 impl Field for Size {}
 impl Field for Slot {}
@@ -344,7 +344,7 @@ macro_rules! calls {
 calls! {
     /// Something that is done to one volume, or with it.
     VolumeCall {
-        CreateVolume { name: Name, wanted: Wanted } => changes(ALL, ALL);
+        CreateVolume { name: Name, wanted: CreateSpec } => changes(ALL, ALL);
         DeleteVolume { volume: Id } => changes(ALL, ALL);
         ControllerPublishVolume { volume: Id, node: Node, usage: Usage, readonly: bool } =>
             changes(attached(*node), LIFE | ATTACHMENTS | CONFIRMED);
@@ -555,7 +555,7 @@ mod tests {
         let volume = Name::volume(0).id(1);
         let usage = Usage { access: AccessType::Mount, mode: Mode::SingleNodeWriter };
         let (node, target) = (Node(0), Target(1));
-        let wanted = Wanted::of(Size { required_bytes: 1, limit_bytes: 2 }, usage);
+        let wanted = CreateSpec::of(Size { required_bytes: 1, limit_bytes: 2 }, usage);
         let told = |call| Call::Volume(call).to_string();
         assert_eq!(told(VolumeCall::DeleteVolume { volume }), "DeleteVolume v1#2");
         assert_eq!(
@@ -565,7 +565,7 @@ mod tests {
         assert_eq!(
             told(VolumeCall::CreateVolume {
                 name: Name::volume(0),
-                wanted: Wanted { source: Some(Name::snapshot(2).id(0)), ..wanted }
+                wanted: CreateSpec { source: Some(Name::snapshot(2).id(0)), ..wanted }
             }),
             "CreateVolume v1 1 byte to 2 bytes from s3"
         );

@@ -121,7 +121,7 @@ impl Expectation {
         match self.done {
             Done::Due | Done::Permitted => Finding::Fits,
             Done::Tolerated(because) => {
-                Finding::Odd(breach(format!("{method} {} was done ({because})", self.what)))
+                Finding::UnusualInput(breach(format!("{method} {} was done ({because})", self.what)))
             }
             Done::Wrong => {
                 breach(format!("{method} {} must be rejected, but succeeded", self.what)).weighed()
@@ -140,7 +140,7 @@ impl Expectation {
             Some(Refusal { tolerated: false, .. }) => Finding::Fits,
             _ if self.any_refusal => Finding::Fits,
             Some(Refusal { because, .. }) => {
-                Finding::Odd(Breach { message: format!("{} ({because})", breach.message), ..breach })
+                Finding::UnusualInput(Breach { message: format!("{} ({because})", breach.message), ..breach })
             }
             None => breach.weighed(),
         }
@@ -197,7 +197,7 @@ pub enum Finding {
     /// Nothing.
     Fits,
     /// Worth a remark: a recommendation not kept, or an answer that is only tolerated.
-    Odd(Breach),
+    UnusualInput(Breach),
     /// Rules that bind are broken, the gravest first.
     Wrong(Vec<Breach>),
 }
@@ -208,7 +208,7 @@ impl Finding {
     pub fn beside_another_call(self) -> Finding {
         match self {
             Finding::Wrong(mut breaches) if !breaches.is_empty() => {
-                Finding::Odd(Breach { rule: &req::GEN_CONC_003, ..breaches.swap_remove(0) })
+                Finding::UnusualInput(Breach { rule: &req::GEN_CONC_003, ..breaches.swap_remove(0) })
             }
             other => other,
         }
@@ -218,7 +218,9 @@ impl Finding {
     #[must_use]
     pub(super) fn remarked(self) -> Finding {
         match self {
-            Finding::Wrong(mut breaches) if !breaches.is_empty() => Finding::Odd(breaches.swap_remove(0)),
+            Finding::Wrong(mut breaches) if !breaches.is_empty() => {
+                Finding::UnusualInput(breaches.swap_remove(0))
+            }
             other => other,
         }
     }
@@ -228,7 +230,7 @@ impl Finding {
     pub(super) fn in_doubt(mut self) -> Finding {
         let breaches = match &mut self {
             Finding::Fits => &mut [],
-            Finding::Odd(breach) => std::slice::from_mut(breach),
+            Finding::UnusualInput(breach) => std::slice::from_mut(breach),
             Finding::Wrong(breaches) => &mut breaches[..],
         };
         breaches.iter_mut().for_each(|breach| breach.leaves_doubt = true);
@@ -249,7 +251,7 @@ impl Finding {
     pub(super) fn excused(self) -> Finding {
         match self {
             Finding::Wrong(mut breaches) if breaches.iter().all(|breach| !breach.leaves_doubt) => {
-                Finding::Odd(breaches.swap_remove(0))
+                Finding::UnusualInput(breaches.swap_remove(0))
             }
             other => other,
         }
@@ -262,7 +264,7 @@ impl Finding {
         breaches.sort_by_key(|breach| known.has(breach));
         match breaches.iter().position(|breach| !known.has(breach) || breach.leaves_doubt) {
             Some(at) => Finding::Wrong(vec![breaches.swap_remove(at)]),
-            None => Finding::Odd(breaches.swap_remove(0)),
+            None => Finding::UnusualInput(breaches.swap_remove(0)),
         }
     }
 
@@ -272,7 +274,9 @@ impl Finding {
         match (self, other) {
             (Finding::Wrong(one), Finding::Wrong(other)) => Finding::Wrong([one, other].concat()),
             (Finding::Wrong(breaches), _) | (_, Finding::Wrong(breaches)) => Finding::Wrong(breaches),
-            (Finding::Odd(breach), _) | (_, Finding::Odd(breach)) => Finding::Odd(breach),
+            (Finding::UnusualInput(breach), _) | (_, Finding::UnusualInput(breach)) => {
+                Finding::UnusualInput(breach)
+            }
             (Finding::Fits, Finding::Fits) => Finding::Fits,
         }
     }
@@ -300,7 +304,7 @@ pub struct Breach {
 impl Breach {
     /// As grave as the rule is.
     pub fn weighed(self) -> Finding {
-        if self.rule.is_binding() { Finding::Wrong(vec![self]) } else { Finding::Odd(self) }
+        if self.rule.is_binding() { Finding::Wrong(vec![self]) } else { Finding::UnusualInput(self) }
     }
 
     /// The rejection that is wrong, if one is: what is said of it begins with the RPC.
@@ -388,7 +392,7 @@ mod tests {
     fn found(expectation: &Expectation, answer: Answer<()>) -> &'static str {
         match expectation.of("DeleteVolume", &answer) {
             Finding::Fits => "fits",
-            Finding::Odd(_) => "odd",
+            Finding::UnusualInput(_) => "odd",
             Finding::Wrong(_) => "wrong",
         }
     }

@@ -11,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::{Strategy, any};
 use proptest::sample::select;
 
-use super::call::{Call, GroupCall, List, Size, SnapshotCall, Usage, VolumeCall, Wanted};
+use super::call::{Call, CreateSpec, GroupCall, List, Size, SnapshotCall, Usage, VolumeCall};
 use super::call_context::{CallContext, DriverProfile, Presence, Time};
 use super::names::{Id, Name, Node, ObjectKind, Slot, Stamp, Target};
 use super::state::{GroupLife, SnapshotLife, VolumeLife};
@@ -305,25 +305,31 @@ fn at_publications(
 }
 
 /// Volumes that may be made where there is none.
-fn new_wishes(view: &View<'_>) -> impl Iterator<Item = Wanted> {
+fn new_wishes(view: &View<'_>) -> impl Iterator<Item = CreateSpec> {
     let DriverProfile { usages, parameters, .. } = view.profile;
-    let of_size = |size: Size| usages.iter().map(move |usage| Wanted::of(size, *usage));
-    let sized: Vec<Wanted> = sizes::of_new_volumes(view).into_iter().flat_map(of_size).collect();
+    let of_size = |size: Size| usages.iter().map(move |usage| CreateSpec::of(size, *usage));
+    let sized: Vec<CreateSpec> = sizes::of_new_volumes(view).into_iter().flat_map(of_size).collect();
     let with = |parameters| {
-        sized.iter().take(OTHER_PARAMETERS_WEIGHT).map(move |first| Wanted { parameters, ..first.clone() })
+        sized
+            .iter()
+            .take(OTHER_PARAMETERS_WEIGHT)
+            .map(move |first| CreateSpec { parameters, ..first.clone() })
     };
-    let others: Vec<Wanted> = (1..*parameters).flat_map(with).collect();
+    let others: Vec<CreateSpec> = (1..*parameters).flat_map(with).collect();
     sized.into_iter().chain(others)
 }
 
 /// What may be asked for under a name that is taken: the same, most of the time, or something that differs in one way.
-fn other_wishes<'a>(view: &View<'_>, life: &'a VolumeLife) -> impl Iterator<Item = Wanted> + use<'a> {
+fn other_wishes<'a>(view: &View<'_>, life: &'a VolumeLife) -> impl Iterator<Item = CreateSpec> + use<'a> {
     let made = &life.wanted;
-    let sizes = sizes::of_made_volume(view, life).into_iter().map(|size| Wanted { size, ..made.clone() });
+    let sizes = sizes::of_made_volume(view, life).into_iter().map(|size| CreateSpec { size, ..made.clone() });
     let other_parameters = (1..view.profile.parameters)
-        .map(|step| Wanted { parameters: (made.parameters + step) % view.profile.parameters, ..made.clone() })
+        .map(|step| CreateSpec {
+            parameters: (made.parameters + step) % view.profile.parameters,
+            ..made.clone()
+        })
         .next();
-    let empty = made.source.map(|_| Wanted { source: None, ..made.clone() });
+    let empty = made.source.map(|_| CreateSpec { source: None, ..made.clone() });
     let same = [made.clone(), made.clone(), made.clone()];
     same.into_iter().chain(sizes).chain(other_parameters).chain(empty)
 }
@@ -356,7 +362,7 @@ pub enum Room {
 
 impl Model {
     /// A copy of something, with the room that this has now.
-    pub(crate) fn copy_of(&self, source: Id, room: Room) -> Option<Wanted> {
+    pub(crate) fn copy_of(&self, source: Id, room: Room) -> Option<CreateSpec> {
         let usage = self.profile().usages.first().copied()?;
         let own = self.size_of(source).filter(|bytes| *bytes > 0).unwrap_or(self.profile().size_bytes);
         let size = match room {
@@ -364,7 +370,7 @@ impl Model {
             Room::Exactly => Size { required_bytes: own, limit_bytes: own },
             Room::Larger => Size::at_least(own.saturating_add(self.profile().larger_bytes)),
         };
-        Some(Wanted { source: Some(source), ..Wanted::of(size, usage) })
+        Some(CreateSpec { source: Some(source), ..CreateSpec::of(size, usage) })
     }
 
     /// How large something is, as far as the driver has told.
@@ -385,12 +391,12 @@ impl Model {
 }
 
 /// A copy as large as its source.
-fn copy(view: &View<'_>, source: Id, usage: Usage) -> Wanted {
+fn copy(view: &View<'_>, source: Id, usage: Usage) -> CreateSpec {
     let lives = view.model.volume(source.name).into_iter().filter_map(|volume| volume.life);
     let largest = lives.map(|life| life.size_bytes).max().unwrap_or_default();
     // Of a snapshot only the driver knows how large it is; nothing here is larger than this.
     let bytes = if largest > 0 { largest } else { view.profile.larger_bytes.max(view.profile.size_bytes) };
-    Wanted { source: Some(source), ..Wanted::of(Size::at_least(bytes), usage) }
+    CreateSpec { source: Some(source), ..CreateSpec::of(Size::at_least(bytes), usage) }
 }
 
 /// Things that exist without doubt and can be copied.

@@ -153,7 +153,7 @@ impl Model {
     }
 
     /// A copy that is perhaps being made has, or has not, what is written meanwhile.
-    pub(super) fn blur_copies(&mut self, volume: Id, slot: Slot) {
+    pub(super) fn mark_copies_unknown(&mut self, volume: Id, slot: Slot) {
         let blur = |around: &mut CallContext| {
             if let Some(bytes) = around.bytes.get_mut(&volume) {
                 bytes.blur(slot);

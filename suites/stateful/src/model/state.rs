@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::Text;
 use super::bytes::Bytes;
-use super::call::{Usage, Wanted};
+use super::call::{CreateSpec, Usage};
 use super::call_context::Time;
 use super::names::{Id, Node, Target};
 
@@ -59,7 +59,7 @@ pub struct VolumeLife {
     /// Its id; `None` as long as no answer has told it.
     pub id: Option<Id>,
     /// What it was made with.
-    pub wanted: Wanted,
+    pub wanted: CreateSpec,
     /// Whether it was expanded or modified since, so that what it was made with may not be what it is.
     pub changed: bool,
     /// How large it is; 0 as long as no answer has told it.
@@ -288,7 +288,7 @@ has_id! {
 
 impl VolumeLife {
     /// A volume that is just made.
-    pub(super) fn new(wanted: Wanted) -> VolumeLife {
+    pub(super) fn new(wanted: CreateSpec) -> VolumeLife {
         VolumeLife {
             id: None,
             changed: false,

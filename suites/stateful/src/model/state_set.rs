@@ -544,7 +544,7 @@ impl<O: Object> StateSet<O> {
         let configuration = Configuration { state, ..*configuration }.without(ended);
         match if open.is_excused { finding.excused() } else { finding.beside(&around.profile.known) } {
             Finding::Fits => Ok((configuration, None)),
-            Finding::Odd(breach) => Ok((configuration, Some(breach))),
+            Finding::UnusualInput(breach) => Ok((configuration, Some(breach))),
             Finding::Wrong(mut breaches) => Err(breaches.swap_remove(0)),
         }
     }
@@ -596,7 +596,7 @@ impl<O: Object> StateSet<O> {
     }
 
     /// Something happens to the object that no call asked for.
-    pub fn befall(&mut self, happens: impl Fn(&mut O)) {
+    pub fn apply_event(&mut self, happens: impl Fn(&mut O)) {
         self.configurations.iter_mut().for_each(|configuration| happens(&mut configuration.state));
         let mut seen = HashSet::new();
         self.configurations.retain(|configuration| seen.insert(configuration.clone()));

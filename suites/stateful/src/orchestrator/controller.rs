@@ -9,7 +9,7 @@ use super::probed_driver::ProbedDriver;
 use super::{Listing, Made, Orchestrator};
 use crate::model::Span;
 use crate::model::answer::{Listed, Response, SourceTold, VolumeFacts, VolumeResponse, text_of};
-use crate::model::call::{Size, Usage, VolumeCall, Wanted};
+use crate::model::call::{CreateSpec, Size, Usage, VolumeCall};
 use crate::model::call_context::Time;
 use crate::model::names::{Id, Name, Node, ObjectKind};
 
@@ -58,7 +58,7 @@ impl Orchestrator {
         Ok(made)
     }
 
-    async fn create_volume(&self, name: Name, wanted: &Wanted) -> Made {
+    async fn create_volume(&self, name: Name, wanted: &CreateSpec) -> Made {
         let request = v1::CreateVolumeRequest {
             name: self.name(name),
             capacity_range: Some(range(wanted.size)),

@@ -7,7 +7,7 @@ use csi_harness::prelude::*;
 use crate::budget::Budget;
 use crate::case::Case;
 use crate::case_runner::{Came, CaseRunner};
-use crate::sequence::Item;
+use crate::sequence::PlannedStep;
 
 /// Tries the cases of this check that are in the folder of the configuration, and says of each what has become of it.
 ///
@@ -27,8 +27,8 @@ pub(crate) async fn try_again(cx: &Cx, trial: &mut CaseRunner<'_>, budget: &Budg
     Ok(())
 }
 
-fn calls(case: Case) -> Vec<Item> {
-    case.steps.into_iter().map(Item::from).collect()
+fn calls(case: Case) -> Vec<PlannedStep> {
+    case.steps.into_iter().map(PlannedStep::from).collect()
 }
 
 /// The cases that this check has found, with their files.

@@ -2,20 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use crate::how::How;
-use crate::model::call::{Call, GroupCall, Size, VolumeCall, Wanted};
+use crate::how::CallMode;
+use crate::model::call::{Call, CreateSpec, GroupCall, Size, VolumeCall};
 use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Name, Node, ObjectKind, Target};
-use crate::sequence::Doing;
+use crate::sequence::Step;
 
 /// The ways in which a call can ask for less, or be made more simply: the plainest first.
-pub(super) fn ways(doing: &Doing, profile: &DriverProfile) -> Vec<Doing> {
+pub(super) fn ways(doing: &Step, profile: &DriverProfile) -> Vec<Step> {
     let call = &doing.call;
     match doing.how {
-        How::Once => {
-            calls(call, profile).into_iter().filter(|plainer| plainer != call).map(Doing::once).collect()
+        CallMode::Once => {
+            calls(call, profile).into_iter().filter(|plainer| plainer != call).map(Step::once).collect()
         }
-        How::Disrupted(_) | How::KilledAtChange(_) | How::Insisting => vec![Doing::once(call.clone())],
+        CallMode::Disrupted(_) | CallMode::KilledAtChange(_) | CallMode::Retried => {
+            vec![Step::once(call.clone())]
+        }
     }
 }
 
@@ -58,23 +60,23 @@ fn volume(call: &VolumeCall, profile: &DriverProfile) -> Vec<VolumeCall> {
 }
 
 /// The wish for nothing but a volume, and those that come nearer to it by one thing.
-fn wishes(wanted: Wanted, profile: &DriverProfile) -> Vec<Wanted> {
+fn wishes(wanted: CreateSpec, profile: &DriverProfile) -> Vec<CreateSpec> {
     let usage = profile.usages.first().copied().unwrap_or(wanted.usage);
-    let plain = Wanted::of(Size::at_least(profile.size_bytes), usage);
+    let plain = CreateSpec::of(Size::at_least(profile.size_bytes), usage);
     vec![
         plain.clone(),
-        Wanted { source: None, ..wanted.clone() },
-        Wanted { size: plain.size, ..wanted.clone() },
-        Wanted { parameters: 0, ..wanted.clone() },
-        Wanted { mutable_parameters: 0, ..wanted.clone() },
-        Wanted { usage, ..wanted },
+        CreateSpec { source: None, ..wanted.clone() },
+        CreateSpec { size: plain.size, ..wanted.clone() },
+        CreateSpec { parameters: 0, ..wanted.clone() },
+        CreateSpec { mutable_parameters: 0, ..wanted.clone() },
+        CreateSpec { usage, ..wanted },
     ]
 }
 
 /// The same calls, with names, nodes and places numbered as they come.
-pub(super) fn renamed(mut doings: Vec<Doing>) -> Vec<Doing> {
+pub(super) fn renamed(mut doings: Vec<Step>) -> Vec<Step> {
     let mut first = First::default();
-    for Doing { call, .. } in &mut doings {
+    for Step { call, .. } in &mut doings {
         if let Some(name) = call.made_mut() {
             *name = first.name(*name);
         }

@@ -7,10 +7,10 @@ use csi_harness::protocol::capability::Capability;
 use crate::model::call::{Call, VolumeCall};
 use crate::model::call_context::DriverProfile;
 use crate::model::names::{Id, Node, Target};
-use crate::sequence::Link;
+use crate::sequence::ExecutedStep;
 
 /// The calls, with those marked that come too early.
-pub(super) fn marked(mut links: Vec<Link>, profile: &DriverProfile) -> Vec<Link> {
+pub(super) fn marked(mut links: Vec<ExecutedStep>, profile: &DriverProfile) -> Vec<ExecutedStep> {
     let mut turn = Turn::new(profile);
     for link in &mut links {
         link.is_early = turn.is_early(&link.doing.call);

@@ -7,7 +7,7 @@ use csi_harness::results::outcome::Outcome;
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Config, Defect};
 use csi_suite_stateful::case::{BreachText, Came, Case, CaseStep, Driver, FORM};
-use csi_suite_stateful::how::How;
+use csi_suite_stateful::how::CallMode;
 use csi_suite_stateful::model::call::Call;
 use csi_test_support::histories::story::*;
 use csi_test_support::mock::{self, everything_set};
@@ -47,7 +47,7 @@ fn a_sequence_that_shows_a_fault_goes_on_to_its_end() {
     ];
     let step = |call| CaseStep {
         call,
-        how: How::Once,
+        how: CallMode::Once,
         worker: 0,
         from_us: 0,
         to_us: 0,

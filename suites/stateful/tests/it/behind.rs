@@ -8,7 +8,7 @@ use csi_suite_stateful::model::Span;
 use csi_suite_stateful::model::answer::{
     Answer, Listed, Response, SnapshotFacts, SnapshotResponse, VolumeFacts, VolumeResponse,
 };
-use csi_suite_stateful::model::call::{Call, List, SnapshotCall, Wanted};
+use csi_suite_stateful::model::call::{Call, CreateSpec, List, SnapshotCall};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::expectation::{Breach, Known};
 use csi_suite_stateful::model::names::Name;
@@ -79,7 +79,7 @@ fn a_second_object_under_one_name_is_not_taken_for_a_deleted_one() {
     story.right(Call::List(List::Snapshots), Answer::Done(Response::Snapshots(Listed { pages: 1, entries })));
     story.right(SnapshotCall::GetSnapshot { snapshot: other }, second());
 
-    let copy = Wanted { source: Some(v(2)), ..wanted() };
+    let copy = CreateSpec { source: Some(v(2)), ..wanted() };
     let other = VolumeFacts { id: Some(Name::volume(0).id(1)), ..facts(v(1)) };
     let given = breach(two(Story::of_a_volume()), create(v(1), copy.clone()), made(other.clone()));
     let mut story = two(beside(&given));
@@ -102,7 +102,7 @@ fn what_a_taken_name_is_given_to_is_told_once() {
     let again = two(beside(&given)).take(cut(s(1), v(2)), second());
     assert_eq!((again.remarks, again.stop), (vec![given], None));
 
-    let copy = Wanted { source: Some(v(2)), ..wanted() };
+    let copy = CreateSpec { source: Some(v(2)), ..wanted() };
     let other = || made(VolumeFacts { id: Some(Name::volume(0).id(1)), ..facts(v(1)) });
     let given = breach(two(Story::of_a_volume()), create(v(1), copy.clone()), other());
     assert_eq!(given.rule.id, "CTRL-CREATEVOL-045");
@@ -168,7 +168,7 @@ fn what_was_made_from_something_in_doubt_is_in_doubt() {
     let doubled = breach(Story::of_a_volume(), create(v(1), wanted()), made(second.clone()));
     let mut story = beside(&doubled);
     story.right(cut(s(1), v(1)), cut_ok(snapshot_facts(s(1), v(1))));
-    let copy = Wanted { source: Some(s(1)), ..wanted() };
+    let copy = CreateSpec { source: Some(s(1)), ..wanted() };
     story.right(create(v(2), copy), made(facts(v(2))));
     story.right(create(v(3), wanted()), made(facts(v(3))));
     let again = story.take(create(v(1), wanted()), made(second));
@@ -189,7 +189,7 @@ fn what_was_made_from_something_in_doubt_is_in_doubt() {
 
 /// A volume that is granted although a copy has the name, deleted by somebody else, and looked for in a list.
 fn granted_and_deleted(known: Known) -> Report {
-    let copy = Wanted { source: Some(s(1)), ..wanted() };
+    let copy = CreateSpec { source: Some(s(1)), ..wanted() };
     let nothing = Answer::Done(Response::Volumes(Listed { pages: 1, entries: BTreeMap::new() }));
     let calls: Vec<(u16, u64, u64, Call, Answer<Response>)> = vec![
         (1, 0, 1, create(v(1), copy).into(), made(facts(v(1)))),

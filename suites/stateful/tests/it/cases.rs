@@ -12,9 +12,9 @@ use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener, redact, v1};
 use csi_suite_stateful::case::{BreachText, CASE_BYTES_MAX, Came, Case, CaseStep, Driver, FORM, Format};
 use csi_suite_stateful::disruption;
-use csi_suite_stateful::how::How;
+use csi_suite_stateful::how::CallMode;
 use csi_suite_stateful::model::answer::Answer;
-use csi_suite_stateful::model::call::{Call, List, Size, VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{Call, CreateSpec, List, Size, VolumeCall};
 use csi_suite_stateful::model::call_context::DriverProfile;
 use csi_suite_stateful::model::names::Name;
 use serde_json::json;
@@ -58,7 +58,7 @@ fn case() -> Case {
     let made = json!({"volume": {"volume_id": "vol-1", "capacity_bytes": GIB}});
     let step = |call: Call, request, expected: &str, came| CaseStep {
         call,
-        how: How::Once,
+        how: CallMode::Once,
         worker: 0,
         from_us: 0,
         to_us: 1500,
@@ -87,7 +87,7 @@ fn case() -> Case {
         disruptions: Vec::new(),
         steps: vec![
             step(
-                create(v(1), Wanted { size, ..wanted() }).into(),
+                create(v(1), CreateSpec { size, ..wanted() }).into(),
                 redact::json(&request(size)),
                 "OK",
                 Came::new(&ok(), "", made.clone()),
@@ -105,7 +105,7 @@ fn case() -> Case {
                 Came::new(&no(Code::NotFound), "no\nvolume", json!(null)),
             ),
             step(
-                create(v(1), Wanted { size: larger, ..wanted() }).into(),
+                create(v(1), CreateSpec { size: larger, ..wanted() }).into(),
                 redact::json(&request(larger)),
                 "ALREADY_EXISTS",
                 Came::new(&ok(), "", made),
@@ -150,7 +150,7 @@ fn a_case_is_not_for_a_driver_that_lacks_what_it_asks_for() {
     for (call, profile) in [
         (attach(v(1), N2).into(), DriverProfile { nodes: 1, ..profile() }),
         (
-            create(v(1), Wanted { usage: MANY, ..wanted() }).into(),
+            create(v(1), CreateSpec { usage: MANY, ..wanted() }).into(),
             DriverProfile { usages: vec![WRITER], ..profile() },
         ),
         (expand(v(1), GIB).into(), lacks(Capability::ExpandVolume)),
@@ -171,7 +171,7 @@ fn every_kind_of_call_can_be_stored() {
     let (volume, node, target, usage, size) =
         (v(2), N1, T2, MANY, Size { required_bytes: 1, limit_bytes: 2 });
     let calls: Vec<Call> = vec![
-        create(v(1), Wanted { source: Some(g(1).name.members().id(3)), ..wanted() }).into(),
+        create(v(1), CreateSpec { source: Some(g(1).name.members().id(3)), ..wanted() }).into(),
         delete(Name::volume(0).id(4)).into(),
         VolumeCall::ControllerPublishVolume { volume, node, usage, readonly: true }.into(),
         VolumeCall::ControllerUnpublishVolume { volume, node: None }.into(),
@@ -213,8 +213,8 @@ fn how_a_call_was_made_is_kept() {
     let mut case = case();
     let (step, time) = (case.steps[0].clone(), Duration::from_micros(1500));
     let disrupted = disruption::ALL.iter().map(|one| one.after(time).into());
-    let at_change = How::KilledAtChange(NonZeroU32::new(4).unwrap());
-    let hows = [How::Once, How::Insisting, at_change].into_iter().chain(disrupted);
+    let at_change = CallMode::KilledAtChange(NonZeroU32::new(4).unwrap());
+    let hows = [CallMode::Once, CallMode::Retried, at_change].into_iter().chain(disrupted);
     case.steps = hows.map(|how| CaseStep { how, ..step.clone() }).collect();
     case.disruptions = disruption::ALL.iter().map(|one| one.after(time)).collect();
     assert_eq!(Case::load(&case.store(folder.path()).unwrap()).unwrap(), case);

@@ -2,7 +2,7 @@
 
 use csi_suite_stateful::model::Span;
 use csi_suite_stateful::model::answer::{Answer, VolumeResponse};
-use csi_suite_stateful::model::call::{Size, Wanted};
+use csi_suite_stateful::model::call::{CreateSpec, Size};
 use csi_suite_stateful::model::names::{Name, Node};
 use csi_suite_stateful::model::state_set::CONFIGURATIONS_MAX;
 use tonic::Code;
@@ -25,7 +25,7 @@ fn a_volume_may_have_been_made() {
             [(made(facts(v(1))), "fits"), (no(Code::NotFound), "CTRL-CREATEVOL-001")],
         );
         // It may have been made with what was asked for then.
-        let larger = Wanted { size: Size::at_least(2 * GIB), ..wanted() };
+        let larger = CreateSpec { size: Size::at_least(2 * GIB), ..wanted() };
         story.judges(
             create(v(1), larger),
             [(no(Code::AlreadyExists), "fits"), (no(Code::NotFound), "CTRL-CREATEVOL-001")],

@@ -2,7 +2,7 @@
 
 use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{Answer, GroupFacts, Response};
-use csi_suite_stateful::model::call::{GroupCall, Wanted};
+use csi_suite_stateful::model::call::{CreateSpec, GroupCall};
 use csi_suite_stateful::model::names::{Id, Name};
 use tonic::Code;
 
@@ -105,7 +105,7 @@ fn a_group_is_found_until_it_is_deleted() {
     story.judges(GET, [(with(|_| {}), "fits"), (no(Code::NotFound), "fits")]);
     story.wait();
     story.judges(GET, [(with(|_| {}), "GROUP-GET-014"), (no(Code::NotFound), "fits")]);
-    let restored = create(v(3), Wanted { source: Some(member(0)), ..wanted() });
+    let restored = create(v(3), CreateSpec { source: Some(member(0)), ..wanted() });
     story.judges(restored, [(made(facts(v(3))), "CTRL-CREATEVOL-039"), (no(Code::NotFound), "fits")]);
 }
 
@@ -130,7 +130,7 @@ fn a_member_stays_with_its_group_or_goes_alone() {
 #[test]
 fn volumes_are_made_from_members() {
     let mut story = of_a_group();
-    let restored = create(v(3), Wanted { source: Some(member(1)), ..wanted() });
+    let restored = create(v(3), CreateSpec { source: Some(member(1)), ..wanted() });
     story.judges(restored.clone(), [(made(facts(v(3))), "fits"), (no(Code::NotFound), "MSG-VOLSOURCE-004")]);
     story.right(restored, made(facts(v(3))));
     story.judges(DELETE, [(ok(), "fits"), (no(Code::FailedPrecondition), "fits")]);
@@ -143,6 +143,6 @@ fn who_has_group_snapshots_alone_need_not_copy_their_members() {
         story.right(create(volume, wanted()), made(facts(volume)));
     }
     story.right(cut_group(g(1), &[v(1), v(2)]), with(|_| {}));
-    let copy = create(v(3), Wanted { source: Some(member(0)), ..wanted() });
+    let copy = create(v(3), CreateSpec { source: Some(member(0)), ..wanted() });
     story.judges(copy, [(no(Code::InvalidArgument), "fits"), (made(facts(v(3))), "fits")]);
 }

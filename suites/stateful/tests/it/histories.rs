@@ -8,7 +8,7 @@ use csi_suite_stateful::history::{
 };
 use csi_suite_stateful::model::Span;
 use csi_suite_stateful::model::answer::{Answer, Listed, Response, VolumeFacts, VolumeResponse};
-use csi_suite_stateful::model::call::{Call, List, Size, Wanted};
+use csi_suite_stateful::model::call::{Call, CreateSpec, List, Size};
 use csi_suite_stateful::model::names::{Id, Name};
 use csi_suite_stateful::model::state_set::{Bound, STEPS_MAX};
 use tonic::Code;
@@ -62,8 +62,8 @@ fn equal_calls_at_the_same_time_make_one_volume() {
 /// The other caller is right to be told that the name is taken: what is wrong is that the volume is too small.
 #[test]
 fn an_answer_that_is_wrong_by_itself_is_not_held_against_another_one() {
-    let larger = Wanted { size: Size::at_least(2 * GIB), source: Some(s(4)), ..wanted() };
-    let other = Wanted { size: Size::at_least(2 * GIB), ..wanted() };
+    let larger = CreateSpec { size: Size::at_least(2 * GIB), source: Some(s(4)), ..wanted() };
+    let other = CreateSpec { size: Size::at_least(2 * GIB), ..wanted() };
     let history = history(vec![
         (1, 0, 10, create(v(1), larger.clone()).into(), made(facts(v(1)))),
         (5, 1, 5, create(v(1), other).into(), no(Code::AlreadyExists)),
@@ -78,7 +78,7 @@ fn an_answer_that_is_wrong_by_itself_is_not_held_against_another_one() {
 /// wrong. An expansion of another volume shows which of the two answers is.
 #[test]
 fn a_fault_that_shows_elsewhere_is_not_held_against_other_calls() {
-    let create = |volume| create(volume, Wanted { size: Size::at_least(2 * GIB), ..wanted() }).into();
+    let create = |volume| create(volume, CreateSpec { size: Size::at_least(2 * GIB), ..wanted() }).into();
     let of_size = |volume, capacity_bytes| made(VolumeFacts { capacity_bytes, ..facts(volume) });
     let expand = |volume| expand(volume, 3 * GIB).into();
     let old_size = || said(VolumeResponse::Grown(2 * GIB, false));
@@ -174,7 +174,7 @@ fn calls_at_the_same_time_may_come_in_any_order() {
 /// Before it fails a call may have made something, which it takes back.
 #[test]
 fn what_a_rejected_call_has_made_meanwhile_may_be_seen() {
-    let larger = Wanted { size: Size::at_least(2 * GIB), ..wanted() };
+    let larger = CreateSpec { size: Size::at_least(2 * GIB), ..wanted() };
     let seen_at = |from| {
         history(vec![
             (1, 0, 10, create(v(1), wanted()).into(), made(facts(v(1)))),
@@ -197,7 +197,7 @@ fn what_a_rejected_call_has_made_meanwhile_may_be_seen() {
 /// What a driver has made of a call that it rejected is not laid to those who look.
 #[test]
 fn a_rejected_call_that_took_effect_is_told() {
-    let larger = Wanted { size: Size::at_least(2 * GIB), ..wanted() };
+    let larger = CreateSpec { size: Size::at_least(2 * GIB), ..wanted() };
     let mut history = history(vec![
         (1, 0, 10, create(v(1), wanted()).into(), made(facts(v(1)))),
         (1, 20, 30, delete(v(1)).into(), ok()),
@@ -256,7 +256,7 @@ fn a_snapshot_is_not_taken_of_what_is_gone() {
 
 #[test]
 fn a_copy_is_not_made_of_what_is_gone() {
-    let copy = Wanted { source: Some(s(1)), ..wanted() };
+    let copy = CreateSpec { source: Some(s(1)), ..wanted() };
     let copied = history(vec![
         (1, 0, 1, create(v(1), wanted()).into(), made(facts(v(1)))),
         (1, 2, 3, cut(s(1), v(1)).into(), cut_ok(snapshot_facts(s(1), v(1)))),

@@ -4,7 +4,7 @@ use csi_harness::config::AccessType;
 use csi_harness::lifecycle::volume_capability::Mode;
 use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{Answer, Found, VolumeFacts, VolumeResponse};
-use csi_suite_stateful::model::call::{Size, Usage, VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{CreateSpec, Size, Usage, VolumeCall};
 use csi_suite_stateful::model::names::{Id, Slot, Stamp};
 use csi_suite_stateful::model::state_set::Impossible;
 use tonic::Code;
@@ -159,7 +159,7 @@ fn a_small_file_system_may_be_full() {
     let of_size = |bytes, usage: Usage| {
         let mut story = Story::new();
         let answer = VolumeFacts { capacity_bytes: bytes, ..facts(v(1)) };
-        story.right(create(v(1), Wanted::of(Size::at_least(bytes), usage)), made(answer));
+        story.right(create(v(1), CreateSpec::of(Size::at_least(bytes), usage)), made(answer));
         story.right(
             VolumeCall::ControllerPublishVolume { volume: v(1), node: N1, usage, readonly: false },
             ok(),
@@ -178,7 +178,7 @@ fn a_small_file_system_may_be_full() {
 #[test]
 fn other_nodes_may_see_late_what_is_written() {
     let mut story = Story::new();
-    story.right(create(v(1), Wanted { usage: MANY, ..wanted() }), made(facts(v(1))));
+    story.right(create(v(1), CreateSpec { usage: MANY, ..wanted() }), made(facts(v(1))));
     for node in [N1, N2] {
         let attach = VolumeCall::ControllerPublishVolume { volume: v(1), node, usage: MANY, readonly: false };
         story.right(attach, ok());
@@ -197,7 +197,7 @@ fn other_nodes_may_see_late_what_is_written() {
 fn readers_do_not_care_for_readonly() {
     let readers = Usage { mode: Mode::MultiNodeReaderOnly, ..WRITER };
     let mut story = Story::without(&[Capability::PublishUnpublishVolume, Capability::StageUnstageVolume]);
-    story.right(create(v(1), Wanted { usage: readers, ..wanted() }), made(facts(v(1))));
+    story.right(create(v(1), CreateSpec { usage: readers, ..wanted() }), made(facts(v(1))));
     story.done([readonly(false, readers)]);
     story.judges(readonly(true, readers), [(ok(), "fits")]);
 }
@@ -209,7 +209,7 @@ fn whether_there_can_be_a_second_path_is_a_matter_of_the_mode() {
         [(no(Code::FailedPrecondition), "fits"), (ok(), "odd NODE-PUBLISH-013")],
     );
     let mut story = Story::without(&[Capability::PublishUnpublishVolume, Capability::StageUnstageVolume]);
-    story.right(create(v(1), Wanted { usage: MANY, ..wanted() }), made(facts(v(1))));
+    story.right(create(v(1), CreateSpec { usage: MANY, ..wanted() }), made(facts(v(1))));
     let at = |target| VolumeCall::NodePublishVolume {
         volume: v(1),
         node: N1,
@@ -224,7 +224,7 @@ fn whether_there_can_be_a_second_path_is_a_matter_of_the_mode() {
 #[test]
 fn a_second_path_with_another_mode_than_the_first_is_the_drivers_affair() {
     let mut story = Story::without(&[Capability::PublishUnpublishVolume, Capability::StageUnstageVolume]);
-    story.right(create(v(1), Wanted { usage: MANY, ..wanted() }), made(facts(v(1))));
+    story.right(create(v(1), CreateSpec { usage: MANY, ..wanted() }), made(facts(v(1))));
     let at = |target, usage| VolumeCall::NodePublishVolume {
         volume: v(1),
         node: N1,
@@ -339,7 +339,7 @@ fn a_copy_has_what_its_source_had() {
         [(v(2), s(1), 1, "MSG-VOLSOURCE-004"), (v(3), v(1), 2, "MSG-VOLSOURCE-006")]
     {
         let mut story = story.clone();
-        story.right(create(volume, Wanted { source: Some(source), ..wanted() }), made(facts(volume)));
+        story.right(create(volume, CreateSpec { source: Some(source), ..wanted() }), made(facts(volume)));
         story.right(attach(volume, N1), ok());
         story.done([stage(volume, N1), publish(volume, N1, T1)]);
         story.judges(read(volume), [(found(&[(0, stamp)]), "fits"), (found(&[]), rule)]);
@@ -356,7 +356,7 @@ fn a_snapshot_that_may_have_been_cut_earlier_may_have_what_was_written_since() {
     story.right(cut(s(1), v(1)), Answer::Unknown);
     story.done([write(0, 2)]);
     story.right(cut(s(1), v(1)), cut_ok(snapshot_facts(s(1), v(1))));
-    story.right(create(v(2), Wanted { source: Some(s(1)), ..wanted() }), made(facts(v(2))));
+    story.right(create(v(2), CreateSpec { source: Some(s(1)), ..wanted() }), made(facts(v(2))));
     story.right(attach(v(2), N1), ok());
     story.done([stage(v(2), N1), publish(v(2), N1, T1)]);
     story.judges(

@@ -3,7 +3,7 @@
 
 use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{Answer, VolumeResponse};
-use csi_suite_stateful::model::call::{Size, VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{CreateSpec, Size, VolumeCall};
 use csi_suite_stateful::model::names::Name;
 use tonic::Code;
 
@@ -115,7 +115,7 @@ fn a_snapshotter_polls_with_the_same_request() {
     story.right(cut(s(1), v(1)), unready());
     story.right(cut(s(1), v(1)), cut_ok(snapshot_facts(s(1), v(1))));
     let larger = Size::at_least(2 * GIB);
-    let restored = Wanted { source: Some(s(1)), size: larger, ..wanted() };
+    let restored = CreateSpec { source: Some(s(1)), size: larger, ..wanted() };
     let mut facts = facts(v(2));
     facts.capacity_bytes = 2 * GIB;
     story.right(create(v(2), restored), made(facts));

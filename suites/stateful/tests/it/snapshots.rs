@@ -4,7 +4,7 @@ use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{
     Answer, Listed, Response, SnapshotFacts, SnapshotResponse, Text, VolumeResponse,
 };
-use csi_suite_stateful::model::call::{Call, List, SnapshotCall, Wanted};
+use csi_suite_stateful::model::call::{Call, CreateSpec, List, SnapshotCall};
 use csi_suite_stateful::model::names::{Id, Name};
 use tonic::Code;
 
@@ -95,7 +95,7 @@ fn snapshots_outlive_their_volumes() {
     story.judges(cut(s(1), v(1)), [(with(|_| {}), "fits"), (no(Code::NotFound), "fits")]);
     story.judges(get(s(1)), [(with(|_| {}), "fits"), (no(Code::NotFound), "CTRL-GETSNAP-001")]);
     story.judges(
-        create(v(2), Wanted { source: Some(s(1)), ..wanted() }),
+        create(v(2), CreateSpec { source: Some(s(1)), ..wanted() }),
         [(made(facts(v(2))), "fits"), (no(Code::NotFound), "MSG-VOLSOURCE-004")],
     );
 }
@@ -103,7 +103,7 @@ fn snapshots_outlive_their_volumes() {
 /// Kubernetes restores into a claim as large as the snapshot says that it is, whatever has become of the source since.
 #[test]
 fn a_snapshot_can_be_restored_at_its_own_size() {
-    let restored = || create(v(2), Wanted { source: Some(s(1)), ..wanted() });
+    let restored = || create(v(2), CreateSpec { source: Some(s(1)), ..wanted() });
     let mut story = of_a_snapshot();
     story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, false)));
     story.judges(restored(), [(made(facts(v(2))), "fits"), (no(Code::OutOfRange), "MSG-VOLSOURCE-004")]);
@@ -123,14 +123,14 @@ fn a_deleted_snapshot_is_gone_after_a_while() {
     story.judges(get(s(1)), [(with(|_| {}), "fits"), (no(Code::NotFound), "fits")]);
     story.wait();
     story.judges(get(s(1)), [(with(|_| {}), "CTRL-GETSNAP-010"), (no(Code::NotFound), "fits")]);
-    let restored = create(v(2), Wanted { source: Some(s(1)), ..wanted() });
+    let restored = create(v(2), CreateSpec { source: Some(s(1)), ..wanted() });
     story.judges(restored, [(made(facts(v(2))), "CTRL-CREATEVOL-039"), (no(Code::NotFound), "fits")]);
 }
 
 #[test]
 fn a_snapshot_that_volumes_were_made_from_may_be_kept() {
     let mut story = of_a_snapshot();
-    story.right(create(v(2), Wanted { source: Some(s(1)), ..wanted() }), made(facts(v(2))));
+    story.right(create(v(2), CreateSpec { source: Some(s(1)), ..wanted() }), made(facts(v(2))));
     story.judges(
         drop_snapshot(s(1)),
         [(ok(), "fits"), (no(Code::FailedPrecondition), "fits"), (no(Code::Internal), "CTRL-DELETESNAP-001")],
@@ -141,7 +141,7 @@ fn a_snapshot_that_volumes_were_made_from_may_be_kept() {
 fn nothing_is_said_of_a_copy_of_what_is_not_ready() {
     let mut story = Story::of_a_volume();
     story.right(cut(s(1), v(1)), with(|facts| facts.ready = false));
-    let restored = create(v(2), Wanted { source: Some(s(1)), ..wanted() });
+    let restored = create(v(2), CreateSpec { source: Some(s(1)), ..wanted() });
     story.judges(restored, [(made(facts(v(2))), "fits"), (no(Code::FailedPrecondition), "fits")]);
 }
 

@@ -3,7 +3,9 @@
 use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability;
 use csi_suite_stateful::model::answer::{Answer, Listed, Response, SourceTold, VolumeFacts, VolumeResponse};
-use csi_suite_stateful::model::call::{Call, List, MODES_FOR_MANY_NODES, Size, Usage, VolumeCall, Wanted};
+use csi_suite_stateful::model::call::{
+    Call, CreateSpec, List, MODES_FOR_MANY_NODES, Size, Usage, VolumeCall,
+};
 use csi_suite_stateful::model::names::{Id, Name};
 use tonic::Code;
 
@@ -16,7 +18,7 @@ fn a_new_volume_is_as_it_was_asked_for() {
         change(&mut facts);
         made(facts)
     };
-    let sized = Wanted { size: Size { required_bytes: GIB, limit_bytes: GIB }, ..wanted() };
+    let sized = CreateSpec { size: Size { required_bytes: GIB, limit_bytes: GIB }, ..wanted() };
     Story::new().judges(
         create(v(1), sized),
         [
@@ -50,7 +52,7 @@ fn a_plain_request_for_a_volume_is_granted_unless_the_driver_is_busy() {
     );
     let block = Usage { access: AccessType::Block, ..WRITER };
     Story::new()
-        .judges(create(v(1), Wanted { usage: block, ..wanted() }), [(no(Code::InvalidArgument), "fits")]);
+        .judges(create(v(1), CreateSpec { usage: block, ..wanted() }), [(no(Code::InvalidArgument), "fits")]);
 }
 
 #[test]
@@ -77,7 +79,7 @@ fn a_name_belongs_to_one_volume() {
 
 #[test]
 fn a_volume_has_one_context_whatever_it_is_asked_for_with() {
-    let other = Wanted { parameters: 1, ..wanted() };
+    let other = CreateSpec { parameters: 1, ..wanted() };
     let with = |context: &str| made(VolumeFacts { context: context.into(), ..facts(v(1)) });
     Story::of_a_volume().judges(
         create(v(1), other),
@@ -101,7 +103,7 @@ fn two_names_have_two_volumes() {
 fn a_request_that_the_volume_does_not_fit_is_a_conflict() {
     let story = Story::of_a_volume();
     let size =
-        |required_bytes, limit_bytes| Wanted { size: Size { required_bytes, limit_bytes }, ..wanted() };
+        |required_bytes, limit_bytes| CreateSpec { size: Size { required_bytes, limit_bytes }, ..wanted() };
     for sized in [size(2 * GIB, 0), size(1, GIB - 1)] {
         story.judges(
             create(v(1), sized),
@@ -120,10 +122,10 @@ fn a_request_that_the_volume_does_not_fit_is_a_conflict() {
     );
     let block = Usage { access: AccessType::Block, ..WRITER };
     story.judges(
-        create(v(1), Wanted { usage: block, ..wanted() }),
+        create(v(1), CreateSpec { usage: block, ..wanted() }),
         [(no(Code::AlreadyExists), "fits"), (made(facts(v(1))), "fits"), (no(Code::InvalidArgument), "fits")],
     );
-    let with = Wanted { parameters: 1, ..wanted() };
+    let with = CreateSpec { parameters: 1, ..wanted() };
     story.judges(
         create(v(1), with),
         [
@@ -134,7 +136,7 @@ fn a_request_that_the_volume_does_not_fit_is_a_conflict() {
             (no(Code::NotFound), "CTRL-CREATEVOL-043"),
         ],
     );
-    let with = Wanted { mutable_parameters: 1, ..wanted() };
+    let with = CreateSpec { mutable_parameters: 1, ..wanted() };
     story.judges(
         create(v(1), with),
         [(no(Code::AlreadyExists), "fits"), (made(facts(v(1))), "odd CTRL-CREATEVOL-002")],
@@ -146,7 +148,7 @@ fn nothing_is_said_of_a_size_that_nobody_knows() {
     let mut story = Story::new();
     let unknown = VolumeFacts { capacity_bytes: 0, ..facts(v(1)) };
     story.right(create(v(1), wanted()), made(unknown.clone()));
-    let larger = Wanted { size: Size::at_least(2 * GIB), ..wanted() };
+    let larger = CreateSpec { size: Size::at_least(2 * GIB), ..wanted() };
     story.judges(create(v(1), larger), [(made(unknown), "fits"), (no(Code::AlreadyExists), "fits")]);
 }
 
@@ -154,7 +156,7 @@ fn nothing_is_said_of_a_size_that_nobody_knows() {
 fn a_volume_of_another_source_is_a_conflict() {
     let mut story = Story::of_a_volume();
     story.right(create(v(2), wanted()), made(facts(v(2))));
-    let copy = Wanted { source: Some(v(1)), ..wanted() };
+    let copy = CreateSpec { source: Some(v(1)), ..wanted() };
     story.judges(
         create(v(2), copy.clone()),
         [(no(Code::AlreadyExists), "fits"), (made(facts(v(2))), "CTRL-CREATEVOL-045")],
@@ -173,7 +175,7 @@ fn a_volume_of_another_source_is_a_conflict() {
 #[test]
 fn a_source_whose_id_came_again_may_be_another_one() {
     let mut story = Story::of_a_volume();
-    let copy = Wanted { source: Some(v(1)), ..wanted() };
+    let copy = CreateSpec { source: Some(v(1)), ..wanted() };
     story.right(
         create(v(2), copy.clone()),
         made(VolumeFacts { source: SourceTold::Known(v(1)), ..facts(v(2)) }),
@@ -204,7 +206,7 @@ fn what_was_changed_may_conflict_with_what_it_was_made_as() {
 #[test]
 fn a_copy_needs_a_source() {
     let mut story = Story::of_a_volume();
-    let copy = Wanted { source: Some(v(1)), ..wanted() };
+    let copy = CreateSpec { source: Some(v(1)), ..wanted() };
     story.judges(
         create(v(2), copy.clone()),
         [
@@ -214,7 +216,7 @@ fn a_copy_needs_a_source() {
             (no(Code::FailedPrecondition), "MSG-VOLSOURCE-006"),
         ],
     );
-    let larger = Wanted { size: Size::at_least(2 * GIB), ..copy.clone() };
+    let larger = CreateSpec { size: Size::at_least(2 * GIB), ..copy.clone() };
     story.judges(create(v(2), larger), [(no(Code::OutOfRange), "fits")]);
     let mut used = story.clone();
     used.right(attach(v(1), N1), ok());
@@ -328,7 +330,7 @@ fn a_volume_for_one_node_is_on_one_node() {
     judged(&story, "CTRL-PUBLISH-027");
 
     let mut story = Story::new();
-    story.right(create(v(1), Wanted { usage: MANY, ..wanted() }), made(facts(v(1))));
+    story.right(create(v(1), CreateSpec { usage: MANY, ..wanted() }), made(facts(v(1))));
     let attach =
         |node| VolumeCall::ControllerPublishVolume { volume: v(1), node, usage: MANY, readonly: false };
     story.right(attach(N1), ok());
@@ -483,7 +485,7 @@ fn a_size_that_an_expansion_tells_too_small_is_held_against_nothing_else() {
     story.right(expand(v(1), 3 * GIB), said(VolumeResponse::Grown(3 * GIB, true)));
     // The driver answers what was asked for, and the volume stays as large as it is.
     story.take(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));
-    let larger = Wanted { size: Size::at_least(3 * GIB), ..wanted() };
+    let larger = CreateSpec { size: Size::at_least(3 * GIB), ..wanted() };
     let there = || made(VolumeFacts { capacity_bytes: 3 * GIB, ..facts(v(1)) });
     story.judges(create(v(1), larger), [(there(), "fits")]);
 }
@@ -494,7 +496,7 @@ fn a_size_that_only_an_expansion_tells_takes_no_name() {
     let unknown = || made(VolumeFacts { capacity_bytes: 0, ..facts(v(1)) });
     story.right(create(v(1), wanted()), unknown());
     story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));
-    let larger = Wanted { size: Size::at_least(3 * GIB), ..wanted() };
+    let larger = CreateSpec { size: Size::at_least(3 * GIB), ..wanted() };
     story.judges(create(v(1), larger.clone()), [(unknown(), "fits"), (no(Code::AlreadyExists), "fits")]);
     let mut story = Story::of_a_volume();
     story.right(expand(v(1), 2 * GIB), said(VolumeResponse::Grown(2 * GIB, true)));

@@ -159,7 +159,7 @@ impl<'a> Machine<'a> {
     /// # Errors
     /// Broken if it may only be too slow.
     pub(super) async fn start(&self) -> CheckResult<Option<Violation>> {
-        self.cx().answers_for_silence();
+        self.cx().expect_no_answer();
         let Err(away) = self.cx().target().bring_back().await else { return Ok(None) };
         if !away.is_fault() {
             return Err(Stop::broken(format!("after the power was lost: {away}")));

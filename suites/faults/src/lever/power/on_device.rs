@@ -11,7 +11,7 @@ use super::device::{Device, FileSystem};
 use super::machine::Machine;
 use super::{ANSWER, NAME};
 use crate::fault::Fault;
-use crate::lever::{Injected, Lever, Traits};
+use crate::lever::{FaultEffects, Injected, Injector};
 use crate::life::Step;
 
 /// The place before a system call, with its number, as that of a crash point.
@@ -89,7 +89,7 @@ fn what(file_system: &FileSystem) -> String {
 }
 
 #[async_trait]
-impl Lever for OnDevice<'_> {
+impl Injector for OnDevice<'_> {
     fn knows(&self, fault: &Fault) -> bool {
         Self::is_of(fault, self.file_system)
     }
@@ -139,8 +139,8 @@ impl Lever for OnDevice<'_> {
         )
     }
 
-    fn traits(&self, _fault: &Fault) -> Traits {
-        Traits { kills: true, loses_power: true, ..Traits::default() }
+    fn traits(&self, _fault: &Fault) -> FaultEffects {
+        FaultEffects { kills: true, loses_power: true, ..FaultEffects::default() }
     }
 
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>> {
@@ -175,12 +175,12 @@ struct Lost<'a> {
 
 #[async_trait]
 impl Injected for Lost<'_> {
-    fn was_met(&self) -> bool {
+    fn was_triggered(&self) -> bool {
         self.after_answer || self.lever.machine.seen.calls.met().is_some()
     }
 
     async fn heal(self: Box<Self>) -> CheckResult {
-        let met = self.was_met();
+        let met = self.was_triggered();
         self.lever.machine.seen.calls.heal();
         if met { self.lever.lose().await } else { Ok(()) }
     }

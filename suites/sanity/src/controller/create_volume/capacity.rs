@@ -56,7 +56,7 @@ check! {
         spec: [req::MSG_CAPRANGE_005, req::CTRL_CREATEVOL_018],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-halves-size", "create-volume-rounds-down"],
-        runs: Odd,
+        runs: UnusualInput,
         access: Each,
     }
     async |cx| {
@@ -76,7 +76,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit"],
         duplicate_of: "controller/create-volume/crossed-capacity-range",
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         let odd = odd_size(cx)?;
@@ -103,7 +103,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-exceeds-limit", "create-volume-rounds-down"],
         duplicate_of: "controller/create-volume/limit-bytes",
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         cx.new_volume().await?;
@@ -130,7 +130,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] CreateVolume should return appropriate values SingleNodeWriter NoCapacity",
         ],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         cx.new_volume().await?;

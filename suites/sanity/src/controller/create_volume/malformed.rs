@@ -45,7 +45,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-accepts-empty-name", "invalid-argument-as-internal"],
         replaces: ["Controller Service [Controller Server] CreateVolume should fail when no name is provided"],
-        runs: Erases,
+        runs: LosesData,
     }
     async |cx| {
         refused(cx, "without a name", |request| request.name.clear(), missing_field()).await

@@ -132,7 +132,7 @@ check! {
         let ended = use_smallest_volume(&small).await;
         // If a plain volume fails as well by now, the size is not the reason.
         if matches!(ended, Err(Stop::Violation(_))) {
-            let _ = small.undo_or_leave().await;
+            let _ = small.undo_best_effort().await;
             use_plain_volume(cx).await?;
         }
         ended

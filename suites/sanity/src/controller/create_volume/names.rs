@@ -49,7 +49,7 @@ check! {
             "list-volumes-fails-on-unusual-names",
             "create-volume-fails-after-quotes",
         ],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         cx.new_volume().await?;
@@ -112,7 +112,7 @@ check! {
         replaces: [
             "Controller Service [Controller Server] CreateVolume should not fail when creating volume with maximum-length name",
         ],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         cx.new_volume().await?;
@@ -131,7 +131,7 @@ check! {
         spec: [req::MSG_VOLUME_003, req::CTRL_CREATEVOL_014],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-truncates-names"],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         cx.new_volume().await?;
@@ -160,7 +160,7 @@ check! {
         spec: [req::CTRL_CREATEVOL_016],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-folds-case", "create-volume-trims-names"],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         cx.new_volume().await?;

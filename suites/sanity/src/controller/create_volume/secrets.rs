@@ -28,7 +28,7 @@ check! {
         spec: [req::GEN_SIZE_004],
         needs: [CREATE_DELETE_VOLUME],
         refuted_by: ["create-volume-refuses-large-secrets"],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         // A driver may reject an unknown key of any size.

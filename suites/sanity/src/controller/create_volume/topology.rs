@@ -164,7 +164,7 @@ check! {
         needs: [CREATE_DELETE_VOLUME, VOLUME_ACCESSIBILITY_CONSTRAINTS],
         refuted_by: ["create-volume-ignores-requisite"],
         duplicate_of: "controller/create-volume/requisite-topology",
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         let known = known_topologies(cx).await?;

@@ -17,7 +17,7 @@ check! {
         replaces: [
             "GroupController Service [GroupController VolumeGroupSnapshots] CreateVolumeGroupSnapshot should fail when no name is provided",
         ],
-        runs: Erases,
+        runs: LosesData,
     }
     async |cx| {
         let request = v1::CreateVolumeGroupSnapshotRequest {
@@ -132,7 +132,7 @@ check! {
         spec: [req::GROUP_CREATE_014],
         needs: [CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT, CREATE_DELETE_VOLUME],
         refuted_by: ["create-group-snapshot-refuses-unicode-names"],
-        runs: Odd,
+        runs: UnusualInput,
     }
     async |cx| {
         let mut request = request_for(cx, &two_volumes(cx).await?);

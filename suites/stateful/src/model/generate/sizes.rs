@@ -1,7 +1,7 @@
 //! Sizes that may be asked for: those that are known to be had, and others that are legal and that a driver may refuse.
 
 use super::View;
-use crate::model::call::{Size, Wanted};
+use crate::model::call::{CreateSpec, Size};
 use crate::model::call_context::DriverProfile;
 use crate::model::state::VolumeLife;
 use crate::model::state_set::StateSet;
@@ -22,7 +22,7 @@ pub(super) fn of_new_volumes(view: &View<'_>) -> Vec<Size> {
 
 /// Sizes that are asked for under the name of a volume that was made otherwise.
 pub(super) fn of_made_volume(view: &View<'_>, life: &VolumeLife) -> Vec<Size> {
-    let Wanted { size, source, .. } = &life.wanted;
+    let CreateSpec { size, source, .. } = &life.wanted;
     if source.is_some() {
         return Vec::new();
     }

@@ -9,7 +9,7 @@ use tonic::Code;
 
 use super::{health, list, node};
 use crate::model::answer::{SourceTold, VolumeFacts, VolumeResponse};
-use crate::model::call::{List, MODES_FOR_MANY_NODES, Size, Usage, VolumeCall, Wanted};
+use crate::model::call::{CreateSpec, List, MODES_FOR_MANY_NODES, Size, Usage, VolumeCall};
 use crate::model::call_context::{CallContext, Presence};
 use crate::model::expectation::{Expectation, Finding, anything, must, must_be_refused, says};
 use crate::model::names::{Id, Name, Node, ObjectKind};
@@ -151,7 +151,7 @@ fn said_of_nothing(call: &VolumeCall, said: &VolumeResponse) -> Finding {
     .in_doubt()
 }
 
-fn create(volume: &Volume, wanted: &Wanted, around: &CallContext) -> Expectation {
+fn create(volume: &Volume, wanted: &CreateSpec, around: &CallContext) -> Expectation {
     match &volume.life {
         Some(life) => create_again(life, wanted, around),
         None if volume.is_fading(around.invoked) => {
@@ -162,7 +162,7 @@ fn create(volume: &Volume, wanted: &Wanted, around: &CallContext) -> Expectation
 }
 
 /// Under a name that is free.
-fn create_new(wanted: &Wanted, around: &CallContext) -> Expectation {
+fn create_new(wanted: &CreateSpec, around: &CallContext) -> Expectation {
     let profile = &around.profile;
     let expectation = match wanted.source {
         None => must(&req::CTRL_CREATEVOL_001, "make a volume under a name that is free"),
@@ -208,11 +208,11 @@ fn copy(source: Id, around: &CallContext) -> Expectation {
 
 /// Under a name that is taken: the volume there is good enough, or ALREADY_EXISTS says that it is not.
 /// Whether nothing but ALREADY_EXISTS is right.
-fn is_taken(life: &VolumeLife, wanted: &Wanted) -> bool {
+fn is_taken(life: &VolumeLife, wanted: &CreateSpec) -> bool {
     matches!(difference(life, wanted), Some(Difference::Source | Difference::SizeThatDoesNotFit))
 }
 
-fn create_again(life: &VolumeLife, wanted: &Wanted, around: &CallContext) -> Expectation {
+fn create_again(life: &VolumeLife, wanted: &CreateSpec, around: &CallContext) -> Expectation {
     let made = &life.wanted;
     let mut expectation = match difference(life, wanted) {
         None if life.changed => must(&req::CTRL_CREATEVOL_002, "answer with the volume made before")
@@ -268,7 +268,7 @@ enum Difference {
     SizeThatFits,
 }
 
-fn difference(life: &VolumeLife, wanted: &Wanted) -> Option<Difference> {
+fn difference(life: &VolumeLife, wanted: &CreateSpec) -> Option<Difference> {
     let made = &life.wanted;
     let is_known = life.names_size && life.size_bytes != 0;
     let fits = is_known.then(|| wanted.size.contains(life.size_bytes));
@@ -289,7 +289,7 @@ fn difference(life: &VolumeLife, wanted: &Wanted) -> Option<Difference> {
     }
 }
 
-fn differences(made: &Wanted, wanted: &Wanted) -> usize {
+fn differences(made: &CreateSpec, wanted: &CreateSpec) -> usize {
     let differ = [
         made.source != wanted.source,
         made.size != wanted.size,
@@ -520,7 +520,7 @@ fn complete(facts: &VolumeFacts) -> Finding {
 }
 
 /// What is said of a volume that was just made.
-fn as_wanted(name: Name, wanted: &Wanted, facts: &VolumeFacts, around: &CallContext) -> Finding {
+fn as_wanted(name: Name, wanted: &CreateSpec, facts: &VolumeFacts, around: &CallContext) -> Finding {
     let shown = |id: Option<Id>| id.map_or("none".to_owned(), |id| format!("the one of {id}"));
     let is_own = facts.id.is_none_or(|id| id.name == name) || around.owner != Presence::Yes;
     let own = says(
@@ -566,7 +566,7 @@ fn as_wanted(name: Name, wanted: &Wanted, facts: &VolumeFacts, around: &CallCont
 }
 
 /// What is said of a volume when its name is used again.
-fn same(life: &VolumeLife, wanted: &Wanted, facts: &VolumeFacts) -> Finding {
+fn same(life: &VolumeLife, wanted: &CreateSpec, facts: &VolumeFacts) -> Finding {
     let shown = |id: Option<Id>| id.map_or("none".to_owned(), |id| id.to_string());
     let id = says(
         life.id.is_none() || facts.id == life.id,
