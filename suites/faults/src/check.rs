@@ -1,4 +1,4 @@
-//! The checks: one for each lever.
+//! The checks: one for each injector.
 
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
@@ -6,15 +6,15 @@ use csi_harness::spec::requirements::Requirement;
 use csi_proto::lock::Mutex;
 use rustix::process::geteuid;
 
+use crate::injector::Injector;
+use crate::injector::backend_network::{self, BackendNetwork};
+use crate::injector::commands::{self, Commands};
+use crate::injector::crash_points::{self, CrashPoints};
+use crate::injector::hooks::{self, Hooks};
+use crate::injector::power::{self, FILE_SYSTEMS, FileSystem, Machine, OnDevice, Power};
+use crate::injector::resources::{self, Resources};
+use crate::injector::system_calls::{self, SystemCalls};
 use crate::left::{Look, Places};
-use crate::lever::Injector;
-use crate::lever::backend_network::{self, BackendNetwork};
-use crate::lever::commands::{self, Commands};
-use crate::lever::crash_points::{self, CrashPoints};
-use crate::lever::hooks::{self, Hooks};
-use crate::lever::power::{self, FILE_SYSTEMS, FileSystem, Machine, OnDevice, Power};
-use crate::lever::resources::{self, Resources};
-use crate::lever::system_calls::{self, SystemCalls};
 use crate::life::{Life, Plan, Step};
 use crate::rules::*;
 use crate::search::Search;
@@ -322,12 +322,12 @@ async fn try_all(
     cx: &Cx,
     name: &str,
     more: u32,
-    lever: &mut dyn Injector,
+    injector: &mut dyn Injector,
     nothing: fn() -> Stop,
 ) -> CheckResult {
     let mut search = Search::new(cx, name).await?;
-    search.learnt = Some(plain_lives(cx, lever).await?);
-    let ended = search.try_all(lever, more, nothing).await;
+    search.learnt = Some(plain_lives(cx, injector).await?);
+    let ended = search.try_all(injector, more, nothing).await;
     search.end();
     ended
 }
@@ -337,12 +337,12 @@ async fn try_all(
 struct Obstacle(Mutex<Option<String>>);
 
 /// Sees what a driver does, and where, while nothing is broken, and what it leaves.
-async fn plain_lives(cx: &Cx, lever: &mut dyn Injector) -> CheckResult<(Plan, Places)> {
+async fn plain_lives(cx: &Cx, injector: &mut dyn Injector) -> CheckResult<(Plan, Places)> {
     let obstacle = cx.learn(async { Ok(Obstacle::default()) }).await?;
     if let Some(why) = obstacle.0.lock().clone() {
         return Err(Stop::broken(why));
     }
-    let lived = match plain_life(cx, lever).await {
+    let lived = match plain_life(cx, injector).await {
         Err(Stop::Broken(why)) if !geteuid().is_root() => {
             let why = format!(
                 "{why}; neither csi-sanity nor the driver that it starts is root, and mounting needs root"
@@ -362,7 +362,7 @@ async fn without_leftovers(cx: &Cx, (plan, mut places): (Plan, Places)) -> Check
 }
 
 /// Sees what a driver does, and where, while nothing is broken.
-async fn plain_life(cx: &Cx, lever: &mut dyn Injector) -> CheckResult<(Plan, Places)> {
+async fn plain_life(cx: &Cx, injector: &mut dyn Injector) -> CheckResult<(Plan, Places)> {
     let scope = cx.scope();
     let mut life = Life::begin(&scope).await?;
     let mut plan = Plan::default();
@@ -378,7 +378,7 @@ async fn plain_life(cx: &Cx, lever: &mut dyn Injector) -> CheckResult<(Plan, Pla
             left_out.push(step);
             continue;
         }
-        lever.begin_step()?;
+        injector.begin_step()?;
         let made = match step.is_optional() {
             true => once(&mut life, step).await,
             false => plainly(&mut life, step, &plan).await,
@@ -390,7 +390,7 @@ async fn plain_life(cx: &Cx, lever: &mut dyn Injector) -> CheckResult<(Plan, Pla
             }
             made => made?,
         }
-        lever.end_step(step)?;
+        injector.end_step(step)?;
         plan.steps.push(step);
         match step {
             Step::Stage => plan.mounts_staging = cx.mounts_at(life.staging_path()) > 0,
@@ -414,7 +414,7 @@ async fn plain_life(cx: &Cx, lever: &mut dyn Injector) -> CheckResult<(Plan, Pla
         }
     }
     scope.undo().await?;
-    places.learn_paths(lever.paths());
+    places.learn_paths(injector.paths());
     if !left_out.is_empty() {
         let names: Vec<&str> = left_out.iter().map(|step| step.id()).collect();
         cx.note(format!(

@@ -11,8 +11,8 @@ use crate::life::Step;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Fault {
-    /// The lever that breaks it.
-    pub(crate) lever: String,
+    /// The injector that breaks it.
+    pub(crate) injector: String,
     /// The step of the volume's life in which it breaks.
     pub(crate) step: Step,
     /// What breaks, such as `mount:2`, the second call of that command.
@@ -22,8 +22,8 @@ pub struct Fault {
 }
 
 impl Fault {
-    pub(crate) fn new(lever: &str, step: Step, place: impl Into<String>, way: impl Into<String>) -> Fault {
-        Fault { lever: lever.to_owned(), step, place: place.into(), way: way.into() }
+    pub(crate) fn new(injector: &str, step: Step, place: impl Into<String>, way: impl Into<String>) -> Fault {
+        Fault { injector: injector.to_owned(), step, place: place.into(), way: way.into() }
     }
 
     /// A place that is counted: its name, and which of so many.
@@ -36,7 +36,7 @@ impl Fault {
 /// The form that is stored: `commands/node-stage/blkid:1/code-2`.
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}/{}", self.lever, self.step.id(), self.place, self.way)
+        write!(f, "{}/{}/{}/{}", self.injector, self.step.id(), self.place, self.way)
     }
 }
 
@@ -59,11 +59,11 @@ impl FromStr for Fault {
 
     fn from_str(text: &str) -> Result<Fault, String> {
         let parts: Vec<&str> = text.split('/').collect();
-        let [lever, step, place, way] = parts[..] else {
+        let [injector, step, place, way] = parts[..] else {
             return Err(format!("{text:?} is no fault: write LEVER/STEP/PLACE/WAY"));
         };
         let step = Step::find(step).ok_or_else(|| format!("{text:?}: there is no step {step:?}"))?;
-        Ok(Fault::new(lever, step, place, way))
+        Ok(Fault::new(injector, step, place, way))
     }
 }
 

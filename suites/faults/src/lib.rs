@@ -1,16 +1,16 @@
 //! What a driver does while its world breaks, and after it has healed: a volume is led through its whole life, again and again, and
 //! each time one thing fails at one place of it.
 //!
-//! A [`fault`] is a value: a lever, a step of the volume's life, a place and a way to break. Each [`lever`] is a file that knows which
-//! faults a driver can meet, breaks and heals; [`trial`] judges a life with faults, whatever the lever; [`search`] decides which faults are
+//! A [`fault`] is a value: an injector, a step of the volume's life, a place and a way to break. Each [`injector`] is a file that knows which
+//! faults a driver can meet, breaks and heals; [`trial`] judges a life with faults, whatever the injector; [`search`] decides which faults are
 //! tried, and confirms what goes wrong.
 
 pub mod case;
 mod check;
 mod fault;
 mod found;
+mod injector;
 mod left;
-mod lever;
 mod life;
 mod neighbour;
 pub mod proven;

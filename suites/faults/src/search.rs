@@ -14,8 +14,8 @@ use csi_harness::prelude::*;
 
 use crate::case::{self, Case};
 use crate::fault::Fault;
+use crate::injector::{Injector, come_back};
 use crate::left::Places;
-use crate::lever::{Injector, come_back};
 use crate::life::{Plan, Step};
 use crate::neighbour::Neighbour;
 use crate::rules::{FAULT_LEFT_001, FAULT_MOUNT_001};
@@ -59,7 +59,7 @@ impl From<Fault> for Try {
     }
 }
 
-/// The search of one check, with one lever or with several, one after another.
+/// The search of one check, with one injector or with several, one after another.
 pub(crate) struct Search<'a> {
     pub(crate) cx: &'a Cx,
     /// The faults that --fault names, of this check; `None` if it names none.
@@ -68,7 +68,7 @@ pub(crate) struct Search<'a> {
     /// When no new life begins any more, however many are left.
     ceiling: Duration,
     begun: Instant,
-    /// The life without faults, as the first lever has seen it.
+    /// The life without faults, as the first injector has seen it.
     pub(crate) learnt: Option<(Plan, Places)>,
     reported: Reported,
 }
@@ -81,7 +81,7 @@ impl<'a> Search<'a> {
         let wanted: Vec<Fault> =
             texts.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(Stop::broken)?;
         let is_named = !wanted.is_empty();
-        let wanted: Vec<Fault> = wanted.into_iter().filter(|fault| fault.lever == name).collect();
+        let wanted: Vec<Fault> = wanted.into_iter().filter(|fault| fault.injector == name).collect();
         if is_named && wanted.is_empty() {
             return Err(Stop::skip("--fault names others"));
         }
@@ -95,19 +95,19 @@ impl<'a> Search<'a> {
         self.wanted.is_some() || self.cx.config().effort.replay.is_some()
     }
 
-    /// True if a lever that knows such faults may have something to try.
+    /// True if an injector that knows such faults may have something to try.
     pub(crate) fn is_for(&self, knows: impl Fn(&Fault) -> bool) -> bool {
         let stored = self.stored.iter().map(|(_, case)| &case.fault);
         !self.is_named() || self.wanted.iter().flatten().chain(stored).any(knows)
     }
 
-    /// Tries what a lever can break of a driver whose life without faults is known: `more` faults beside the plain ones, by default.
+    /// Tries what an injector can break of a driver whose life without faults is known: `more` faults beside the plain ones, by default.
     ///
     /// # Errors
     /// It cannot be judged, or there is nothing to break.
     pub(crate) async fn try_all(
         &mut self,
-        lever: &dyn Injector,
+        injector: &dyn Injector,
         more: u32,
         nothing: fn() -> Stop,
     ) -> CheckResult {
@@ -115,26 +115,26 @@ impl<'a> Search<'a> {
         let Some((plan, places)) = self.learnt.clone() else {
             return Err(Stop::broken("the run without faults did not take place"));
         };
-        let stored = self.stored.iter().filter(|(_, case)| lever.knows(&case.fault)).cloned();
+        let stored = self.stored.iter().filter(|(_, case)| injector.knows(&case.fault)).cloned();
         let mut first: Vec<Try> = stored.map(Try::from).collect();
         let (mut plain, mut random) = (Vec::new(), Vec::new());
         match &self.wanted {
             _ if cx.config().effort.replay.is_some() => {}
             Some(wanted) => {
-                let wanted = wanted.iter().filter(|fault| lever.knows(fault)).cloned();
+                let wanted = wanted.iter().filter(|fault| injector.knows(fault)).cloned();
                 first.extend(wanted.map(Try::from));
             }
             None => {
-                let is_plain = |fault: &Fault| lever.is_plain(fault) && !fault.step.is_repetition();
-                (plain, random) = lever.faults().into_iter().partition(is_plain);
+                let is_plain = |fault: &Fault| injector.is_plain(fault) && !fault.step.is_repetition();
+                (plain, random) = injector.faults().into_iter().partition(is_plain);
             }
         }
         let is_stored = |fault: &Fault| first.iter().any(|known| known.fault == *fault);
         plain.retain(|fault| !is_stored(fault));
         random.retain(|fault| !is_stored(fault));
         // A caller waits longest for what hangs.
-        plain.sort_by_key(|fault| lever.traits(fault).hangs);
-        in_random_order(cx, lever, &mut random);
+        plain.sort_by_key(|fault| injector.traits(fault).hangs);
+        in_random_order(cx, injector, &mut random);
         let all = first.len() + plain.len() + random.len();
         let added = cx.config().effort.scaled(more) as usize / cx.config().access_types.len().max(1);
         random.truncate(added);
@@ -151,7 +151,7 @@ impl<'a> Search<'a> {
         let scope = cx.scope();
         let mounts_end = mounts_end(cx, plan.sees).await?;
         let may_kill = remembers(cx) && mounts_end.0.is_none();
-        if let (true, Some(actual)) = (lever.kills(), &mounts_end.0) {
+        if let (true, Some(actual)) = (injector.kills(), &mounts_end.0) {
             return Err(without_mounts(actual).into());
         }
         let neighbour = Neighbour::begin(&scope, plan.sees).await?;
@@ -161,7 +161,7 @@ impl<'a> Search<'a> {
         let until = if self.is_named() { deadline } else { deadline.min(self.begun + self.ceiling) };
         let mut tries = Tries {
             bench: &mut bench,
-            lever,
+            injector,
             reported: &mut self.reported,
             until,
             deadline,
@@ -243,14 +243,14 @@ fn reports_max(cx: &Cx) -> usize {
 }
 
 /// An order by the seed, in which no call and no place comes again before all others have come, and what takes long comes last.
-fn in_random_order(cx: &Cx, lever: &dyn Injector, faults: &mut [Fault]) {
+fn in_random_order(cx: &Cx, injector: &dyn Injector, faults: &mut [Fault]) {
     cx.rng().shuffle(faults);
     let mut times = BTreeMap::<(&str, String), u32>::new();
     faults.sort_by_cached_key(|fault| {
         let place = fault.counted_place().map_or(fault.place.as_str(), |(name, _)| name);
         let turn = times.entry((fault.step.rpc(), place.to_owned())).or_default();
         *turn += 1;
-        (lever.traits(fault).hangs, *turn)
+        (injector.traits(fault).hangs, *turn)
     });
 }
 
@@ -276,10 +276,10 @@ struct Unresolved {
     faults: Vec<Fault>,
 }
 
-/// The faults of one lever while they are tried.
+/// The faults of one injector while they are tried.
 struct Tries<'a, 'b> {
     bench: &'a mut Bench<'b>,
-    lever: &'a dyn Injector,
+    injector: &'a dyn Injector,
     reported: &'a mut Reported,
     /// When no new life begins. What goes wrong has its own time, up to the deadline.
     until: Instant,
@@ -433,7 +433,7 @@ impl Tries<'_, '_> {
                 self.leads_to(std::slice::from_ref(&finding.fault), &finding.key()).await?.is_some(),
             );
         }
-        let violation = finding.clone().full(self.bench.cx, self.lever);
+        let violation = finding.clone().full(self.bench.cx, self.injector);
         Ok(if plays > 1 { violation.replayed(failed, plays) } else { violation })
     }
 
@@ -503,7 +503,7 @@ impl Tries<'_, '_> {
     /// come again. If nothing can be tried any more, the last fault is held responsible, unconfirmed; for what shows only at the end of a life,
     /// all of its faults.
     async fn resolve(&mut self) -> CheckResult {
-        let (cx, lever) = (self.bench.cx, self.lever);
+        let (cx, injector) = (self.bench.cx, self.injector);
         for Unresolved { finding, faults } in
             std::mem::take(&mut self.unresolved).into_iter().take(UNRESOLVED_MAX)
         {
@@ -517,12 +517,12 @@ impl Tries<'_, '_> {
                 again = self.leads_to(&faults, &finding.key()).await?;
             }
             match again {
-                Some(again) => cx.warn(again.of_several(lever, &faults, ONLY_TOGETHER)),
+                Some(again) => cx.warn(again.of_several(injector, &faults, ONLY_TOGETHER)),
                 None if plays == 1 && finding.is_left() && faults.len() > 1 => {
-                    cx.blame(finding.of_several(lever, &faults, ANY_OF_THEM));
+                    cx.blame(finding.of_several(injector, &faults, ANY_OF_THEM));
                 }
-                None if plays == 1 => cx.blame(finding.full(cx, lever)),
-                None => cx.blame(finding.full(cx, lever).replayed(1, plays)),
+                None if plays == 1 => cx.blame(finding.full(cx, injector)),
+                None => cx.blame(finding.full(cx, injector).replayed(1, plays)),
             }
         }
         Ok(())
@@ -530,17 +530,17 @@ impl Tries<'_, '_> {
 
     /// Leads a life, once more where it could not be judged, and has the driver run afterwards.
     async fn lead(&mut self, faults: &[Fault], patience: Patience) -> CheckResult<Lived> {
-        let mut lived = self.bench.lead(self.lever, faults, self.reported, patience).await;
+        let mut lived = self.bench.lead(self.injector, faults, self.reported, patience).await;
         self.is_up_again(faults).await?;
         if matches!(lived, Err(Stop::Broken(_))) && faults.len() == 1 && self.can_replay() {
-            lived = self.bench.lead(self.lever, faults, self.reported, patience).await;
+            lived = self.bench.lead(self.injector, faults, self.reported, patience).await;
             self.is_up_again(faults).await?;
         }
         lived
     }
 
     async fn is_up_again(&mut self, faults: &[Fault]) -> CheckResult {
-        if !self.bench.is_up_again(self.lever, faults).await? {
+        if !self.bench.is_up_again(self.injector, faults).await? {
             self.ended = Some(NO_LONGER_STARTS);
         }
         Ok(())

@@ -13,9 +13,9 @@ use csi_proto::lock::Mutex;
 use crate::case::Case;
 use crate::fault::Fault;
 use crate::found;
+use crate::injector::power::NO_POWER_START;
+use crate::injector::{FaultEffects, Injected, Injector, NO_START, come_back};
 use crate::left::{self, Look, Places};
-use crate::lever::power::NO_POWER_START;
-use crate::lever::{FaultEffects, Injected, Injector, NO_START, come_back};
 use crate::life::{Life, Plan, Step};
 use crate::neighbour::Neighbour;
 use crate::rules::{
@@ -205,9 +205,9 @@ impl Finding {
     }
 
     /// With what was broken, the calls, and what shows it again; stored as well, if the user wants that.
-    pub(crate) fn full(self, cx: &Cx, lever: &dyn Injector) -> Violation {
+    pub(crate) fn full(self, cx: &Cx, injector: &dyn Injector) -> Violation {
         let Finding { fault, violation, mut lines, .. } = self;
-        let broken = format!("in {}, {}", fault.step.id(), lever.tell(&fault));
+        let broken = format!("in {}, {}", fault.step.id(), injector.describe(&fault));
         let case = Case::new(cx, &fault, broken.clone(), &violation, &lines);
         lines.push(format!("broken: {broken} (--fault {fault})"));
         if let Some(folder) = &cx.config().effort.regressions {
@@ -217,10 +217,11 @@ impl Finding {
     }
 
     /// The violation for a failure that cannot be put down to one of the faults of a life.
-    pub(crate) fn of_several(self, lever: &dyn Injector, faults: &[Fault], how: &str) -> Violation {
+    pub(crate) fn of_several(self, injector: &dyn Injector, faults: &[Fault], how: &str) -> Violation {
         let Finding { violation, mut lines, .. } = self;
         lines.push(how.to_owned());
-        let line = |fault: &Fault| format!("  in {}, {} ({fault})", fault.step.id(), lever.tell(fault));
+        let line =
+            |fault: &Fault| format!("  in {}, {} ({fault})", fault.step.id(), injector.describe(fault));
         lines.extend(faults.iter().map(line));
         violation.transcript(lines)
     }
@@ -243,25 +244,28 @@ impl Bench<'_> {
     /// It cannot be judged.
     pub(crate) async fn lead(
         &self,
-        lever: &dyn Injector,
+        injector: &dyn Injector,
         faults: &[Fault],
         reported: &Reported,
         patience: Patience,
     ) -> CheckResult<Lived> {
-        lever.begin_trial();
+        injector.begin_trial();
         let scope = self.cx.scope();
         let before = Look::take(self.cx, &self.places).await;
         let mut life = Life::begin(&scope).await?;
         let (at, lived) = (None, Lived::default());
         let mut trial =
-            Trial { bench: self, lever, faults, reported, patience, at, lost_power: false, lived };
+            Trial { bench: self, injector, faults, reported, patience, at, lost_power: false, lived };
         let went = trial.lead(&mut life).await;
         let undone = scope.undo_best_effort().await;
         match went {
             Ok(()) => {
                 let Some(At { fault, .. }) = trial.at else { return Ok(trial.lived) };
                 if let Some(why) = undone {
-                    return Err(Stop::broken(format!("while {}: could not undo: {why}", lever.tell(fault))));
+                    return Err(Stop::broken(format!(
+                        "while {}: could not undo: {why}",
+                        injector.describe(fault)
+                    )));
                 }
                 // It is said once of each RPC, and looking takes seconds where something is left.
                 let is_known = faults.iter().all(|fault| reported.has(fault.step, &FAULT_LEFT_001));
@@ -290,14 +294,18 @@ impl Bench<'_> {
     ///
     /// # Errors
     /// The volume that is in use meanwhile cannot be had.
-    pub(crate) async fn is_up_again(&mut self, lever: &dyn Injector, faults: &[Fault]) -> CheckResult<bool> {
+    pub(crate) async fn is_up_again(
+        &mut self,
+        injector: &dyn Injector,
+        faults: &[Fault],
+    ) -> CheckResult<bool> {
         if self.is_running() {
             if self.neighbour.holds().await.is_err() {
                 self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
             }
             return Ok(true);
         }
-        if lever.start_over().await? {
+        if injector.start_over().await? {
             self.neighbour = Neighbour::begin(self.cx, self.plan.sees).await?;
             return Ok(true);
         }
@@ -408,7 +416,7 @@ struct At<'a> {
 
 struct Trial<'a> {
     bench: &'a Bench<'a>,
-    lever: &'a dyn Injector,
+    injector: &'a dyn Injector,
     faults: &'a [Fault],
     reported: &'a Reported,
     patience: Patience,
@@ -455,7 +463,7 @@ impl<'a> Trial<'a> {
 
     /// Makes a call while it is broken, and again once it is healed.
     async fn fail(&mut self, life: &mut Life, fault: &'a Fault) -> CheckResult {
-        let at = At { fault, traits: self.lever.traits(fault) };
+        let at = At { fault, traits: self.injector.traits(fault) };
         let before = self.at.replace(at);
         let broke = self.break_it(life, at).await?;
         if let Broke::Unmet { is_done } = broke {
@@ -498,7 +506,7 @@ impl<'a> Trial<'a> {
     /// Makes the call while it is broken, and judges the answer.
     async fn break_it(&mut self, life: &mut Life, At { fault, traits }: At<'a>) -> CheckResult<Broke> {
         let step = fault.step;
-        let injected = self.lever.inject(fault).await?;
+        let injected = self.injector.inject(fault).await?;
         let limit = Duration::from_millis(self.cx().config().time_limits.call_ms);
         let begun = Instant::now();
         let asked = tokio::select! {
@@ -522,7 +530,7 @@ impl<'a> Trial<'a> {
             return Ok(Broke::Unmet { is_done: matches!(asked, Some(Answer::Ok(()))) });
         }
         life.has_failed = true;
-        life.lines.push(format!("  fault: {}", self.lever.tell(fault)));
+        life.lines.push(format!("  fault: {}", self.injector.describe(fault)));
         let judged = self.judge(life, asked.as_ref()).await;
         let healed = injected.heal().await;
         // Also where something is wrong: the next trial would take the mounts of the other volume for new ones.
@@ -838,7 +846,7 @@ mod tests {
             Vec::new()
         }
 
-        fn tell(&self, fault: &Fault) -> String {
+        fn describe(&self, fault: &Fault) -> String {
             fault.to_string()
         }
 

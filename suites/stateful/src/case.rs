@@ -116,13 +116,13 @@ pub struct CaseStep {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expected: Vec<String>,
     /// The answer that came.
-    pub came: Came,
+    pub came: RecordedAnswer,
 }
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Came {
+pub struct RecordedAnswer {
     /// The code, or [`NO_ANSWER`].
     pub code: String,
     /// The message of the status.
@@ -272,19 +272,19 @@ impl From<&Breach> for BreachText {
     }
 }
 
-impl Came {
+impl RecordedAnswer {
     /// An answer with the message and the response that it came with.
-    pub fn new<S>(answer: &Answer<S>, message: &str, response: Value) -> Came {
+    pub fn new<S>(answer: &Answer<S>, message: &str, response: Value) -> RecordedAnswer {
         let code = match answer {
             Answer::Done(_) => "OK",
             Answer::Refused(code) | Answer::PutOff(code) => code_name(*code),
             Answer::Unknown => NO_ANSWER,
         };
-        Came { code: code.to_owned(), message: message.to_owned(), response }
+        RecordedAnswer { code: code.to_owned(), message: message.to_owned(), response }
     }
 }
 
-impl fmt::Display for Came {
+impl fmt::Display for RecordedAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.message[..] {
             "" => f.write_str(&self.code),

@@ -25,20 +25,20 @@ pub(crate) struct CaseRunner<'a> {
     pub(crate) probed: &'a Arc<ProbedDriver>,
     pub(crate) profile: DriverProfile,
     seed: u64,
-    told: Reported,
+    reported: Reported,
     /// The reason why something of an earlier sequence could not be undone. A later sequence may show the fault behind it.
     stays: Option<String>,
 }
 
 /// What a sequence showed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Came {
+pub(crate) enum SequenceOutcome {
     /// Nothing is wrong.
-    Right,
+    Passed,
     /// Nothing but faults that are told.
-    Again,
+    KnownFault,
     /// A fault that was not told before.
-    New,
+    NewFault,
 }
 
 /// A refusal that did not come again when everything was done again.
@@ -52,17 +52,17 @@ fn refused_once(call: &str, breach: &Breach) -> Breach {
 
 impl<'a> CaseRunner<'a> {
     pub(crate) fn new(cx: &'a Cx, probed: &'a Arc<ProbedDriver>, seed: u64) -> CaseRunner<'a> {
-        CaseRunner { cx, probed, profile: probed.profile(cx), seed, told: Reported::new(cx), stays: None }
+        CaseRunner { cx, probed, profile: probed.profile(cx), seed, reported: Reported::new(cx), stays: None }
     }
 
     /// What was told so far.
-    pub(crate) fn told(&self) -> &Reported {
-        &self.told
+    pub(crate) fn reported(&self) -> &Reported {
+        &self.reported
     }
 
     /// Begins another sequence of the check after so many, unless there is enough to report or the budget is used up.
     pub(crate) fn begins(&self, budget: &Budget, done: u32) -> bool {
-        self.told.goes_on() && budget.begins(self.cx, "sequence", done)
+        self.reported.goes_on() && budget.begins(self.cx, "sequence", done)
     }
 
     /// Makes the sequence of the check that comes after so many.
@@ -70,9 +70,9 @@ impl<'a> CaseRunner<'a> {
     /// # Errors
     /// Broken if a path cannot be made; a violation if a driver that was ended does not come back.
     pub(crate) async fn next(&mut self, items: &[PlannedStep], budget: &Budget, done: u32) -> CheckResult {
-        self.told.is_random(budget.is_random(done));
-        let is_first = self.told.is_all_right();
-        if self.run(items, budget).await? != Came::Right && is_first {
+        self.reported.is_random(budget.is_random(done));
+        let is_first = self.reported.is_all_right();
+        if self.run(items, budget).await? != SequenceOutcome::Passed && is_first {
             self.cx.note(format!("sequence {} was the first to go wrong", done + 1));
         }
         Ok(())
@@ -83,57 +83,61 @@ impl<'a> CaseRunner<'a> {
     ///
     /// # Errors
     /// As for [`CaseRunner::next`].
-    pub(crate) async fn run(&mut self, items: &[PlannedStep], budget: &Budget) -> CheckResult<Came> {
-        let mut came = Came::Right;
+    pub(crate) async fn run(
+        &mut self,
+        items: &[PlannedStep],
+        budget: &Budget,
+    ) -> CheckResult<SequenceOutcome> {
+        let mut outcome = SequenceOutcome::Passed;
         for _ in 0..TURNS_MAX {
             let (now, is_whole) = self.turn(items, budget).await?;
-            came = came.max(now);
-            if is_whole || !self.told.goes_on() || Instant::now() >= budget.until() {
+            outcome = outcome.max(now);
+            if is_whole || !self.reported.goes_on() || Instant::now() >= budget.until() {
                 break;
             }
         }
-        Ok(came)
+        Ok(outcome)
     }
 
     /// Makes a sequence of calls once: what it showed, and whether another turn would show nothing else.
-    async fn turn(&mut self, items: &[PlannedStep], budget: &Budget) -> CheckResult<(Came, bool)> {
-        self.profile = DriverProfile { known: self.told.known(), ..self.probed.profile(self.cx) };
+    async fn turn(&mut self, items: &[PlannedStep], budget: &Budget) -> CheckResult<(SequenceOutcome, bool)> {
+        self.profile = DriverProfile { known: self.reported.known(), ..self.probed.profile(self.cx) };
         let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
         let sequence = self.attempt(pace, items).await?;
         self.stays = self.stays.take().or_else(|| sequence.left.clone());
         let again = sequence.remarks.iter().any(|remark| self.profile.known.has(remark));
-        sequence.remarks.iter().for_each(|remark| self.told.remark(remark, &self.profile.known));
+        sequence.remarks.iter().for_each(|remark| self.reported.remark(remark, &self.profile.known));
         let Some(breach) = sequence.breach.clone() else {
-            return Ok((if again { Came::Again } else { Came::Right }, true));
+            return Ok((if again { SequenceOutcome::KnownFault } else { SequenceOutcome::Passed }, true));
         };
-        if !self.told.claims(&breach) {
-            return Ok((Came::Again, false));
+        if !self.reported.claim(&breach) {
+            return Ok((SequenceOutcome::KnownFault, false));
         }
         let call = sequence.steps.last().map_or("a call", |step| step.call.method());
-        let came = match self.minimal(sequence, &breach, budget).await? {
+        let outcome = match self.minimal(sequence, &breach, budget).await? {
             Smallest::Shows(sequence, plays) => {
                 let accusation = self.accusation(&breach, &sequence);
-                self.told.blame(&breach, plays.of(accusation));
-                Came::New
+                self.reported.blame(&breach, plays.of(accusation));
+                SequenceOutcome::NewFault
             }
             // These are no faults, so that nothing is tolerated from now on: the sequence would only be broken off again.
             Smallest::NeedsTime => {
-                self.told.releases(&breach);
+                self.reported.release(&breach);
                 self.probed.needs_time();
-                return Ok((Came::Right, true));
+                return Ok((SequenceOutcome::Passed, true));
             }
             Smallest::Once => {
-                self.told.releases(&breach);
-                self.told.remark(&refused_once(call, &breach), &self.profile.known);
-                return Ok((Came::Right, true));
+                self.reported.release(&breach);
+                self.reported.remark(&refused_once(call, &breach), &self.profile.known);
+                return Ok((SequenceOutcome::Passed, true));
             }
-            Smallest::ToldElsewhere => {
-                self.told.releases(&breach);
-                self.told.claims(&breach);
-                Came::Again
+            Smallest::ReportedElsewhere => {
+                self.reported.release(&breach);
+                self.reported.claim(&breach);
+                SequenceOutcome::KnownFault
             }
         };
-        Ok((came, false))
+        Ok((outcome, false))
     }
 
     /// Says what was met again.
@@ -142,8 +146,8 @@ impl<'a> CaseRunner<'a> {
     /// A fault that another check tells, if nothing else is to be said; broken if something could not be undone and no fault says why.
     pub(crate) fn end(self) -> CheckResult {
         match self.stays {
-            Some(why) if self.told.is_all_right() => Err(Stop::broken(why)),
-            _ => self.told.end(),
+            Some(why) if self.reported.is_all_right() => Err(Stop::broken(why)),
+            _ => self.reported.end(),
         }
     }
 
@@ -187,11 +191,11 @@ impl<'a> CaseRunner<'a> {
     /// The violation that a sequence shows, which is also stored as a case if the user wants that.
     pub(crate) fn accusation(&self, breach: &Breach, sequence: &Sequence) -> Violation {
         let breach = sequence.breach.as_ref().unwrap_or(breach);
-        let mut told = sequence.table();
+        let mut reported = sequence.table();
         if let Some(folder) = &self.cx.config().effort.regressions {
             let case = case(self.cx, self.seed, BreachText::from(breach));
-            told.push(Case { steps: sequence.steps.clone(), ..case }.store_in(folder));
+            reported.push(Case { steps: sequence.steps.clone(), ..case }.store_in(folder));
         }
-        Violation::from(breach.clone()).transcript(told).reproduction(reproduction(&sequence.steps))
+        Violation::from(breach.clone()).transcript(reported).reproduction(reproduction(&sequence.steps))
     }
 }

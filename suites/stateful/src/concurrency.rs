@@ -129,9 +129,9 @@ async fn in_rounds(cx: &Cx, calls: Calls) -> CheckResult {
             match CaseRunner::new(cx, &probed, seed).without_overlaps(&found, &budget).await {
                 Some(violation) => told.blame(&found.breach, violation),
                 None => {
-                    told.releases(&found.breach);
+                    told.release(&found.breach);
                     if reported_by_other_check(cx, &found.breach).is_some() {
-                        told.claims(&found.breach);
+                        told.claim(&found.breach);
                     }
                 }
             }

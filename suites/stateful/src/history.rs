@@ -6,10 +6,10 @@
 //! there as a look at it. Where no order exists, the [`core`] is the smallest set of calls found that has none, shown as a
 //! [`timeline`].
 
-mod by_itself;
 mod minimal_history;
-mod parts;
+mod partition;
 mod search;
+mod single_call;
 mod timeline;
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ use crate::model::object::Object;
 use crate::model::state_set::{Bound, STEPS_MAX};
 
 pub use self::minimal_history::CORE_STEPS_MAX;
-pub use self::parts::{Part, Parts};
+pub use self::partition::{Part, Parts};
 pub use self::search::{Outcome, Treatment, search};
 pub use self::timeline::{Row, Timeline};
 
@@ -208,10 +208,10 @@ fn check_object<O: Object>(report: &mut Report, name: Name, mut parts: Vec<Part<
         };
         if let Some(rejected) = search::rejected_beside(&parts, last) {
             report.remark(name, beside(breach, O::method(&parts[rejected].step.call)));
-            by_itself::take_out(&mut parts, &[last]);
+            single_call::take_out(&mut parts, &[last]);
             continue;
         }
-        let wrong = by_itself::wrong(&parts, last);
+        let wrong = single_call::wrong(&parts, last);
         let leaves_doubt = wrong.iter().any(|(_, breach)| breach.leaves_doubt);
         let is_over = wrong.is_empty() || leaves_doubt;
         match wrong.is_empty() {
@@ -226,7 +226,7 @@ fn check_object<O: Object>(report: &mut Report, name: Name, mut parts: Vec<Part<
             return;
         }
         let wrong: Vec<usize> = wrong.into_iter().map(|(place, _)| place).collect();
-        by_itself::take_out(&mut parts, &wrong);
+        single_call::take_out(&mut parts, &wrong);
     }
 }
 
@@ -257,7 +257,7 @@ fn tell<O: Object>(
         None
     };
     if is_by_itself && calls == [last] {
-        calls.extend(by_itself::shown_by(parts, last, &breach));
+        calls.extend(single_call::shown_by(parts, last, &breach));
     }
     let breach = match culprit {
         Some((call, breach)) => {

@@ -217,7 +217,7 @@ async fn made_again(cx: &Cx, unanswered: &'static Disruption) -> CheckResult {
         path.forth().into_iter().chain(path.back()).flat_map(again).collect()
     };
     try_each(cx, &mut trial, &budget, sequence).await?;
-    if !trial.told().leaves_doubt()
+    if !trial.reported().leaves_doubt()
         && let Some(missing) = before.missing(cx, &probed).await?
     {
         resource_usage::remark(cx, &req::GEN_TIMEOUT_002, missing);

@@ -33,7 +33,7 @@ pub(crate) enum Smallest {
     /// The rejection did not come again.
     Once,
     /// Another check has come to tell it meanwhile.
-    ToldElsewhere,
+    ReportedElsewhere,
 }
 
 /// The result of making the failing sequence again.
@@ -71,7 +71,7 @@ impl CaseRunner<'_> {
     ) -> CheckResult<Smallest> {
         let smallest = self.shrunk(found, breach, budget).await?;
         if reported_by_other_check(self.cx, breach).is_some() {
-            return Ok(Smallest::ToldElsewhere);
+            return Ok(Smallest::ReportedElsewhere);
         }
         // Without deletions and lists there is nothing that time could change, and what was insisted on had its time.
         let takes_time = smallest.takes_time() && breach.rule != &AFTER_ERROR_005;
@@ -109,7 +109,7 @@ impl CaseRunner<'_> {
                 self.probed.needs_time();
                 None
             }
-            Ok(Smallest::ToldElsewhere) => None,
+            Ok(Smallest::ReportedElsewhere) => None,
             Ok(Smallest::Once) | Err(_) => at_once(),
         }
     }

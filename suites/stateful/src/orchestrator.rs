@@ -24,7 +24,7 @@ use csi_proto::lock::Mutex;
 use csi_proto::redact;
 use serde_json::Value;
 
-use crate::case::Came;
+use crate::case::RecordedAnswer;
 use crate::disruption::{Disrupted, Hits, WatchedDriver};
 use crate::model::Span;
 use crate::model::answer::{Answer, Response};
@@ -71,7 +71,7 @@ pub struct Made {
     /// What was asked, without secrets.
     pub request: Value,
     /// What was answered, without secrets.
-    pub came: Came,
+    pub came: RecordedAnswer,
     /// The entries of all pages, of a list.
     listing: Listing,
 }
@@ -241,7 +241,7 @@ impl Orchestrator {
     /// A call that nobody waits for any more: what it does then nobody knows.
     fn given_up(&self, invoked: Time) -> Made {
         let span = Span { invoked, returned: self.now() };
-        let came = Came::new(&Answer::<Response>::Unknown, "given up by the caller", Value::Null);
+        let came = RecordedAnswer::new(&Answer::<Response>::Unknown, "given up by the caller", Value::Null);
         Made { answer: Answer::Unknown, span, request: Value::Null, came, listing: Listing::None }
     }
 
@@ -298,7 +298,7 @@ impl Orchestrator {
             }
             answer::Answer::Unknown(no_answer) => (Answer::Unknown, no_answer.to_string(), Value::Null),
         };
-        let came = Came::new(&answer, &message, response);
+        let came = RecordedAnswer::new(&answer, &message, response);
         let (span, request) = (Span { invoked, returned }, self.kept(|| redact::json(request)));
         Made { answer, span, request, came, listing: Listing::None }
     }

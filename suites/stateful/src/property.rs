@@ -178,7 +178,7 @@ async fn run(cx: &Cx, probed: &Arc<ProbedDriver>, verbs: &[Verb]) -> CheckResult
         done += 1;
     }
     budget.end(cx, done, "sequences");
-    if trial.told().is_all_right() {
+    if trial.reported().is_all_right() {
         budget.note_chances(cx, done, "sequences");
     }
     trial.end()

@@ -178,7 +178,7 @@ impl Recorder {
     /// Judges everything that was done: the faults that were taken on, and are to be told now.
     pub(crate) fn found(&self, seed: u64, told: &mut Reported) -> Vec<Found> {
         let judged = self.judged(told);
-        let new = judged.report.unordered.iter().filter(|unordered| told.claims(&unordered.breach));
+        let new = judged.report.unordered.iter().filter(|unordered| told.claim(&unordered.breach));
         new.map(|unordered| Found {
             violation: self.accusation(&judged, unordered, seed),
             breach: unordered.breach.clone(),

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::budget::Budget;
 use crate::case::{Case, CaseStep};
-use crate::case_runner::{Came, CaseRunner};
+use crate::case_runner::{CaseRunner, SequenceOutcome};
 use crate::disruption::Disrupted;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
@@ -53,7 +53,7 @@ check! {
 async fn one_after_another(cx: &Cx, probed: &Arc<ProbedDriver>, case: &Case) -> CheckResult {
     let items: Vec<PlannedStep> = case.steps.iter().cloned().map(PlannedStep::from).collect();
     let mut trial = CaseRunner::new(cx, probed, case.seed);
-    if trial.run(&items, &Budget::new(cx, 1, 0)).await? == Came::Right {
+    if trial.run(&items, &Budget::new(cx, 1, 0)).await? == SequenceOutcome::Passed {
         cx.note("fixed: none of the answers breaks a rule");
     }
     trial.end()

@@ -84,7 +84,7 @@ impl Reported {
     }
 
     /// Takes it on to tell a fault. `false` if that is done already, and then it is counted.
-    pub(crate) fn claims(&mut self, breach: &Breach) -> bool {
+    pub(crate) fn claim(&mut self, breach: &Breach) -> bool {
         let elsewhere = reported_by_other_check(&self.cx, breach);
         let reported_by = elsewhere.as_deref().unwrap_or(self.cx.label());
         match (self.cx.target().faults().claim(&breach.fault(), reported_by), elsewhere) {
@@ -97,7 +97,7 @@ impl Reported {
     }
 
     /// It was no fault.
-    pub(crate) fn releases(&self, breach: &Breach) {
+    pub(crate) fn release(&self, breach: &Breach) {
         self.cx.target().faults().release(&breach.fault());
     }
 

@@ -3,7 +3,7 @@
 //!
 //! Which calls are tried depends on nothing but the sequence and on what failed so far.
 
-mod plainer;
+mod simplify;
 mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -122,10 +122,10 @@ impl<'a> Shrinker<'a> {
             Pass::Plainer { at, way } => {
                 let mut doings = self.clone().into_smallest();
                 let doing = doings.get_mut(at)?;
-                *doing = plainer::ways(doing, self.profile).into_iter().nth(way)?;
+                *doing = simplify::ways(doing, self.profile).into_iter().nth(way)?;
                 Some(doings)
             }
-            Pass::Renamed => Some(plainer::renamed(self.clone().into_smallest())),
+            Pass::Renamed => Some(simplify::renamed(self.clone().into_smallest())),
             Pass::Part { .. } | Pass::Pair { .. } | Pass::Done => None,
         }
     }
@@ -143,7 +143,7 @@ impl<'a> Shrinker<'a> {
             Pass::Part { .. } | Pass::Pair { .. } => Pass::Plainer { at: 0, way: 0 },
             Pass::Plainer { at, way } => {
                 let ways =
-                    self.smallest.get(at).map_or(0, |link| plainer::ways(&link.doing, self.profile).len());
+                    self.smallest.get(at).map_or(0, |link| simplify::ways(&link.doing, self.profile).len());
                 if way + 1 < ways {
                     Pass::Plainer { at, way: way + 1 }
                 } else if at < last {

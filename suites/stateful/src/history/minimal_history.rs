@@ -4,7 +4,7 @@ use csi_harness::spec::faults::FaultKey;
 
 use crate::model::object::Object;
 
-use super::parts::Part;
+use super::partition::Part;
 use super::search::{Outcome, Treatment, search};
 
 /// Judgements made to find the calls that matter, at the most.

@@ -7,7 +7,7 @@ use crate::model::expectation::Breach;
 use crate::model::object::Object;
 use crate::model::state_set::{Bound, Impossible, Operation, StateSet};
 
-use super::parts::Part;
+use super::partition::Part;
 
 /// Judgements made to see which call is to blame, at the most.
 const CULPRIT_STEPS_MAX: u64 = 1_000_000;

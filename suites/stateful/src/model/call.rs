@@ -9,7 +9,7 @@ use csi_harness::text::size::sized;
 use serde::{Deserialize, Serialize};
 
 use super::call_context::DriverProfile;
-use super::footprint::{
+use super::conflicts::{
     ALL, ATTACHMENTS, BYTES, CONFIRMED, Footprint, LIFE, PARAMETERS, SIZE, attached, changes, looks, on,
     published, staged,
 };

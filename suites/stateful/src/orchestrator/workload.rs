@@ -11,7 +11,7 @@ use csi_harness::resources::workload::{self, WriteLocation};
 use serde_json::Value;
 
 use super::{Listing, Made, Orchestrator};
-use crate::case::Came;
+use crate::case::RecordedAnswer;
 use crate::model::Span;
 use crate::model::answer::{Answer, Found, Response, VolumeResponse};
 use crate::model::call::VolumeCall;
@@ -52,7 +52,7 @@ impl Orchestrator {
             }
             Err(error) => (Answer::Refused(code(&error)), error.to_string()),
         };
-        let mut came = Came::new(&answer, &message, Value::Null);
+        let mut came = RecordedAnswer::new(&answer, &message, Value::Null);
         if let Answer::Refused(code) = answer {
             came.code = workload_error(code).to_owned();
         }

@@ -6,7 +6,7 @@ use csi_harness::prelude::*;
 
 use crate::budget::Budget;
 use crate::case::Case;
-use crate::case_runner::{Came, CaseRunner};
+use crate::case_runner::{CaseRunner, SequenceOutcome};
 use crate::sequence::PlannedStep;
 
 /// Tries the cases of this check that are in the folder of the configuration, and says of each what has become of it.
@@ -20,8 +20,11 @@ pub(crate) async fn try_again(cx: &Cx, trial: &mut CaseRunner<'_>, budget: &Budg
         if let Some(why) = case.unfit_for(&probed.profile, probed.has_workloads) {
             cx.note(format!("{file}: not tried, {why}"));
         } else {
-            let came = trial.run(&calls(case), budget).await?;
-            cx.note(format!("{file}: {}", if came == Came::Right { "fixed" } else { "still failing" }));
+            let outcome = trial.run(&calls(case), budget).await?;
+            cx.note(format!(
+                "{file}: {}",
+                if outcome == SequenceOutcome::Passed { "fixed" } else { "still failing" }
+            ));
         }
     }
     Ok(())

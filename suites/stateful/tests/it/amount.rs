@@ -6,7 +6,7 @@ use csi_harness::protocol::capability::Capability;
 use csi_harness::results::outcome::Outcome;
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Config, Defect};
-use csi_suite_stateful::case::{BreachText, Came, Case, CaseStep, Driver, FORM};
+use csi_suite_stateful::case::{BreachText, Case, CaseStep, Driver, FORM, RecordedAnswer};
 use csi_suite_stateful::how::CallMode;
 use csi_suite_stateful::model::call::Call;
 use csi_test_support::histories::story::*;
@@ -53,7 +53,7 @@ fn a_sequence_that_shows_a_fault_goes_on_to_its_end() {
         to_us: 0,
         request: Value::Null,
         expected: Vec::new(),
-        came: Came::new(&ok(), "", Value::Null),
+        came: RecordedAnswer::new(&ok(), "", Value::Null),
     };
     let case = Case {
         csi_sanity_case: FORM,

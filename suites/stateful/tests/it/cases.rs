@@ -10,7 +10,9 @@ use csi_harness::protocol::capability::Capability;
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Defect, MockDriver};
 use csi_proto::{Endpoint, Listener, redact, v1};
-use csi_suite_stateful::case::{BreachText, CASE_BYTES_MAX, Came, Case, CaseStep, Driver, FORM, Format};
+use csi_suite_stateful::case::{
+    BreachText, CASE_BYTES_MAX, Case, CaseStep, Driver, FORM, Format, RecordedAnswer,
+};
 use csi_suite_stateful::disruption;
 use csi_suite_stateful::how::CallMode;
 use csi_suite_stateful::model::answer::Answer;
@@ -90,25 +92,25 @@ fn case() -> Case {
                 create(v(1), CreateSpec { size, ..wanted() }).into(),
                 redact::json(&request(size)),
                 "OK",
-                Came::new(&ok(), "", made.clone()),
+                RecordedAnswer::new(&ok(), "", made.clone()),
             ),
             step(
                 cut(s(1), v(1)).into(),
                 redact::json(&snapshot),
                 "OK",
-                Came::new(&ok(), "", json!({"snapshot": {"snapshot_id": "snap-1"}})),
+                RecordedAnswer::new(&ok(), "", json!({"snapshot": {"snapshot_id": "snap-1"}})),
             ),
             step(
                 stage(v(1), N1).into(),
                 json!({"volume_id": "vol-1"}),
                 "OK",
-                Came::new(&no(Code::NotFound), "no\nvolume", json!(null)),
+                RecordedAnswer::new(&no(Code::NotFound), "no\nvolume", json!(null)),
             ),
             step(
                 create(v(1), CreateSpec { size: larger, ..wanted() }).into(),
                 redact::json(&request(larger)),
                 "ALREADY_EXISTS",
-                Came::new(&ok(), "", made),
+                RecordedAnswer::new(&ok(), "", made),
             ),
         ],
     }
@@ -123,7 +125,7 @@ fn a_case_is_the_same_after_it_was_stored_and_loaded() {
     case.names.insert(Name::volume(1), " leading, trailing ".to_owned());
     case.steps[1].came.message = "0123".to_owned();
     case.steps[2].call = Call::List(List::Volumes);
-    case.steps[2].came = Came::new(&Answer::<()>::Unknown, "", json!(null));
+    case.steps[2].came = RecordedAnswer::new(&Answer::<()>::Unknown, "", json!(null));
     let path = case.store(&folder.path().join("cases/of/today")).unwrap();
     assert_eq!(path.file_name().unwrap(), "property-volumes-CTRL-CREATEVOL-041-0000000000000007.yaml");
     assert_eq!(Case::load(&path).unwrap(), case);

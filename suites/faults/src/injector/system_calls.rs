@@ -115,7 +115,7 @@ impl Injector for SystemCalls<'_> {
         self.0.paths()
     }
 
-    fn tell(&self, fault: &Fault) -> String {
+    fn describe(&self, fault: &Fault) -> String {
         let (name, nth) = fault.counted_place().unwrap_or((&fault.place, 1));
         let calls = self.0.seen.get(&fault.step).into_iter().flatten();
         let call = calls.filter(|call| call.name == name).nth(nth as usize - 1);

@@ -200,7 +200,7 @@ impl Injector for Power<'_> {
         self.machine.seen.paths()
     }
 
-    fn tell(&self, fault: &Fault) -> String {
+    fn describe(&self, fault: &Fault) -> String {
         let way = Way::parse(&fault.way).map_or_else(|| fault.way.clone(), |way| way.told());
         let (place, changes) = self.pending(fault).unwrap_or((fault.place.clone(), 0));
         format!(

@@ -4,7 +4,7 @@ use crate::model::answer::Answer;
 use crate::model::expectation::Breach;
 use crate::model::object::Object;
 
-use super::parts::Part;
+use super::partition::Part;
 use super::search::{Outcome, Treatment, search};
 
 /// Judgements made to find such answers where one call has no order, at the most.

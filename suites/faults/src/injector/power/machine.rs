@@ -10,8 +10,8 @@ use rustix::fs::{Mode, OFlags};
 use tokio::process::Command;
 
 use super::lacks;
+use crate::injector::supervised::Supervised;
 use crate::left::Places;
-use crate::lever::supervised::Supervised;
 use crate::rules::FAULT_HEAL_001;
 
 /// How long loop devices may take to go.

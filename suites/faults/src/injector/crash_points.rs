@@ -79,7 +79,7 @@ impl Injector for CrashPoints<'_> {
         self.0.paths()
     }
 
-    fn tell(&self, fault: &Fault) -> String {
+    fn describe(&self, fault: &Fault) -> String {
         let Some((_, nth)) = fault.counted_place() else {
             return "the driver is killed right after its answer".to_owned();
         };

@@ -58,7 +58,7 @@ impl Injector for Hooks<'_> {
         Vec::new()
     }
 
-    fn tell(&self, fault: &Fault) -> String {
+    fn describe(&self, fault: &Fault) -> String {
         format!("{} is broken by the command of the configuration", fault.place)
     }
 

@@ -122,7 +122,7 @@ impl Injector for BackendNetwork<'_> {
         Vec::new()
     }
 
-    fn tell(&self, fault: &Fault) -> String {
+    fn describe(&self, fault: &Fault) -> String {
         let found =
             self.find(fault).map(|(proxy, row)| format!("the network from {} {}", proxy.told(), row.told));
         found.unwrap_or_else(|| fault.to_string())

@@ -1,4 +1,4 @@
-//! What can be broken, a lever for each kind. A lever knows the faults that a driver can meet, from what it was seen to do in a life
+//! What can be broken, an injector for each kind. An injector knows the faults that a driver can meet, from what it was seen to do in a life
 //! without any; it breaks and heals them.
 
 pub(crate) mod backend_network;
@@ -18,10 +18,10 @@ use tonic::async_trait;
 use crate::fault::Fault;
 use crate::life::Step;
 
-/// A lever at hand.
+/// An injector at hand.
 #[async_trait]
 pub(crate) trait Injector: Send + Sync {
-    /// Whether a fault that has its name is one of its own: several levers may share a name.
+    /// Whether a fault that has its name is one of its own: several injectors may share a name.
     fn knows(&self, _fault: &Fault) -> bool {
         true
     }
@@ -49,7 +49,7 @@ pub(crate) trait Injector: Send + Sync {
     fn paths(&self) -> Vec<PathBuf>;
 
     /// A fault in words, which read after "while".
-    fn tell(&self, fault: &Fault) -> String;
+    fn describe(&self, fault: &Fault) -> String;
 
     /// True if each of its faults kills the driver while other volumes are mounted.
     fn kills(&self) -> bool {
@@ -77,7 +77,7 @@ pub(crate) trait Injector: Send + Sync {
     }
 }
 
-/// What a fault does to a driver, whatever the lever.
+/// What a fault does to a driver, whatever the injector.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FaultEffects {
     /// The call may take until it is healed.

@@ -11,7 +11,7 @@ use super::device::{Device, FileSystem};
 use super::machine::Machine;
 use super::{ANSWER, NAME};
 use crate::fault::Fault;
-use crate::lever::{FaultEffects, Injected, Injector};
+use crate::injector::{FaultEffects, Injected, Injector};
 use crate::life::Step;
 
 /// The place before a system call, with its number, as that of a crash point.
@@ -122,7 +122,7 @@ impl Injector for OnDevice<'_> {
         self.machine.seen.paths()
     }
 
-    fn tell(&self, fault: &Fault) -> String {
+    fn describe(&self, fault: &Fault) -> String {
         let place = match fault.counted_place() {
             Some((CALL, nth)) => {
                 let call = self.calls(fault.step).get((nth as usize).saturating_sub(1));
@@ -155,7 +155,7 @@ impl Injector for OnDevice<'_> {
             None if fault.place == ANSWER => true,
             _ => return Err(Stop::broken(format!("there is no fault {fault}"))),
         };
-        Ok(Box::new(Lost { lever: self, after_answer }))
+        Ok(Box::new(Lost { injector: self, after_answer }))
     }
 
     async fn start_over(&self) -> CheckResult<bool> {
@@ -169,19 +169,19 @@ impl Injector for OnDevice<'_> {
 
 /// A power that is about to be lost.
 struct Lost<'a> {
-    lever: &'a OnDevice<'a>,
+    injector: &'a OnDevice<'a>,
     after_answer: bool,
 }
 
 #[async_trait]
 impl Injected for Lost<'_> {
     fn was_triggered(&self) -> bool {
-        self.after_answer || self.lever.machine.seen.calls.met().is_some()
+        self.after_answer || self.injector.machine.seen.calls.met().is_some()
     }
 
     async fn heal(self: Box<Self>) -> CheckResult {
         let met = self.was_triggered();
-        self.lever.machine.seen.calls.heal();
-        if met { self.lever.lose().await } else { Ok(()) }
+        self.injector.machine.seen.calls.heal();
+        if met { self.injector.lose().await } else { Ok(()) }
     }
 }

@@ -99,7 +99,7 @@ impl Injector for Commands<'_> {
         self.paths.iter().cloned().collect()
     }
 
-    fn tell(&self, fault: &Fault) -> String {
+    fn describe(&self, fault: &Fault) -> String {
         let told = find(fault).map(|(command, nth, way)| {
             let which = if nth == 1 { String::new() } else { format!(" in call {nth}") };
             format!("{command} {}{which}", way.told())

@@ -159,7 +159,7 @@ impl Injector for Resources<'_> {
         self.supervised.paths()
     }
 
-    fn tell(&self, fault: &Fault) -> String {
+    fn describe(&self, fault: &Fault) -> String {
         if fault.way == NO_DESCRIPTORS {
             return "the driver can open no more files (EMFILE)".to_owned();
         }
