@@ -14,6 +14,7 @@ const LOOP_CLR_FD: Opcode = 0x4c01;
 const LOOP_GET_STATUS64: Opcode = 0x4c05;
 const LOOP_CONFIGURE: Opcode = 0x4c0a;
 const LOOP_CTL_GET_FREE: Opcode = 0x4c82;
+const BLKROSET: Opcode = 0x125d;
 const BLKFLSBUF: Opcode = 0x1261;
 const BLKGETSIZE64: Opcode = 0x8008_1272;
 const FIFREEZE: Opcode = 0xc004_5877;
@@ -140,6 +141,13 @@ pub(crate) fn loop_configure(
     let config = LoopConfig { fd, block_size: 512, info, reserved: [0; 8] };
     // SAFETY: LOOP_CONFIGURE reads one `struct loop_config`.
     Ok(unsafe { ioctl(device, Setter::<LOOP_CONFIGURE, LoopConfig>::new(config)) }?)
+}
+
+/// Lets a block device be written to. A flag that an earlier user has set outlives that use of the device.
+pub(crate) fn allow_writes(device: BorrowedFd<'_>) -> io::Result<()> {
+    let is_readonly: libc::c_int = 0;
+    // SAFETY: BLKROSET reads one int.
+    Ok(unsafe { ioctl(device, Setter::<BLKROSET, libc::c_int>::new(is_readonly)) }?)
 }
 
 /// Makes a loop device show the present size of its file.

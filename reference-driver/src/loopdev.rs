@@ -43,7 +43,15 @@ impl LoopDevice {
             let path = PathBuf::from(format!("/dev/loop{number}"));
             let device = OpenOptions::new().read(true).write(!readonly).open(&path).on("open", &path)?;
             match kernel::loop_configure(device.as_fd(), file.as_fd(), LoopSetup { readonly, autoclear }) {
-                Ok(()) => return Ok(LoopDevice { path, device }),
+                Ok(()) => {
+                    let attached = LoopDevice { path, device };
+                    if !readonly && let Err(error) = kernel::allow_writes(attached.device.as_fd()) {
+                        let path = attached.path.clone();
+                        attached.detach()?;
+                        return Err(error).on("allow writes to", &path);
+                    }
+                    return Ok(attached);
+                }
                 // Another process was faster, or the last user of the device has not closed it yet; in that case the
                 // kernel names the same device again.
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -184,3 +192,37 @@ pub(crate) fn node_of((major, minor): (u32, u32)) -> Option<PathBuf> {
 }
 
 const LOOP_MAJOR: u32 = 7;
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_device_that_an_earlier_user_made_read_only_can_be_written_to() {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: needs root for loop devices");
+            return;
+        }
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(1 << 20).unwrap();
+        let blockdev = |flag: &str, device: &Path| {
+            let output = Command::new("blockdev").arg(flag).arg(device).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        };
+        let first = LoopDevice::attach(image.path(), false, false).unwrap();
+        let path = first.path().to_owned();
+        blockdev("--setro", &path);
+        first.detach().unwrap();
+        // Unless another program takes the device first, this attaches the same one.
+        let again = LoopDevice::attach(image.path(), false, false).unwrap();
+        let is_readonly = blockdev("--getro", again.path());
+        again.detach().unwrap();
+        assert_eq!(is_readonly, "0");
+        if LoopDevice::open(&path).is_ok_and(|left| kernel::loop_backing(left.device.as_fd()).is_err()) {
+            blockdev("--setrw", &path);
+        }
+    }
+}
