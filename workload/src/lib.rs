@@ -8,6 +8,7 @@ mod files;
 pub mod layout;
 pub mod log;
 mod process;
+mod read_only;
 
 use std::io;
 use std::path::Path;
@@ -30,6 +31,7 @@ use log::Log;
 use process::{Event, Order};
 
 pub use files::{layout, read_all};
+pub use read_only::turn_read_only;
 
 /// The argument with which this program becomes a workload.
 const ARGUMENT: &str = "csi-sanity-workload";

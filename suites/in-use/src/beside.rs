@@ -97,7 +97,7 @@ impl InUse {
     ///
     /// # Errors
     /// As for [`InUse::begin`].
-    async fn of(cx: &Cx, volume: TrackedVolume) -> CheckResult<InUse> {
+    pub(crate) async fn of(cx: &Cx, volume: TrackedVolume) -> CheckResult<InUse> {
         let cx = cx.scope();
         let volume = publish(&cx, volume).await?;
         InUse::start(cx, volume).await
@@ -211,6 +211,9 @@ impl InUse {
             return Stop::broken(format!("there is no space left for the workload: {trouble}"));
         }
         let (message, expected) = match trouble {
+            _ if trouble.is_read_only() => {
+                ("the file system of a volume becomes read-only", "a file system that stays writable")
+            }
             Trouble::Failed { .. } => ("a workload gets an error", "writes and reads that succeed"),
             Trouble::Deviates { .. } => ("a volume loses what was durable", "what was written last"),
         };
@@ -248,6 +251,18 @@ impl InUse {
         }
         let last = self.workload.log(Log::acknowledged);
         Ok((volume, Written { writer: self.workload.writer().clone(), last }))
+    }
+
+    /// Waits until the workload fails. Returns true if it finds its file system read-only.
+    pub(crate) async fn meets_read_only(&self) -> bool {
+        self.workload.until(stall_limit(&self.cx) + MARGIN, |log| !log.troubles().is_empty()).await;
+        self.trouble().is_some_and(|trouble| trouble.is_read_only())
+    }
+
+    /// Undoes the use of a volume whose workload has failed, without a judgement.
+    pub(crate) async fn give_back(self) -> CheckResult {
+        self.workload.end(stall_limit(&self.cx) + MARGIN).await;
+        self.cx.undo().await
     }
 
     async fn end_workload(&self, last: Action) -> CheckResult {
