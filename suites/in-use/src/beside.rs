@@ -14,7 +14,7 @@ use csi_proto::Rpc;
 use csi_proto::lock::Mutex;
 use csi_workload::checker::{Contents, Mistake, Moment, Span, Writer};
 use csi_workload::log::{Log, Record, Trouble};
-use csi_workload::{Workload, now_us, read_all};
+use csi_workload::{StartError, Workload, now_us, read_all};
 use futures_util::future::join;
 
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
@@ -100,15 +100,21 @@ impl InUse {
     pub(crate) async fn of(cx: &Cx, volume: TrackedVolume) -> CheckResult<InUse> {
         let cx = cx.scope();
         let volume = publish(&cx, volume).await?;
-        InUse::start(cx, volume).await
+        let started = Workload::start(Path::new(&volume.target_path), &volume.volume.id).await;
+        InUse::with(cx, volume, started)
     }
 
-    /// Starts to write to a volume that is published in this scope.
+    /// Goes on to write to a volume that is published in this scope after another node had it.
     ///
     /// # Errors
     /// Skip where the tests cannot start a workload.
-    pub(crate) async fn start(cx: Cx, volume: TrackedVolume) -> CheckResult<InUse> {
-        let started = Workload::start(Path::new(&volume.target_path), &volume.volume.id).await;
+    pub(crate) async fn resume(cx: Cx, volume: TrackedVolume, written: &Written) -> CheckResult<InUse> {
+        let path = Path::new(&volume.target_path);
+        let resumed = Workload::resume(path, &written.writer, written.last).await;
+        InUse::with(cx, volume, resumed)
+    }
+
+    fn with(cx: Cx, volume: TrackedVolume, started: Result<Workload, StartError>) -> CheckResult<InUse> {
         let workload = started.map_err(|error| Stop::skip(format!("no workload can be started: {error}")))?;
         let workload = Arc::new(workload);
         cx.removes(workload.clone());
