@@ -48,13 +48,18 @@ pub(crate) fn of_data(driver: &Driver, volume: &Volume) -> Option<Problem> {
 /// The problems that the node can see at a mounted file system.
 pub(crate) fn of_file_system(space: &rustix::fs::StatVfs, readonly_expected: bool) -> Option<Problem> {
     if space.f_flag.contains(StatVfsMountFlags::RDONLY) && !readonly_expected {
-        return Some(Problem::degraded("ReadOnlyFileSystem", "the file system has become read-only"));
+        return Some(read_only());
     }
     let room_bytes = space.f_bavail.saturating_mul(space.f_frsize);
     if space.f_bavail < space.f_blocks / 20 && room_bytes < ROOM_BYTES_MIN {
         return Some(Problem::degraded("FileSystemFull", "the file system is full"));
     }
     None
+}
+
+/// A file system that accepts no more writes.
+pub(crate) fn read_only() -> Problem {
+    Problem::degraded("ReadOnlyFileSystem", "the file system has become read-only")
 }
 
 /// The health of a volume: the observed problems, and those from files.

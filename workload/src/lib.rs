@@ -8,6 +8,7 @@ mod files;
 pub mod layout;
 pub mod log;
 mod process;
+mod read_only;
 
 use std::io;
 use std::path::Path;
@@ -30,6 +31,7 @@ use log::Log;
 use process::{Event, Order};
 
 pub use files::{layout, read_all};
+pub use read_only::turn_read_only;
 
 /// The argument with which this program becomes a workload.
 const ARGUMENT: &str = "csi-sanity-workload";
@@ -103,15 +105,27 @@ impl Workload {
     /// # Errors
     /// The process cannot be started, or cannot use the volume.
     pub async fn start(target: &Path, volume: &str) -> Result<Workload, StartError> {
+        Workload::spawn(target, volume, new_run(), 0).await
+    }
+
+    /// Goes on to write to a volume, which is published at another path now, behind the last record of a workload that has ended.
+    ///
+    /// # Errors
+    /// As for [`Workload::start`].
+    pub async fn resume(target: &Path, ended: &Writer, last: u32) -> Result<Workload, StartError> {
+        Workload::spawn(target, &ended.volume, ended.run, last).await
+    }
+
+    async fn spawn(target: &Path, volume: &str, run: u64, last: u32) -> Result<Workload, StartError> {
         if !CAN_BECOME_ONE.load(Ordering::Relaxed) {
             return Err(StartError::NotPrepared);
         }
         let root = TempDir::with_prefix("csi-sanity-workload-").map_err(StartError::Spawn)?;
-        let run = new_run();
         let order = Order {
             target: target.to_owned(),
             root: root.path().to_owned(),
             run,
+            last,
             volume: volume.to_owned(),
             interval_us: INTERVAL.as_micros() as u64,
         };

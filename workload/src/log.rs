@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 
+use rustix::io::Errno;
+
 use crate::layout::Place;
 use crate::process::Event;
 
@@ -50,15 +52,29 @@ pub enum Trouble {
 impl Trouble {
     /// Returns true if the volume or what is below it is full, which says nothing about a driver.
     pub fn is_lack_of_space(&self) -> bool {
-        const FULL: [rustix::io::Errno; 2] = [rustix::io::Errno::NOSPC, rustix::io::Errno::DQUOT];
-        matches!(self, Trouble::Failed { errno: Some(errno), .. } if FULL.iter().any(|one| one.raw_os_error() == *errno))
+        self.is_one_of(&[Errno::NOSPC, Errno::DQUOT])
+    }
+
+    /// Returns true if the file system of the volume, which was writable, is read-only now.
+    pub fn is_read_only(&self) -> bool {
+        self.is_one_of(&[Errno::ROFS])
+    }
+
+    fn is_one_of(&self, errors: &[Errno]) -> bool {
+        matches!(self, Trouble::Failed { errno: Some(errno), .. } if errors.iter().any(|one| one.raw_os_error() == *errno))
     }
 }
 
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Trouble::Failed { place, operation, error, .. } => write!(f, "{place}: {operation}: {error}"),
+            Trouble::Failed { place, operation, error, .. } => {
+                write!(f, "{place}: {operation}: {error}")?;
+                match self.is_read_only() {
+                    true => f.write_str("; the file system was writable, and has become read-only"),
+                    false => Ok(()),
+                }
+            }
             Trouble::Deviates { place, found, expected } => {
                 write!(f, "{place} holds {found}, and has to hold {expected}")
             }
@@ -170,6 +186,20 @@ mod tests {
         assert_eq!(longest(25, 85), Some((2, 50)));
         assert_eq!(longest(95, 95), Some((3, 10)));
         assert_eq!(longest(22, 25), None);
+    }
+
+    #[test]
+    fn a_file_system_that_has_become_read_only_is_named_as_such() {
+        let failed = |errno: Errno| Trouble::Failed {
+            place: Place::Renamed,
+            operation: "write".to_owned(),
+            errno: Some(errno.raw_os_error()),
+            error: errno.to_string(),
+        };
+        assert!(failed(Errno::ROFS).is_read_only() && !failed(Errno::IO).is_read_only());
+        let words = "the file system was writable, and has become read-only";
+        assert!(failed(Errno::ROFS).to_string().ends_with(words));
+        assert!(!failed(Errno::IO).to_string().contains(words));
     }
 
     #[test]

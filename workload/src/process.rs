@@ -32,6 +32,8 @@ pub(crate) struct Order {
     /// An empty directory, which becomes the root of the process.
     pub(crate) root: PathBuf,
     pub(crate) run: u64,
+    /// The last record that the volume has already; 0 if it has none.
+    pub(crate) last: u32,
     pub(crate) volume: String,
     pub(crate) interval_us: u64,
 }
@@ -78,7 +80,7 @@ pub(crate) fn run(order: &str) -> io::Result<()> {
     };
     report(&Event::Ready { layout: writer.layout })?;
     let path = seen_from_inside(&order.target);
-    let last = write_records(&files, &writer, &path, Duration::from_micros(order.interval_us))?;
+    let last = write_records(&files, &writer, &path, &order)?;
     if let Some(last) = last {
         read_everything(&writer, &path, last)?;
     }
@@ -132,9 +134,10 @@ fn enter(order: &Order) -> io::Result<()> {
 }
 
 /// Writes records until the input ends: the last one, or none if the volume has failed.
-fn write_records(files: &Files, writer: &Writer, path: &Path, interval: Duration) -> io::Result<Option<u32>> {
+fn write_records(files: &Files, writer: &Writer, path: &Path, order: &Order) -> io::Result<Option<u32>> {
+    let interval = Duration::from_micros(order.interval_us);
     let has_to_end = ends_with_input();
-    for number in 1..u32::MAX {
+    for number in order.last.saturating_add(1)..u32::MAX {
         let (begun_us, cpu_us) = (now_us(), since_us(ClockId::ThreadCPUTime));
         report(&Event::Begun { number, at_us: begun_us })?;
         if let Err(failed) = files.write(number) {

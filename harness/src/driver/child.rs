@@ -70,11 +70,25 @@ impl ChildProcess {
     }
 }
 
+/// The numbers that are the names of the entries of a directory of /proc.
+fn numbers_in(directory: &str) -> impl Iterator<Item = i32> + use<> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Returns true if each thread of a process group is stopped or has ended. A thread that is inside the kernel stops when it leaves it.
+pub(super) fn is_stopped(group: i32) -> bool {
+    let group_field = group.to_string();
+    let is_of_group = |process: &i32| stat(*process).get(5 - 3) == Some(&group_field);
+    let mut threads = numbers_in("/proc")
+        .filter(is_of_group)
+        .flat_map(|process| numbers_in(&format!("/proc/{process}/task")));
+    threads.all(|thread| matches!(stat(thread).first().map(String::as_str), None | Some("T" | "Z" | "X")))
+}
+
 /// Whether a process of the group has not ended. Those that nobody reaps hold nothing any more.
 fn goes_on(group: i32) -> bool {
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    numbers.any(|process| {
+    numbers_in("/proc").any(|process| {
         let fields = stat(process);
         let field = |number: usize| fields.get(number - 3).map(String::as_str);
         // The first thread may have ended before the others, which hold what the process had open, as a socket that still listens.

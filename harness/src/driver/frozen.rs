@@ -3,16 +3,23 @@
 use std::io;
 use std::process::Stdio;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use rustix::process::Pid;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use super::DriverError;
+use super::child::is_stopped;
 
 /// Stops a process group, and continues it when the standard input ends. That also happens if the program that has started this script is
 /// killed, so that no driver stays stopped.
 const FREEZE: &str = r#"kill -s STOP -- "$0" && echo frozen && read -r _; kill -s CONT -- "$0""#;
+
+/// The time that is waited for all threads to be stopped. One that waits for a disk takes longer, and does nothing else meanwhile.
+const STOPPED_LIMIT: Duration = Duration::from_secs(1);
+/// Pause between two looks at the threads.
+const STOPPED_PAUSE: Duration = Duration::from_millis(2);
 
 /// A driver that stands still until this is dropped.
 #[derive(Debug)]
@@ -40,10 +47,16 @@ impl Frozen {
         let output = helper.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let mut line = String::new();
         BufReader::new(output).read_line(&mut line).await?;
-        match line.trim() {
-            "frozen" => Ok(Frozen(Hold::Group(helper))),
-            _ => Err(io::Error::other("its process group cannot be stopped")),
+        if line.trim() != "frozen" {
+            return Err(io::Error::other("its process group cannot be stopped"));
         }
+        let stopped = async {
+            while !is_stopped(group.as_raw_nonzero().get()) {
+                tokio::time::sleep(STOPPED_PAUSE).await;
+            }
+        };
+        let _ = tokio::time::timeout(STOPPED_LIMIT, stopped).await;
+        Ok(Frozen(Hold::Group(helper)))
     }
 
     /// Stands for a thread that is busy until a sender is dropped.

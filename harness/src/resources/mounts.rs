@@ -28,7 +28,7 @@ pub struct Mount {
 }
 
 /// The mounts that this process sees, the oldest first; none where the system has no such table.
-pub(crate) fn table() -> Vec<Mount> {
+pub fn table() -> Vec<Mount> {
     let table = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     String::from_utf8_lossy(&table).lines().filter_map(Mount::read).collect()
 }

@@ -228,13 +228,15 @@ async fn whatever_the_command_starts_ends_with_it() {
     }
 }
 
-/// Waits until a process is stopped, or until it is not.
-async fn is_stopped(pid: &str, expected: bool) {
+fn is_stopped(pid: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "))
+}
+
+/// Waits until a process goes on.
+async fn goes_on(pid: &str) {
     let started = Instant::now();
-    let is_stopped =
-        || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") T "));
-    while is_stopped() != expected {
-        assert!(started.elapsed() < LONG, "stopped: {}", is_stopped());
+    while is_stopped(pid) {
+        assert!(started.elapsed() < LONG, "it stays stopped");
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
@@ -248,12 +250,12 @@ async fn all_processes_of_a_frozen_driver_stand_still_until_it_is_thawed() {
     driver.start().await.expect("a shell");
     let helper = line_in(&pid).await;
     let frozen = driver.freeze().await.expect("it can be stopped").expect("it is a child");
-    is_stopped(&helper, true).await;
+    assert!(is_stopped(&helper), "it is stopped by then");
     frozen.thaw().await.expect("it goes on");
-    is_stopped(&helper, false).await;
+    goes_on(&helper).await;
     // A check that is interrupted only drops it.
     drop(driver.freeze().await.expect("it can be stopped"));
-    is_stopped(&helper, false).await;
+    goes_on(&helper).await;
     let _frozen = driver.freeze().await.expect("it can be stopped");
     driver.kill().await.expect("it can be killed while it stands still");
     assert!(!is_alive(&helper));

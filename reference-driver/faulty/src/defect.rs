@@ -349,4 +349,10 @@ defects! {
     LateDetachWipes = "hostpath/late-detach-wipes";
     /// After a ControllerUnpublishVolume that its caller gave up, no other node gets the volume.
     GivenUpDetachKeepsVolume = "hostpath/given-up-detach-keeps-volume";
+    /// No health of a volume is looked at: none ever has a problem.
+    HealthMissesReadOnly = "hostpath/health-misses-read-only";
+    /// The condition of a volume is abnormal once it was asked for twice, as where each question counts as an event.
+    HealthReportsUse = "hostpath/health-reports-use-as-problem";
+    /// NodeGetVolumeHealth makes all writes to the volume fail.
+    HealthQuestionBreaks = "hostpath/health-question-breaks-writer";
 }

@@ -76,6 +76,8 @@ pub(crate) enum Moment {
     RepeatedNodeExpansion,
     Modification,
     Statistics,
+    /// NodeGetVolumeHealth of the volume.
+    HealthQuestion,
     RepeatedStaging,
     RepeatedPublication,
     /// NodePublishVolume at a second target.
@@ -154,6 +156,7 @@ const HARMS: &[(Defect, Moment, Harm)] = &[
     (Defect::ModificationLosesWrites, Moment::Modification, Harm::Empties),
     (Defect::StatisticsBreakWriter, Moment::Statistics, Harm::Breaks),
     (Defect::StatisticsFreeze, Moment::Statistics, Harm::Freezes),
+    (Defect::HealthQuestionBreaks, Moment::HealthQuestion, Harm::Breaks),
     (Defect::RepeatedStagingBreaks, Moment::RepeatedStaging, Harm::Breaks),
     (Defect::RepeatedPublicationEmpties, Moment::RepeatedPublication, Harm::Empties),
     (Defect::SecondTargetEmpties, Moment::SecondTarget, Harm::Empties),

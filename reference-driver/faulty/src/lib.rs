@@ -87,6 +87,8 @@ pub(crate) struct Seen {
     pub(crate) last_inline: Option<String>,
     /// The first reply of NodeGetVolumeStats, by volume id.
     pub(crate) first_stats: BTreeMap<String, NodeGetVolumeStatsResponse>,
+    /// The number of calls of NodeGetVolumeStats, by volume id.
+    pub(crate) stats_asked: BTreeMap<String, u32>,
     /// True if a metadata stream was opened.
     pub(crate) streamed: bool,
     pub(crate) data: Data,
@@ -221,6 +223,9 @@ macro_rules! behind {
         $faulty.faults
     };
     ($faulty:ident node_get_volume_stats) => {
+        $faulty.faults
+    };
+    ($faulty:ident node_get_volume_health) => {
         $faulty.faults
     };
     ($faulty:ident node_expand_volume) => {

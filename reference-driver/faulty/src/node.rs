@@ -311,6 +311,16 @@ impl Faults {
         let id = request.get_ref().volume_id.clone();
         let mut done = self.driver.node_get_volume_stats(request).await?;
         self.hurt(Moment::Statistics, &*self.seen.lock().await, &id);
+        let asked = {
+            let mut seen = self.seen.lock().await;
+            let asked = seen.stats_asked.entry(id.clone()).or_default();
+            *asked += 1;
+            *asked
+        };
+        if let Some(condition) = &mut done.get_mut().volume_condition {
+            condition.abnormal &= !self.has(Defect::HealthMissesReadOnly);
+            condition.abnormal |= self.has(Defect::HealthReportsUse) && asked > 2;
+        }
         if self.has(Defect::StatsRemembered) {
             let mut seen = self.seen.lock().await;
             let first = seen.first_stats.entry(id).or_insert_with(|| done.get_ref().clone());
@@ -326,6 +336,21 @@ impl Faults {
                 Some(Defect::StatsDoubled) => usage.total *= 2,
                 _ => {}
             }
+        }
+        Ok(done)
+    }
+
+    pub(crate) async fn node_get_volume_health(
+        &self,
+        request: Request<NodeGetVolumeHealthRequest>,
+    ) -> Reply<NodeGetVolumeHealthResponse> {
+        let id = request.get_ref().volume_id.clone();
+        let mut done = self.driver.node_get_volume_health(request).await?;
+        self.hurt(Moment::HealthQuestion, &*self.seen.lock().await, &id);
+        if let Some(health) = &mut done.get_mut().volume_health
+            && self.has(Defect::HealthMissesReadOnly)
+        {
+            health.health_statuses.clear();
         }
         Ok(done)
     }

@@ -66,7 +66,9 @@ pub(super) fn usage(
     }
     let root = at.open(OFlags::PATH | OFlags::DIRECTORY)?;
     let space = rustix::fs::fstatvfs(&root).on("get the usage of", at.path())?;
-    Ok(usage_of(&space, readonly))
+    let (usages, problem) = usage_of(&space, readonly);
+    let is_in_emergency = at.occupant()?.is_some_and(|mount| mount::is_in_emergency(mount.mount_id));
+    Ok((usages, is_in_emergency.then(health::read_only).or(problem)))
 }
 
 pub(super) fn usage_of(space: &StatVfs, readonly: bool) -> (Vec<VolumeUsage>, Option<Problem>) {

@@ -14,7 +14,7 @@ use csi_proto::Rpc;
 use csi_proto::lock::Mutex;
 use csi_workload::checker::{Contents, Mistake, Moment, Span, Writer};
 use csi_workload::log::{Log, Record, Trouble};
-use csi_workload::{Workload, now_us, read_all};
+use csi_workload::{StartError, Workload, now_us, read_all};
 use futures_util::future::join;
 
 use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
@@ -97,18 +97,24 @@ impl InUse {
     ///
     /// # Errors
     /// As for [`InUse::begin`].
-    async fn of(cx: &Cx, volume: TrackedVolume) -> CheckResult<InUse> {
+    pub(crate) async fn of(cx: &Cx, volume: TrackedVolume) -> CheckResult<InUse> {
         let cx = cx.scope();
         let volume = publish(&cx, volume).await?;
-        InUse::start(cx, volume).await
+        let started = Workload::start(Path::new(&volume.target_path), &volume.volume.id).await;
+        InUse::with(cx, volume, started)
     }
 
-    /// Starts to write to a volume that is published in this scope.
+    /// Goes on to write to a volume that is published in this scope after another node had it.
     ///
     /// # Errors
     /// Skip where the tests cannot start a workload.
-    pub(crate) async fn start(cx: Cx, volume: TrackedVolume) -> CheckResult<InUse> {
-        let started = Workload::start(Path::new(&volume.target_path), &volume.volume.id).await;
+    pub(crate) async fn resume(cx: Cx, volume: TrackedVolume, written: &Written) -> CheckResult<InUse> {
+        let path = Path::new(&volume.target_path);
+        let resumed = Workload::resume(path, &written.writer, written.last).await;
+        InUse::with(cx, volume, resumed)
+    }
+
+    fn with(cx: Cx, volume: TrackedVolume, started: Result<Workload, StartError>) -> CheckResult<InUse> {
         let workload = started.map_err(|error| Stop::skip(format!("no workload can be started: {error}")))?;
         let workload = Arc::new(workload);
         cx.removes(workload.clone());
@@ -211,6 +217,9 @@ impl InUse {
             return Stop::broken(format!("there is no space left for the workload: {trouble}"));
         }
         let (message, expected) = match trouble {
+            _ if trouble.is_read_only() => {
+                ("the file system of a volume becomes read-only", "a file system that stays writable")
+            }
             Trouble::Failed { .. } => ("a workload gets an error", "writes and reads that succeed"),
             Trouble::Deviates { .. } => ("a volume loses what was durable", "what was written last"),
         };
@@ -248,6 +257,18 @@ impl InUse {
         }
         let last = self.workload.log(Log::acknowledged);
         Ok((volume, Written { writer: self.workload.writer().clone(), last }))
+    }
+
+    /// Waits until the workload fails. Returns true if it finds its file system read-only.
+    pub(crate) async fn meets_read_only(&self) -> bool {
+        self.workload.until(stall_limit(&self.cx) + MARGIN, |log| !log.troubles().is_empty()).await;
+        self.trouble().is_some_and(|trouble| trouble.is_read_only())
+    }
+
+    /// Undoes the use of a volume whose workload has failed, without a judgement.
+    pub(crate) async fn give_back(self) -> CheckResult {
+        self.workload.end(stall_limit(&self.cx) + MARGIN).await;
+        self.cx.undo().await
     }
 
     async fn end_workload(&self, last: Action) -> CheckResult {

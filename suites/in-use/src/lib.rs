@@ -6,6 +6,7 @@ mod callers;
 mod copies;
 mod expansion;
 mod frozen;
+mod health;
 mod insist;
 mod node;
 mod other_node;
@@ -27,6 +28,7 @@ pub const SUITE: Suite = Suite {
         copies::CHECKS,
         expansion::CHECKS,
         node::CHECKS,
+        health::CHECKS,
         callers::CHECKS,
         restarts::CHECKS,
         frozen::CHECKS,

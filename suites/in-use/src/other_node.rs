@@ -76,7 +76,7 @@ check! {
             detach_there.send(&there).await.any_answer().map(drop)
         };
         beside(ASKED_FOR, [&user], asked_for).await?;
-        let (mut volume, contents) = user.leave_node(ASKED_FOR).await?;
+        let (mut volume, written) = user.leave_node(ASKED_FOR).await?;
         let detach = volume.request(cx, DETACH).await?;
         cx.give_up_after(PATIENCE, detach.send(cx).once()).await;
         let attacher = there.worker(1);
@@ -91,8 +91,8 @@ check! {
             }
             moved => moved?,
         };
-        contents.judge(&moved, "a volume that moved to another node").await?;
-        let user = InUse::start(used, moved).await?;
+        written.judge(&moved, "a volume that moved to another node").await?;
+        let user = InUse::resume(used, moved, &written).await?;
         beside(LEFT, [&user], until_done(cx, DETACH, &detach)).await?;
         user.end(LEFT).await
     }

@@ -119,6 +119,15 @@ pub(crate) static IN_USE_010: Requirement = rule(
         place: "makes both calls for different VolumeAttachments, and repeats each until the answer is OK",
     }]);
 
+/// Health is reported as it is.
+pub(crate) static IN_USE_011: Requirement = rule(
+    "IN-USE-011",
+    Level::Should,
+    "a workload uses a volume, or has found its file system read-only",
+    "the driver reports a problem of the volume in the second case, and none in the first one",
+    &[],
+);
+
 /// All rules.
 pub static ALL: &[&Requirement] = &[
     &IN_USE_001,
@@ -131,4 +140,5 @@ pub static ALL: &[&Requirement] = &[
     &IN_USE_008,
     &IN_USE_009,
     &IN_USE_010,
+    &IN_USE_011,
 ];
