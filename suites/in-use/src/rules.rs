@@ -125,7 +125,6 @@ pub(crate) static IN_USE_011: Requirement = rule(
     Level::Should,
     "a workload uses a volume, or has found its file system read-only",
     "the driver reports a problem of the volume in the second case, and none in the first one",
-    &[],
 );
 
 /// All rules.
