@@ -36,12 +36,14 @@ const EROFS: Errno = Errno("EROFS", 30);
 const ESTALE: Errno = Errno("ESTALE", 116);
 const EDQUOT: Errno = Errno("EDQUOT", 122);
 
+const WRITE: &str = "write";
+
 /// What each call fails with: those of its manual page that a machine gives which goes wrong.
 const ROWS: &[(&str, &[Errno])] = &[
     ("mount", &[EIO, EBUSY, ESTALE]),
     ("umount", &[EBUSY, EIO]),
     ("create", &[ENOSPC, EMFILE, EROFS]),
-    ("write", &[EIO, ENOSPC, EDQUOT]),
+    (WRITE, &[EIO, ENOSPC, EDQUOT]),
     ("fsync", &[EIO, ENOSPC]),
     ("rename", &[EIO, ENOSPC, EROFS]),
     ("unlink", &[EIO, EROFS]),
@@ -102,13 +104,18 @@ impl Injector for SystemCalls<'_> {
         faults
     }
 
-    /// The first call of each name in each step, with the first of its errors.
+    /// The first call of each name in each step, and the last write, with the first of its errors. Programs often make the last write when
+    /// they close a file, and ignore the error of that.
     fn is_plain(&self, fault: &Fault) -> bool {
         let errors = |name| ROWS.iter().find(|row| row.0 == name).and_then(|row| row.1.first());
-        match fault.counted_place() {
-            Some((name, 1)) => errors(name).is_some_and(|error| error.0 == fault.way),
-            _ => false,
-        }
+        let is_last = |name: &str, nth: u32| {
+            let calls = self.0.seen.get(&fault.step).into_iter().flatten();
+            name == WRITE && calls.filter(|call| call.name == name).count() == nth as usize
+        };
+        fault.counted_place().is_some_and(|(name, nth)| {
+            let is_place = nth == 1 || is_last(name, nth);
+            is_place && errors(name).is_some_and(|error| error.0 == fault.way)
+        })
     }
 
     fn paths(&self) -> Vec<std::path::PathBuf> {
