@@ -1,6 +1,6 @@
 //! A workload while the processes of the driver stand still and go on, with calls in progress.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use csi_harness::driver::Frozen;
 use csi_harness::prelude::*;
@@ -28,8 +28,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
 /// The driver stands still for this time without a call, to see whether writes need its processes.
 const STILL_ALONE: Duration = Duration::from_secs(2);
-/// Calls are sent this long before the driver is stopped, so that it is in the middle of its work.
-const SENT_BEFORE: Duration = Duration::from_millis(30);
+/// The driver is stopped in the middle of its calls, half the time after they were sent that such calls have taken before; at least and at
+/// most this long after.
+const SENT_BEFORE_MIN: Duration = Duration::from_millis(10);
+const SENT_BEFORE_MAX: Duration = Duration::from_secs(1);
 /// A write needs the driver's processes if it waits for so much of the time for which they stand still, in percent.
 const HELD_PERCENT: u64 = 75;
 
@@ -81,23 +83,27 @@ fn may_pass(code: Code) -> bool {
 
 /// The calls that the driver makes copies by, each about another volume, since a driver may do one call about a volume at a time. A driver
 /// that rejects one while it runs is not asked for it.
-async fn calls(cx: &Cx, [first, second]: [&InUse; 2]) -> CheckResult<[Option<Waiting>; 2]> {
+/// Returns the shorter time that they took as well.
+async fn calls(cx: &Cx, [first, second]: [&InUse; 2]) -> CheckResult<([Option<Waiting>; 2], Duration)> {
     let snapshot = || Request::CreateSnapshot(cx.create_snapshot_request(first.id()));
     let bytes = second.volume().volume.size_bytes;
     let clone = async || clone_request(cx, second.id(), bytes).await.map(Request::CreateVolume);
-    let mut calls = [None, None];
+    let (mut calls, mut shortest, begun) = ([None, None], SENT_BEFORE_MAX * 2, Instant::now());
     let operation = Operation::CreateSnapshot;
     if operation.is_offered(cx) && snapshot().send(cx).await.any_answer()?.is_ok() {
+        shortest = shortest.min(begun.elapsed());
         let origin = "a snapshot during which the driver stood still";
         calls[0] = Some(Waiting { operation, request: snapshot(), is_given_up: false, origin });
     }
+    let begun = Instant::now();
     let can_clone = cx.target().capabilities().has(Capability::CloneVolume);
     if can_clone && clone().await?.send(cx).await.any_answer()?.is_ok() {
+        shortest = shortest.min(begun.elapsed());
         let (operation, request) = (Operation::CreateVolume, clone().await?);
         let origin = "a clone that was given up while the driver stood still, and repeated";
         calls[1] = Some(Waiting { operation, request, is_given_up: true, origin });
     }
-    Ok(calls)
+    Ok((calls, shortest))
 }
 
 async fn freeze(cx: &Cx) -> CheckResult<Frozen> {
@@ -170,12 +176,12 @@ check! {
         let [first, second] = InUse::begin_two(cx).await?;
         let users = [&first, &second];
         let time = Duration::from_secs(cx.config().effort.scaled(STILL_SECS).clamp(STILL_SECS_MIN, STILL_SECS_MAX).into());
-        let (calls, _) = beside(BEFORE, users, calls(cx, users)).await?;
+        let ((calls, shortest), _) = beside(BEFORE, users, calls(cx, users)).await?;
         let callers = [cx.worker(1), cx.worker(2)];
         let both = async {
             let made = calls.iter().flatten().zip(&callers).map(|(call, caller)| call.make(caller));
             let stopped = async {
-                tokio::time::sleep(SENT_BEFORE).await;
+                tokio::time::sleep((shortest / 2).max(SENT_BEFORE_MIN)).await;
                 stand_still(cx, users, time).await
             };
             let (made, stopped) = join(join_all(made), stopped).await;

@@ -126,10 +126,14 @@ check! {
     }
     async |cx| {
         let user = begin(cx).await?;
-        // Other checks judge what is said of a volume that is not written to.
-        let first = ask(cx, &user, &[]).await?.into_iter();
-        let ill: Vec<Rpc> = first.filter(|report| report.problem.is_some()).map(|report| report.rpc).collect();
-        let (problems, _) = beside(ASKED, [&user], ask_regularly(cx, &user, &ill)).await?;
+        let asked = async {
+            // Other checks judge what is said of a volume that was just published.
+            let first = ask(cx, &user, &[]).await?.into_iter();
+            let ill: Vec<Rpc> = first.filter(|report| report.problem.is_some()).map(|report| report.rpc).collect();
+            let problems = ask_regularly(cx, &user, &ill).await?;
+            Ok((ill, problems))
+        };
+        let ((ill, problems), _) = beside(ASKED, [&user], asked).await?;
         for (rpc, problem) in problems {
             cx.warn(
                 Violation::new(format!("{rpc} reports a problem of a volume that a workload uses without any"))

@@ -102,8 +102,14 @@ fn matrix() -> Matrix {
     }
 }
 
-/// Lines that depend on how fast calls are: what a call is doing when it is given up, or when another one comes, varies.
+/// Lines that depend on how fast calls are: what a call is doing when it is given up, or when another one comes, or when the
+/// driver is stopped, varies.
 fn varies(line: &str) -> bool {
-    let checks = ["in-use/calls-given-up", "in-use/calls-in-pairs", "in-use/driver-killed-in-snapshot"];
+    let checks = [
+        "in-use/calls-given-up",
+        "in-use/calls-in-pairs",
+        "in-use/driver-frozen",
+        "in-use/driver-killed-in-snapshot",
+    ];
     checks.iter().any(|check| line.contains(check))
 }
