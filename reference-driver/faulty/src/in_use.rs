@@ -306,6 +306,13 @@ impl Faults {
         others.for_each(|(_, other)| self.hurt(moment, seen, other));
     }
 
+    /// Ends what the defect has frozen at a target before it is unmounted: a file system that is frozen then stays so for good.
+    pub(crate) fn thaw(&self, target: &str) {
+        if HARMS.iter().any(|(defect, _, harm)| self.has(*defect) && *harm == Harm::Freezes) {
+            run("fsfreeze", &["--unfreeze", target]);
+        }
+    }
+
     fn harm(&self, moment: Moment) -> Option<Harm> {
         let row = HARMS.iter().find(|(defect, at, _)| self.has(*defect) && *at == moment);
         row.map(|(_, _, harm)| *harm)

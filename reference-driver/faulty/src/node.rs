@@ -221,6 +221,7 @@ impl Faults {
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Reply<NodeUnpublishVolumeResponse> {
         let target = request.get_ref().target_path.clone();
+        self.thaw(&target);
         self.remove_record(&target);
         let is_forgotten = self.has(Defect::ForgetsUnusualPaths) && target.contains([' ', '\t', '\\']);
         if self.has(Defect::StaysPublished) || is_forgotten {

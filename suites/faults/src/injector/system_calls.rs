@@ -95,7 +95,8 @@ impl Injector for SystemCalls<'_> {
             calls.iter().for_each(|call| *counted.entry(call.name).or_default() += 1);
             for (name, times) in counted {
                 let errors = ROWS.iter().find(|row| row.0 == name).map_or(&[][..], |row| row.1);
-                for nth in 1..=CALLS_MAX.min(times) {
+                let last = Some(times).filter(|times| *times > CALLS_MAX);
+                for nth in (1..=CALLS_MAX.min(times)).chain(last) {
                     let ways = errors.iter().map(|error| error.0).chain([LATE]);
                     faults.extend(ways.map(|way| Fault::new(NAME, *step, format!("{name}:{nth}"), way)));
                 }
