@@ -306,10 +306,10 @@ impl Faults {
         others.for_each(|(_, other)| self.hurt(moment, seen, other));
     }
 
-    /// Ends what the defect has frozen at a target before it is unmounted: a file system that is frozen then stays so for good.
-    pub(crate) fn thaw(&self, target: &str) {
+    /// Ends what the defect has frozen before the file system is unmounted at a path: one that is frozen then stays so for good.
+    pub(crate) fn thaw(&self, path: &str) {
         if HARMS.iter().any(|(defect, _, harm)| self.has(*defect) && *harm == Harm::Freezes) {
-            run("fsfreeze", &["--unfreeze", target]);
+            run("fsfreeze", &["--unfreeze", path]);
         }
     }
 

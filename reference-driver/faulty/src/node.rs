@@ -221,7 +221,6 @@ impl Faults {
         request: Request<NodeUnpublishVolumeRequest>,
     ) -> Reply<NodeUnpublishVolumeResponse> {
         let target = request.get_ref().target_path.clone();
-        self.thaw(&target);
         self.remove_record(&target);
         let is_forgotten = self.has(Defect::ForgetsUnusualPaths) && target.contains([' ', '\t', '\\']);
         if self.has(Defect::StaysPublished) || is_forgotten {
@@ -292,6 +291,7 @@ impl Faults {
         request: Request<NodeUnstageVolumeRequest>,
     ) -> Reply<NodeUnstageVolumeResponse> {
         let path = request.get_ref().staging_target_path.clone();
+        self.thaw(&path);
         self.remove_record(&path);
         let mut seen = self.seen.lock().await;
         if seen.unstack(&path) {

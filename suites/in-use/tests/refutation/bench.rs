@@ -46,7 +46,9 @@ impl Backend {
     }
 }
 
-/// The names of defects that show when a change of the driver fails begin so.
+/// The check that lets changes of the driver fail, for which the driver has to be a process of its own.
+pub(crate) const CALLS_FAILING: &str = "in-use/calls-failing";
+/// The names of the defects that it finds begin so.
 const FAILED: &str = "hostpath/failed-";
 
 /// Shorter than the time for which a defect freezes a file system, and much longer than what a busy machine takes for a write.
@@ -54,6 +56,15 @@ const STALL_MS: u64 = 2_000;
 
 /// A driver with a defect stands still for two seconds.
 const BUDGET_MS: u64 = 24_000;
+
+/// Returns true for a defect that only shows in a process of its own, and for a right driver if no other check is wanted. What other defects
+/// remember between two starts is in this process.
+fn needs_process(defect: Option<Defect>, is_wanted: impl Fn(&str) -> bool) -> bool {
+    match defect {
+        Some(defect) => defect.id().starts_with(FAILED),
+        None => is_wanted(CALLS_FAILING),
+    }
+}
 
 /// Runs the checks that are wanted; without root it prints that it does not.
 pub(crate) fn play(
@@ -74,10 +85,9 @@ async fn play_in(
     let other_node = format!("--node-endpoint={OTHER_NODE}={}", hostpath::endpoint_of(root, OTHER_NODE));
     // The nodes of this driver share all volumes, and have no topology.
     let flags = [&FLAGS[..], &[&backend_flag, &other_node, "--enable-topology=false"]].concat();
-    // A change that fails needs a driver that is a process of its own. What other defects remember between two starts is in this process.
-    let driver = match defect {
-        Some(defect) if !defect.id().starts_with(FAILED) => hostpath::driver(root, &flags, Some(defect)),
-        _ => hostpath::child(root, &flags, defect)?,
+    let driver = match needs_process(defect, &is_wanted) {
+        true => hostpath::child(root, &flags, defect)?,
+        false => hostpath::driver(root, &flags, defect),
     };
     let mut config = config(root, backend);
     if defect.is_some() {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use bench::Backend;
+use bench::{Backend, CALLS_FAILING};
 use csi_faulty_driver::Defect;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_in_use::SUITE;
@@ -46,15 +46,19 @@ fn main() -> ExitCode {
 /// No check accuses a right driver, and none is skipped where volumes are file systems and devices.
 fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
     let begun = Instant::now();
-    let Some(played) = bench::play(backend, None, is_own)? else { return Ok(()) };
-    let mut wrong: Vec<String> = played.left().collect();
-    for check in SUITE.checks.iter() {
-        match on_a_right_driver(&played.outcomes_of(&check.id)) {
-            Trial::Good => {}
-            Trial::Skipped(_) if backend == Backend::Directories => {}
-            Trial::Skipped(why) | Trial::Bad(why) => {
-                wrong.push(format!("{}: {why}", check.id));
-                wrong.extend(played.stories_of(&check.id));
+    let mut wrong = Vec::new();
+    for of_failing_calls in [false, true] {
+        let is_wanted = |id: &str| is_own(id) && (id == CALLS_FAILING) == of_failing_calls;
+        let Some(played) = bench::play(backend, None, is_wanted)? else { return Ok(()) };
+        wrong.extend(played.left());
+        for check in SUITE.checks.iter().filter(|check| is_wanted(&check.id)) {
+            match on_a_right_driver(&played.outcomes_of(&check.id)) {
+                Trial::Good => {}
+                Trial::Skipped(_) if backend == Backend::Directories => {}
+                Trial::Skipped(why) | Trial::Bad(why) => {
+                    wrong.push(format!("{}: {why}", check.id));
+                    wrong.extend(played.stories_of(&check.id));
+                }
             }
         }
     }
