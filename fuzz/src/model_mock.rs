@@ -14,7 +14,7 @@ use csi_proto::Endpoint;
 use csi_suite_stateful::model::generate::{Op, Verb};
 use csi_suite_stateful::orchestrator::probed_driver::ProbedDriver;
 use csi_suite_stateful::orchestrator::{Orchestrator, Tries};
-use csi_suite_stateful::sequence::{PlannedStep, Pace, play};
+use csi_suite_stateful::sequence::{Pace, PlannedStep, play};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::{CANARY, Target, file};
