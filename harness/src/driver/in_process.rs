@@ -85,7 +85,7 @@ impl InProcess {
         let (held, released) = mpsc::channel::<()>();
         let (tell, begun) = oneshot::channel();
         handle.spawn(async move {
-            // Nobody waits any more if the receiver is gone, and then the sender is gone as well.
+            // If the receiver is gone, the caller has stopped waiting, and the sender is gone as well.
             let _ = tell.send(());
             let _ = released.recv();
         });

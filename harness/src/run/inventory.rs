@@ -157,7 +157,7 @@ async fn clear(session: &Session, point: &Path) -> bool {
     false
 }
 
-/// What a driver may leave on its host beside what lists have: mounts outside of the directories of the run, loop devices, and
+/// Things that a driver may leave on its host and that no list of CSI has: mounts outside of the directories of the run, loop devices, and
 /// sessions with storage servers.
 #[derive(Debug, Default)]
 pub(crate) struct Surroundings {

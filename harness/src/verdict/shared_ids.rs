@@ -41,11 +41,11 @@ pub(super) fn cause(report: &CheckReport, outcome: &Outcome) -> Option<&'static 
     };
     let calls: Vec<&CallRecord> = report.calls.iter().filter(|call| !call.cleanup).collect();
     let of_rule: Vec<&CallRecord> = calls.iter().copied().filter(of_rule).collect();
-    // Which call breaks a rule about a message is not known.
+    // A rule about a message does not say which call broke it.
     let accused = *of_rule.last().or(calls.last())?;
     let suspects = match &accused.outcome {
         Answer::Refused(refused) if is_about_objects(refused.code) => vec![accused],
-        // What a list lacks, and what a call has done to another object, shows in calls beside this one.
+        // If a list lacks something, or a call has changed another object, other calls of the check have used the id.
         Answer::Ok(_) if refused.is_none() && is_about_several_objects(rule) => calls,
         _ => return None,
     };

@@ -1,4 +1,4 @@
-//! What can be broken, an injector for each kind. An injector knows the faults that a driver can meet, from what it was seen to do in a life
+//! Injectors of faults, one for each kind of thing that can be broken. An injector knows the faults that a driver can meet, from what it was seen to do in a life
 //! without any; it breaks and heals them.
 
 pub(crate) mod backend_network;
@@ -21,7 +21,7 @@ use crate::life::Step;
 /// An injector at hand.
 #[async_trait]
 pub(crate) trait Injector: Send + Sync {
-    /// Whether a fault that has its name is one of its own: several injectors may share a name.
+    /// Returns true for a fault of its own among those with its name, since several injectors may share a name.
     fn knows(&self, _fault: &Fault) -> bool {
         true
     }
@@ -77,7 +77,7 @@ pub(crate) trait Injector: Send + Sync {
     }
 }
 
-/// What a fault does to a driver, whatever the injector.
+/// The effects of a fault on a driver, whichever injector it is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FaultEffects {
     /// The call may take until it is healed.

@@ -5,7 +5,7 @@ use csi_harness::prelude::*;
 use csi_ops::operation::{Operation, Request, Response};
 use csi_proto::lock::Mutex;
 
-/// How a call ended that was made again and again.
+/// The end of a call that was made again and again.
 pub(crate) enum Insisted {
     Done(Response),
     /// It was rejected with a code on which it is not made again.

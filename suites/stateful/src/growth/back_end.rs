@@ -50,7 +50,7 @@ check! {
         'cycles: for cycle in cycles(cx) {
             let scope = cx.scope();
             let mut scene = cycle.begin(&scope).await?;
-            // What a driver accepts here and must reject shows in these rounds, so that it is left out of those that count.
+            // These rounds show which requests the driver accepts although it must reject them, so that the rounds that count leave those out.
             let mut is_ready = false;
             while !is_ready {
                 is_ready = match cycle.round(&scope, &mut scene, &mut rng).await {
