@@ -105,16 +105,16 @@ impl Injector for SystemCalls<'_> {
         faults
     }
 
-    /// The first call of each name in each step, and the last write, with the first of its errors. Programs often make the last write when
-    /// they close a file, and ignore the error of that.
+    /// The first call of each name in each step, and the second and the last write, with the first of its errors. Later writes are often made
+    /// by a buffer or when a file is closed, and programs ignore the errors of those.
     fn is_plain(&self, fault: &Fault) -> bool {
         let errors = |name| ROWS.iter().find(|row| row.0 == name).and_then(|row| row.1.first());
         let is_last = |name: &str, nth: u32| {
             let calls = self.0.seen.get(&fault.step).into_iter().flatten();
-            name == WRITE && calls.filter(|call| call.name == name).count() == nth as usize
+            calls.filter(|call| call.name == name).count() == nth as usize
         };
         fault.counted_place().is_some_and(|(name, nth)| {
-            let is_place = nth == 1 || is_last(name, nth);
+            let is_place = nth == 1 || name == WRITE && (nth == 2 || is_last(name, nth));
             is_place && errors(name).is_some_and(|error| error.0 == fault.way)
         })
     }
