@@ -1,7 +1,6 @@
 //! What a suite does to a driver, or to a call under way: a file for each kind, and one list of them. Sequences, the load of
 //! `restart`, stored cases and `csi-sanity replay` go by it.
 
-mod at_change;
 mod disconnected;
 mod ending;
 mod given_up;
@@ -9,13 +8,13 @@ mod killed;
 mod started_twice;
 mod stopped;
 mod stored;
+mod watched_driver;
 
 use std::fmt;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
 
-pub use at_change::WatchedDriver;
 pub use disconnected::DISCONNECTED;
 pub(crate) use ending::driver;
 pub use given_up::GIVEN_UP;
@@ -24,6 +23,7 @@ pub use started_twice::STARTED_TWICE;
 pub(crate) use started_twice::{look_for_one, start_twice};
 pub use stopped::STOPPED;
 pub(crate) use stored::of_entries;
+pub use watched_driver::WatchedDriver;
 
 /// Every kind there is.
 pub static ALL: [&Disruption; 5] = [&GIVEN_UP, &DISCONNECTED, &KILLED, &STOPPED, &STARTED_TWICE];
