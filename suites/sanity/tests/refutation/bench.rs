@@ -38,9 +38,7 @@ pub(crate) fn play_those(
     config: Config,
     wanted: impl Fn(&Check) -> bool,
 ) -> Result<Run, Failed> {
-    let runtime = Builder::new_current_thread().enable_all().build()?;
-    let options = RunOptions { jobs, tell_each: true, ..RunOptions::default() };
-    runtime.block_on(run(options, mock, config, wanted))
+    play_by(RunOptions { jobs, tell_each: true, ..RunOptions::default() }, mock, config, wanted)
 }
 
 /// Runs the wanted checks as a user does, so that each fault is reported once.
@@ -50,8 +48,17 @@ pub(crate) fn play_with_verdicts(
     config: Config,
     wanted: impl Fn(&Check) -> bool,
 ) -> Result<Run, Failed> {
+    play_by(RunOptions { jobs, ..RunOptions::default() }, mock, config, wanted)
+}
+
+fn play_by(
+    options: RunOptions,
+    mock: csi_mock_driver::Config,
+    config: Config,
+    wanted: impl Fn(&Check) -> bool,
+) -> Result<Run, Failed> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(run(RunOptions { jobs, ..RunOptions::default() }, mock, config, wanted))
+    runtime.block_on(run(options, mock, config, wanted))
 }
 
 /// Returns settings with which every check of the suite runs on the mock driver.
