@@ -299,7 +299,7 @@ impl Driver {
     /// It does not run, or cannot be stopped.
     pub async fn freeze(&self) -> Result<Option<Frozen>, DriverError> {
         let _turn = self.0.turn.lock().await;
-        self.note("the driver is stopped for a while");
+        self.note("the processes of the driver are paused");
         match &self.0.host {
             Host::Child(child) => child.freeze().await.map(Some).map_err(DriverError::Signal),
             Host::InProcess(served) => served.freeze().await.map(Some).map_err(DriverError::Signal),
