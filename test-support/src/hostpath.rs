@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use csi_faulty_driver::Defect;
-use csi_harness::driver::Driver;
+use csi_harness::driver::{Driver, Supervisor};
 use csi_harness::resources::mounts;
 use csi_hostpath_driver::args::Args;
 use csi_hostpath_driver::{Config, HostpathDriver, StartError};
@@ -65,6 +65,16 @@ pub fn child(root: &Path, flags: &[&str], defect: Option<Defect>) -> std::io::Re
     let defect = defect.map_or("", Defect::id);
     let command = format!("{DIRECTORY}='{root}' {DEFECT}='{defect}' {FLAGS}='{flags}' exec '{program}'");
     Ok(Driver::child(&command, None, None))
+}
+
+/// Returns true if the kernel lets the system calls of a [`child`] be watched. If not, it prints that the test is skipped.
+#[expect(clippy::print_stdout, reason = "a test that does not run says so")]
+pub async fn can_be_watched() -> bool {
+    let tried = Supervisor::try_it().await;
+    if let Err(error) = &tried {
+        println!("skipped: the kernel does not let a driver's system calls be watched: {error}");
+    }
+    tried.is_ok()
 }
 
 /// Serves a driver if this program was started for that. It belongs at the beginning of `main`.

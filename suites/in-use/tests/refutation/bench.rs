@@ -66,13 +66,19 @@ fn needs_process(defect: Option<Defect>, is_wanted: impl Fn(&str) -> bool) -> bo
     }
 }
 
-/// Runs the checks that are wanted; without root it prints that it does not.
+/// Runs the checks that are wanted; where this machine cannot, it prints that it does not.
 pub(crate) fn play(
     backend: Backend,
     defect: Option<Defect>,
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<Option<Run>, Failed> {
-    hostpath::in_directory(async |root| play_in(root, backend, defect, is_wanted).await).transpose()
+    let play = async |root: &Path| {
+        if needs_process(defect, &is_wanted) && !hostpath::can_be_watched().await {
+            return Ok(None);
+        }
+        play_in(root, backend, defect, &is_wanted).await.map(Some)
+    };
+    hostpath::in_directory(play).transpose().map(Option::flatten)
 }
 
 async fn play_in(
