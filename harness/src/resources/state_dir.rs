@@ -155,20 +155,20 @@ mod tests {
         let root = tempfile::tempdir().expect("a directory");
         let state = root.path().join("state");
         fs::create_dir(&state).expect("a directory");
-        let mut ruined = CorruptState::default();
+        let mut states = CorruptState::default();
         for number in 1..=KEPT_OF_CHECK {
             ruin(&state, &number.to_string());
             let aside = root.path().join(format!("state.ruined-{number}"));
-            assert_eq!(ruined.quarantine(&state, "power").expect("a free name"), Aside::Kept(aside.clone()));
+            assert_eq!(states.quarantine(&state, "power").expect("a free name"), Aside::Kept(aside.clone()));
             assert_eq!(fs::read_to_string(aside.join("state.json")).expect("the file"), number.to_string());
             assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
-            assert!(ruined.has(&fs::canonicalize(aside).expect("it is there").join("state.json")));
+            assert!(states.has(&fs::canonicalize(aside).expect("it is there").join("state.json")));
         }
-        assert!(!ruined.has(&fs::canonicalize(&state).expect("it is there").join("state.json")));
+        assert!(!states.has(&fs::canonicalize(&state).expect("it is there").join("state.json")));
         for _ in 0..=KEPT_MAX {
             ruin(&state, "one more");
             assert_eq!(
-                ruined.quarantine(&state, "power").expect("it goes on"),
+                states.quarantine(&state, "power").expect("it goes on"),
                 Aside::Deleted(KEPT_OF_CHECK)
             );
             assert_eq!(fs::read_dir(&state).expect("a directory").count(), 0);
@@ -176,16 +176,16 @@ mod tests {
         for check in 0..=KEPT_MAX {
             for _ in 0..=1 {
                 ruin(&state, "of another check");
-                ruined.quarantine(&state, &check.to_string()).expect("it goes on");
+                states.quarantine(&state, &check.to_string()).expect("it goes on");
             }
         }
         // The last checks have kept their first state, and no second one.
         let checks =
             [&["power".to_owned()][..], &(0..=KEPT_MAX).map(|n| n.to_string()).collect::<Vec<_>>()].concat();
-        let kept_of = |check: &String| ruined.0.iter().filter(|(known, _)| known == check).count();
-        assert!(checks.iter().all(|check| kept_of(check) >= 1), "{:?}", ruined.0);
+        let kept_of = |check: &String| states.0.iter().filter(|(known, _)| known == check).count();
+        assert!(checks.iter().all(|check| kept_of(check) >= 1), "{:?}", states.0);
         assert_eq!(kept_of(&KEPT_MAX.to_string()), 1);
-        assert_eq!(kept_in(root.path()), ruined.0.len());
+        assert_eq!(kept_in(root.path()), states.0.len());
     }
 
     #[test]
@@ -217,8 +217,8 @@ mod tests {
         fs::write(export.join("one"), "data").expect("a file");
         rustix::mount::mount_bind(&export, state.join("work")).expect("root can mount");
         assert!(empty(&state).is_err());
-        let mut ruined = CorruptState(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
-        let aside = ruined.quarantine(&state, "power");
+        let mut states = CorruptState(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
+        let aside = states.quarantine(&state, "power");
         // Nothing of the test may stay where it fails.
         let _ = mounts::unmount_below(&state.join("work"));
         assert_eq!(aside.expect("what the driver has mounted is taken away"), Aside::Deleted(KEPT_OF_CHECK));
@@ -239,8 +239,8 @@ mod tests {
         File::create(&image).and_then(|file| file.set_len(1 << 20)).expect("a file");
         let attached = Command::new("losetup").arg("--find").arg(&image).status();
         assert!(attached.expect("losetup is there").success());
-        let mut ruined = CorruptState(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
-        assert_eq!(ruined.quarantine(&state, "power").expect("it is deleted"), Aside::Deleted(KEPT_OF_CHECK));
+        let mut states = CorruptState(vec![("power".to_owned(), PathBuf::new()); KEPT_OF_CHECK]);
+        assert_eq!(states.quarantine(&state, "power").expect("it is deleted"), Aside::Deleted(KEPT_OF_CHECK));
         // Whoever looks into a new device holds it for a moment.
         let is_there = || mounts::loops().values().any(|file| Path::new(file).starts_with(&state));
         for _ in 0..100 {
