@@ -21,7 +21,7 @@ use crate::checks::planned::Planned;
 use crate::config::profile::Profile;
 use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Finding, Outcome, Source};
-use crate::spec::faults::{FaultKey, Faults};
+use crate::spec::faults::{Claim, FaultKey, Faults};
 use crate::spec::requirements::Requirement;
 use crate::spec::verdict::{CheckResult, Stop, Violation};
 use dedup::Dedup;
@@ -166,8 +166,8 @@ pub(crate) fn conclude(report: CheckReport, dedup: &mut Dedup, faults: &Faults) 
 }
 
 /// The reports that still wait when all checks have ended.
-pub(crate) fn conclude_rest(dedup: &mut Dedup) -> Vec<CheckReport> {
-    without_secrets(dedup.rest())
+pub(crate) fn conclude_rest(dedup: &mut Dedup, faults: &Faults) -> Vec<CheckReport> {
+    without_secrets(dedup.rest(faults))
 }
 
 fn without_secrets(mut reports: Vec<CheckReport>) -> Vec<CheckReport> {
@@ -187,5 +187,5 @@ fn reported_by(faults: &Faults, label: &str, violation: &Violation, evidence: &E
         return Some(label.to_owned());
     }
     let by_rule = violation.requirement.and_then(|rule| faults.reported_by(rule));
-    by_rule.or_else(|| faults.claim(violation.fault.as_deref()?, label).err())
+    by_rule.or_else(|| faults.claim(violation.fault.as_deref()?, &Claim::of(label)).err())
 }

@@ -253,7 +253,7 @@ impl<'a> Runner<'a> {
         for part in parts {
             self.run_phases(part).await;
         }
-        let rest = verdict::conclude_rest(&mut self.dedup);
+        let rest = verdict::conclude_rest(&mut self.dedup, self.target.faults());
         self.report(rest);
         if let Some(before) = self.before.take() {
             self.report_leaks(before).await;
@@ -278,6 +278,7 @@ impl<'a> Runner<'a> {
     /// names users know, so that a driver that dies has been judged by them.
     async fn run_phases(&mut self, mut plan: Vec<Planned>) {
         plan.sort_by_key(|planned| (planned.check.course(), planned.check.replaces.is_empty()));
+        self.target.faults().run_next(plan.iter().map(Planned::label));
         let mut take = |wanted: &dyn Fn(Runs) -> bool| -> Vec<Planned> {
             let end = plan.partition_point(|planned| wanted(planned.check.course()));
             plan.drain(..end).collect()
@@ -315,7 +316,7 @@ impl<'a> Runner<'a> {
         let mut again = Vec::new();
         // Checks whose calls were rejected, perhaps because of other checks.
         let mut rejected = Vec::new();
-        let mut unconfirmed = Vec::new();
+        let mut unconfirmed = Vec::<CheckReport>::new();
         let have_company = self.options.jobs > 1 && waiting.len() > 1;
         let rules = self.rules.clone();
         loop {
@@ -349,6 +350,7 @@ impl<'a> Runner<'a> {
         }
         self.run_one_by_one(again).await;
         self.run_rejected_alone(rejected).await;
+        unconfirmed.sort_by_key(|report| self.target.faults().place(&report.label()));
         for report in unconfirmed {
             self.confirm_and_finish(report).await;
         }
@@ -419,8 +421,9 @@ impl<'a> Runner<'a> {
         judge.is_some_and(|judge| judge.id == done.report.planned.check.id)
     }
 
-    /// Runs checks again alone whose calls were rejected while others ran.
-    async fn run_rejected_alone(&mut self, all: Vec<Rejected>) {
+    /// Runs checks again alone whose calls were rejected while others ran, in the order of the run.
+    async fn run_rejected_alone(&mut self, mut all: Vec<Rejected>) {
+        all.sort_by_key(|rejected| self.target.faults().place(&rejected.report.label()));
         let mut met_again = MetAgain::default();
         for rejected in all {
             if self.is_over() || met_again.is_enough_for(&rejected) {

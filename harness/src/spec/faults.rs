@@ -1,7 +1,6 @@
 //! Faults of the driver that checks of a run report, so that others look behind them.
 
 use std::collections::BTreeMap;
-use std::sync::MutexGuard;
 
 use csi_proto::lock::Mutex;
 
@@ -36,82 +35,143 @@ pub fn asks_for_several(rule: &str) -> bool {
     OF_SEVERAL.iter().any(|one| one.id == rule)
 }
 
-/// The faults that the checks of a run report, each with the label of the check.
+/// A check that reports a fault, or is about to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The label of the check.
+    pub check: String,
+    /// True if the check has met the fault only in inputs that depend on the seed.
+    pub by_chance: bool,
+}
+
+impl Claim {
+    /// A claim of a check that meets the fault whatever the seed is.
+    pub fn of(check: impl Into<String>) -> Claim {
+        Claim { check: check.into(), by_chance: false }
+    }
+}
+
+/// The faults that the checks of a run report.
+///
+/// Checks run at the same time, and which of them meets a fault first is a matter of time. So that each run has the same checks fail, the
+/// claim of a check gives way to that of a check before it in the order of the run, and a claim by chance to one that is not.
 #[derive(Debug, Default)]
 pub struct Faults {
-    reported: Mutex<BTreeMap<FaultKey, String>>,
+    reported: Mutex<BTreeMap<FaultKey, Claim>>,
+    /// The places of the checks in the order of the run, by their labels.
+    places: Mutex<BTreeMap<String, usize>>,
     /// Rules by which a check that looks for nothing else has failed.
     rules: Mutex<BTreeMap<&'static str, String>>,
 }
 
 impl Faults {
+    /// Appends checks to the order of the run, by their labels.
+    pub(crate) fn run_next(&self, checks: impl IntoIterator<Item = String>) {
+        let mut places = self.places.lock();
+        for check in checks {
+            let place = places.len();
+            places.entry(check).or_insert(place);
+        }
+    }
+
+    /// The place of a check in the order of the run. Checks that are in none come last.
+    pub(crate) fn place(&self, check: &str) -> usize {
+        self.places.lock().get(check).copied().unwrap_or(usize::MAX)
+    }
+
     /// Leaves it to this check to report a fault.
     ///
     /// # Errors
-    /// The check that reports it already.
-    pub fn claim(&self, fault: &FaultKey, check: &str) -> Result<(), String> {
-        let mut reported = self.lock();
+    /// The check that reports it already, perhaps this one.
+    pub fn claim(&self, fault: &FaultKey, claim: &Claim) -> Result<(), String> {
+        let mut reported = self.reported.lock();
         match reported.get(fault) {
-            Some(other) => Err(other.clone()),
-            None => {
-                reported.insert(fault.clone(), check.to_owned());
+            Some(first) if self.holds_against(first, claim) => Err(first.check.clone()),
+            _ => {
+                reported.insert(fault.clone(), claim.clone());
                 Ok(())
             }
         }
     }
 
-    /// It was none.
-    pub fn release(&self, fault: &FaultKey) {
-        self.lock().remove(fault);
+    fn holds_against(&self, first: &Claim, other: &Claim) -> bool {
+        let rank = |claim: &Claim| (claim.by_chance, self.place(&claim.check));
+        first.check == other.check || rank(first) <= rank(other)
     }
 
-    /// All of them, with the checks that report them.
-    pub fn all(&self) -> BTreeMap<FaultKey, String> {
-        self.lock().clone()
+    /// Withdraws the claim of a check to something that was no fault.
+    pub fn release(&self, fault: &FaultKey, check: &str) {
+        self.reported.lock().retain(|one, claim| one != fault || claim.check != check);
+    }
+
+    /// The check that reports a fault.
+    pub fn claimed_by(&self, fault: &FaultKey) -> Option<String> {
+        self.reported.lock().get(fault).map(|claim| claim.check.clone())
+    }
+
+    /// The faults that a check with this claim does not have to report, with the checks that report them.
+    pub fn known_to(&self, claim: &Claim) -> BTreeMap<FaultKey, String> {
+        let reported = self.reported.lock();
+        let known = reported.iter().filter(|(_, first)| self.holds_against(first, claim));
+        known.map(|(fault, first)| (fault.clone(), first.check.clone())).collect()
     }
 
     /// Notes that a check has failed by a rule. What others find by the same one is told there, unless it asks for several things.
     pub(crate) fn failed_by(&self, rule: &'static Requirement, check: &str) {
         if !asks_for_several(rule.id) && rule != &req::GEN_ERR_001 {
-            lock(&self.rules).entry(rule.id).or_insert_with(|| check.to_owned());
+            self.rules.lock().entry(rule.id).or_insert_with(|| check.to_owned());
         }
     }
 
     /// The check that has failed by a rule, where that stands for all that others find by it.
     pub fn reported_by(&self, rule: &Requirement) -> Option<String> {
-        lock(&self.rules).get(rule.id).cloned()
+        self.rules.lock().get(rule.id).cloned()
     }
 
     /// Releases what a check meant to report, and did not.
     pub(crate) fn keep_reported(&self, check: &str, reported: &[&FaultKey]) {
-        self.lock().retain(|fault, by| by != check || reported.contains(&fault));
+        self.reported.lock().retain(|fault, claim| claim.check != check || reported.contains(&fault));
     }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<FaultKey, String>> {
-        lock(&self.reported)
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn fault(what: &str) -> FaultKey {
+        FaultKey { rule: "A-1", what: what.to_owned() }
+    }
+
     #[test]
-    fn one_check_tells_a_fault_and_what_it_did_not_tell_another_one_may() {
+    fn a_fault_is_reported_by_one_check_and_free_again_if_it_does_not() {
         let faults = Faults::default();
-        let fault = |what: &str| FaultKey { rule: "A-1", what: what.to_owned() };
-        assert_eq!(faults.claim(&fault("a"), "one"), Ok(()));
-        assert_eq!(faults.claim(&fault("a"), "two"), Err("one".to_owned()));
-        assert_eq!(faults.claim(&fault("b"), "one"), Ok(()));
+        let (one, two) = (Claim::of("one"), Claim::of("two"));
+        assert_eq!(faults.claim(&fault("a"), &one), Ok(()));
+        assert_eq!(faults.claim(&fault("a"), &two), Err("one".to_owned()));
+        assert_eq!(faults.claim(&fault("b"), &one), Ok(()));
         faults.keep_reported("one", &[&fault("a")]);
-        assert_eq!(faults.all(), [(fault("a"), "one".to_owned())].into());
-        assert_eq!(faults.claim(&fault("b"), "two"), Ok(()));
-        faults.release(&fault("b"));
-        assert_eq!(faults.claim(&fault("b"), "one"), Ok(()));
+        assert_eq!(faults.known_to(&two), [(fault("a"), "one".to_owned())].into());
+        assert_eq!(faults.claim(&fault("b"), &two), Ok(()));
+        faults.release(&fault("b"), "one");
+        assert_eq!(faults.claimed_by(&fault("b")).as_deref(), Some("two"));
+        faults.release(&fault("b"), "two");
+        assert_eq!(faults.claim(&fault("b"), &one), Ok(()));
+    }
+
+    #[test]
+    fn a_claim_gives_way_to_an_earlier_check_and_one_by_chance_to_any_that_is_not() {
+        let faults = Faults::default();
+        faults.run_next(["first", "second"].map(str::to_owned));
+        let (first, second) = (Claim::of("first"), Claim::of("second"));
+        let by_chance = Claim { by_chance: true, ..first.clone() };
+        assert_eq!(faults.claim(&fault("a"), &by_chance), Ok(()));
+        assert_eq!(faults.known_to(&second), BTreeMap::new());
+        assert_eq!(faults.claim(&fault("a"), &second), Ok(()));
+        assert_eq!(faults.claim(&fault("a"), &by_chance), Err("second".to_owned()));
+        assert_eq!(faults.known_to(&by_chance), [(fault("a"), "second".to_owned())].into());
+        assert_eq!(faults.claim(&fault("a"), &first), Ok(()));
+        assert_eq!(faults.claim(&fault("a"), &second), Err("first".to_owned()));
+        assert_eq!(faults.claimed_by(&fault("a")).as_deref(), Some("first"));
     }
 
     #[test]

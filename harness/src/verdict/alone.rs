@@ -10,7 +10,7 @@ use crate::client::answer::Answer;
 use crate::config::profile::Profile;
 use crate::protocol::effect::{self, Effect};
 use crate::results::outcome::{CheckReport, Finding, Outcome};
-use crate::spec::faults::{FaultKey, Faults};
+use crate::spec::faults::{Claim, FaultKey, Faults};
 use crate::spec::requirements::req;
 use crate::spec::verdict::Violation;
 
@@ -49,7 +49,7 @@ impl Rejected {
         let rule = &req::GEN_CONC_003;
         let message = format!("{} is rejected while other calls are under way, and not alone", self.by.0);
         let fault = FaultKey { rule: rule.id, what: FaultKey::BESIDE_ANOTHER_CALL.to_owned() };
-        if let Err(reported_by) = faults.claim(&fault, &alone.label()) {
+        if let Err(reported_by) = faults.claim(&fault, &Claim::of(alone.label())) {
             alone.notes.push(format!("{message}: {}; {reported_by} reports it", self.actual));
             return;
         }

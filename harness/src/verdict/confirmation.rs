@@ -4,7 +4,7 @@
 use super::Judge;
 use crate::results::fault;
 use crate::results::outcome::{CheckReport, Finding, Outcome, OutcomeKind, Source};
-use crate::spec::faults::Faults;
+use crate::spec::faults::{Claim, Faults};
 use crate::spec::verdict::{Damage, Plays};
 
 /// Repetitions of one check.
@@ -124,7 +124,7 @@ impl Confirmation {
             // A check that only warns of something must not turn the warnings of others into failures.
             if outcome.deviates() {
                 // If another check has claimed it, both report it.
-                let _ = faults.claim(fault, &label);
+                let _ = faults.claim(fault, &Claim::of(&*label));
             }
             reported.push(fault);
         }

@@ -7,7 +7,7 @@ use crate::checks::planned::Planned;
 use crate::config::profile::Profile;
 use crate::results::failure_report;
 use crate::results::outcome::{CheckReport, Finding, Outcome, OutcomeKind, SameFault, Source};
-use crate::spec::faults::asks_for_several;
+use crate::spec::faults::{Faults, asks_for_several};
 use crate::spec::requirements::req;
 use crate::verdict::shared_ids;
 
@@ -40,6 +40,12 @@ struct Accusation {
 }
 
 impl Accusation {
+    /// Returns true if the check reports the fault in full, and all others leave that to it.
+    fn is_claimed(&self, faults: &Faults) -> bool {
+        let claimed_by = self.finding.violation.fault.as_deref().and_then(|fault| faults.claimed_by(fault));
+        self.finding.source != Source::MetAgain && claimed_by.is_some_and(|by| by == self.label)
+    }
+
     /// Says if the other accusation would only repeat this one. One that binds from a stricter profile does not stand for one that binds
     /// earlier, and one that was only met again does not report the fault in full.
     fn covers(&self, other: &Accusation) -> bool {
@@ -121,10 +127,17 @@ impl Dedup {
         ready.into_iter().map(|report| self.deduplicated(report)).collect()
     }
 
-    /// Returns the reports that still wait when everything has ended. Those that report a fault in full come first.
-    pub(crate) fn rest(&mut self) -> Vec<CheckReport> {
+    /// Returns the reports that still wait when everything has ended. Those that report a fault in full come first, in the order of the run,
+    /// and the check whose claim to a fault holds is the one that reports it.
+    pub(crate) fn rest(&mut self, faults: &Faults) -> Vec<CheckReport> {
         let mut waiting = std::mem::take(&mut self.waiting);
-        waiting.sort_by_key(|report| has_source(&report.outcome, Source::MetAgain));
+        waiting.sort_by_key(|report| {
+            (has_source(&report.outcome, Source::MetAgain), faults.place(&report.label()))
+        });
+        for report in &waiting {
+            let all = report.outcomes().filter_map(|one| accusation(report, one));
+            self.accusations.extend(all.filter(|one| one.is_claimed(faults)));
+        }
         waiting.into_iter().map(|report| self.deduplicated(report)).collect()
     }
 
@@ -223,7 +236,8 @@ impl Dedup {
 
     /// The check that reports this already, and its outcome. Each death and each call that breaks off is a fault of its own.
     fn reported_by(&self, accusation: &Accusation) -> Option<(String, OutcomeKind)> {
-        let first = self.accusations.iter().find(|before| before.covers(accusation));
+        let mut of_others = self.accusations.iter().filter(|one| one.label != accusation.label);
+        let first = of_others.find(|before| before.covers(accusation));
         first.filter(|_| accusation.rule != req::GEN_ERR_001.id).map(|one| (one.label.clone(), one.counts_as))
     }
 }

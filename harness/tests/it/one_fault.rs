@@ -6,7 +6,7 @@ use csi_harness::client::target::Target;
 use csi_harness::driver::Driver;
 use csi_harness::prelude::*;
 use csi_harness::results::outcome::{Finding, Outcome, OutcomeKind};
-use csi_harness::spec::faults::FaultKey;
+use csi_harness::spec::faults::{Claim, FaultKey};
 use csi_mock_driver::Defect;
 use tokio::sync::watch;
 
@@ -299,6 +299,46 @@ fn with_fault(message: &str) -> Violation {
     Violation { fault: Some(Box::new(fault)), ..Violation::new(message) }
 }
 
+/// Claims a fault and reports it, or says that another check does.
+fn report_or_meet_again(cx: &Cx) -> CheckResult {
+    let violation = with_fault("the size differs");
+    let fault = violation.fault.clone().expect("a fault");
+    match cx.target().faults().claim(&fault, &Claim::of(cx.label())) {
+        Ok(()) => Err(violation.into()),
+        Err(_) => Err(Stop::MetAgain(Box::new(violation))),
+    }
+}
+
+check! {
+    /// Comes first in the order of the run, and meets the fault when the other check has claimed it.
+    COMES_FIRST {
+        id: "one-fault/comes-first",
+        title: "the size is the same on a slow machine",
+        spec: [req::CTRL_CREATEVOL_002],
+        refuted_by: ["none"],
+        duplicate_of: "*",
+    }
+    async |cx| {
+        let fault = with_fault("the size differs").fault.expect("a fault");
+        while cx.target().faults().claimed_by(&fault).is_none() {
+            cx.call(v1::ProbeRequest {}).await.must("be answered")?;
+        }
+        report_or_meet_again(cx)
+    }
+}
+
+check! {
+    /// Comes second, and meets the fault at once.
+    COMES_SECOND {
+        id: "one-fault/comes-second",
+        title: "the size is the same on a fast machine",
+        spec: [req::CTRL_CREATEVOL_002],
+        refuted_by: ["none"],
+        duplicate_of: "*",
+    }
+    async |cx| { report_or_meet_again(cx) }
+}
+
 check! {
     /// Judges many things, and meets a death of its own.
     DIES_AS_WELL {
@@ -398,6 +438,18 @@ async fn a_fault_is_told_where_it_is_told_in_full() {
     assert_eq!(ran.summary.counts.failed, 2);
     let ran = ran_with(vec![], &[&MEETS_AGAIN]).await;
     assert_eq!(ran.summary.counts.failed, 1, "nobody else tells it");
+}
+
+/// Two checks run at the same time and meet one fault. Time does not decide which of them fails.
+#[tokio::test]
+async fn a_fault_is_reported_by_the_first_check_of_the_run_that_meets_it() {
+    let mut bench = Bench::start(csi_mock_driver::Config::default(), config()).await;
+    bench.options.registry = Registry::new([SUITE]);
+    bench.options.jobs = 2;
+    let ran = bench.run(&[&COMES_FIRST, &COMES_SECOND]).await;
+    assert!(matches!(ran.outcome(&COMES_FIRST), Outcome::Failed(_)), "{:?}", ran.outcomes);
+    let Outcome::SameFault(same) = ran.outcome(&COMES_SECOND) else { panic!("{:?}", ran.outcomes) };
+    assert_eq!(same.first, COMES_FIRST.id);
 }
 
 fn ask(cx: &Cx) -> PendingCall<'_, v1::DeleteVolumeResponse> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use csi_harness::prelude::*;
-use csi_harness::spec::faults::FaultKey;
+use csi_harness::spec::faults::{Claim, FaultKey};
 
 use crate::history::Report;
 use crate::model::expectation::{Breach, Known};
@@ -60,12 +60,20 @@ impl Reported {
 
     /// What the model tolerates of this driver by now.
     pub(crate) fn known(&self) -> Known {
-        self.cx.target().faults().all().into()
+        self.cx.target().faults().known_to(&self.claim_of(self.cx.label())).into()
     }
 
-    /// Whether there is room for more.
+    /// Returns true while the check may report more faults. Those that an earlier check has taken over do not count, so that a slow machine
+    /// does not change what is looked for.
     pub(crate) fn goes_on(&self) -> bool {
-        u32::try_from(self.own.len()).unwrap_or(u32::MAX) < self.cx.config().effort.faults
+        let faults = self.cx.target().faults();
+        let is_own = |fault: &&FaultKey| faults.claimed_by(fault).is_some_and(|by| by == self.cx.label());
+        let own = self.own.iter().filter(is_own).count();
+        u32::try_from(own).unwrap_or(u32::MAX) < self.cx.config().effort.faults
+    }
+
+    fn claim_of(&self, check: &str) -> Claim {
+        Claim { check: check.to_owned(), by_chance: self.is_random }
     }
 
     /// Notes whether the next try depends on the seed. A known fault that only such tries meet does not decide the outcome of the check.
@@ -87,7 +95,8 @@ impl Reported {
     pub(crate) fn claim(&mut self, breach: &Breach) -> bool {
         let elsewhere = reported_by_other_check(&self.cx, breach);
         let reported_by = elsewhere.as_deref().unwrap_or(self.cx.label());
-        match (self.cx.target().faults().claim(&breach.fault(), reported_by), elsewhere) {
+        let claim = self.claim_of(reported_by);
+        match (self.cx.target().faults().claim(&breach.fault(), &claim), elsewhere) {
             (Ok(()), None) => true,
             (Err(reported_by), _) | (Ok(()), Some(reported_by)) => {
                 self.meet_again(breach, &reported_by);
@@ -98,7 +107,7 @@ impl Reported {
 
     /// It was no fault.
     pub(crate) fn release(&self, breach: &Breach) {
-        self.cx.target().faults().release(&breach.fault());
+        self.cx.target().faults().release(&breach.fault(), self.cx.label());
     }
 
     /// Tells a fault that was taken on.
