@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use csi_harness::config::AccessType;
 use csi_harness::prelude::*;
 use csi_harness::results::stored::{self, CaseError};
+use csi_nemesis::fault::Fault;
 use serde::{Deserialize, Serialize};
-
-use crate::fault::Fault;
 
 /// The key that says that a file is such a case.
 pub const KEY: &str = "csi-sanity-fault-case";

@@ -1,21 +1,25 @@
 //! The checks: one for each injector.
 
+use std::path::Path;
+
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
 use csi_harness::spec::requirements::Requirement;
+use csi_nemesis::injector::Injector;
+use csi_nemesis::injector::backend_network::{self, BackendNetwork};
+use csi_nemesis::injector::commands::{self, Commands};
+use csi_nemesis::injector::crash_points::{self, CrashPoints};
+use csi_nemesis::injector::hooks::{self, Hooks};
+use csi_nemesis::injector::power::{self, FILE_SYSTEMS, FileSystem, Machine, OnDevice, Power};
+use csi_nemesis::injector::resources::{self, Resources};
+use csi_nemesis::injector::seen_calls::SeenCalls;
+use csi_nemesis::injector::system_calls::{self, SystemCalls};
+use csi_nemesis::step::Step;
 use csi_proto::lock::Mutex;
 use rustix::process::geteuid;
 
-use crate::injector::Injector;
-use crate::injector::backend_network::{self, BackendNetwork};
-use crate::injector::commands::{self, Commands};
-use crate::injector::crash_points::{self, CrashPoints};
-use crate::injector::hooks::{self, Hooks};
-use crate::injector::power::{self, FILE_SYSTEMS, FileSystem, Machine, OnDevice, Power};
-use crate::injector::resources::{self, Resources};
-use crate::injector::system_calls::{self, SystemCalls};
 use crate::left::{Look, Places};
-use crate::life::{Life, Plan, Step};
+use crate::life::{Life, Plan};
 use crate::rules::*;
 use crate::search::Search;
 use crate::trial::{plainly, without_fault};
@@ -208,7 +212,7 @@ check! {
         let lived = plain_life(cx, &mut points).await;
         let seen = points.into_seen();
         let ended = match lived {
-            Ok((plan, places)) => match Machine::of(&seen, &places) {
+            Ok((plan, places)) => match machine(&seen, &places) {
                 Ok(machine) => lose_power(search, &devices, &machine, (plan, places)).await,
                 Err(stop) => Err(stop),
             },
@@ -217,6 +221,12 @@ check! {
         let undone = seen.end().await;
         ended.and(undone)
     }
+}
+
+/// The machine of a driver that was seen to keep its files somewhere.
+fn machine<'a>(seen: &'a SeenCalls<'a>, places: &Places) -> CheckResult<Machine<'a>> {
+    let mounts = places.mounts().map(Path::to_owned).collect();
+    Machine::of(seen, places.own_directory(seen.written()), mounts, &FAULT_HEAL_001)
 }
 
 /// Loses the power of one disk after another.

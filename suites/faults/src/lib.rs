@@ -1,15 +1,13 @@
 //! What a driver does while its world breaks, and after it has healed: a volume is led through its whole life, again and again, and
 //! each time one thing fails at one place of it.
 //!
-//! A [`fault`] is a value: an injector, a step of the volume's life, a place and a way to break. Each [`injector`] is a file that knows which
+//! A [`Fault`] is a value: an injector, a step of the volume's life, a place and a way to break. Each [`injector`](csi_nemesis::injector) is a file that knows which
 //! faults a driver can meet, breaks and heals; [`trial`] judges a life with faults, whatever the injector; [`search`] decides which faults are
 //! tried, and confirms what goes wrong.
 
 pub mod case;
 mod check;
-mod fault;
 mod found;
-mod injector;
 mod left;
 mod life;
 mod neighbour;
@@ -20,7 +18,7 @@ mod trial;
 
 use csi_harness::checks::registry::{Checks, Suite};
 
-pub use fault::Fault;
+pub use csi_nemesis::fault::Fault;
 
 /// Every check of faults.
 pub const SUITE: Suite = Suite { name: "faults", checks: Checks::Declared(&[check::CHECKS]), retired: &[] };

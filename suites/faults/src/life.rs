@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use csi_harness::prelude::*;
 use csi_harness::resources::contents::Stamp;
 use csi_harness::resources::workload::{self, WriteLocation, play};
+use csi_nemesis::step::Step;
 use csi_ops::operation::{Operation, Request, Response};
 use csi_ops::volume::TrackedVolume;
 
@@ -19,123 +20,6 @@ const PLACE: WriteLocation = WriteLocation::near(0);
 const CONVERGES_IN: Duration = Duration::from_secs(20);
 /// Pauses between two tries.
 const PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
-
-macro_rules! steps {
-    ($($step:ident = $id:literal, $operation:ident;)+) => {
-        /// A step of a volume's life.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub(crate) enum Step { $($step,)+ }
-
-        impl Step {
-            /// All steps, in order.
-            pub(crate) const ALL: &'static [Step] = &[$(Step::$step,)+];
-
-            /// Its name in stored faults.
-            pub(crate) fn id(self) -> &'static str {
-                match self { $(Step::$step => $id,)+ }
-            }
-
-            /// The step as a stage of the check, for the progress that the terminal shows.
-            pub(crate) fn stage(self) -> &'static str {
-                match self { $(Step::$step => concat!($id, ", fault"),)+ }
-            }
-
-            /// The operation that it is.
-            pub(crate) fn operation(self) -> Operation {
-                match self { $(Step::$step => Operation::$operation,)+ }
-            }
-        }
-    };
-}
-
-steps! {
-    Create = "create-volume", CreateVolume;
-    Attach = "controller-publish", ControllerPublishVolume;
-    Stage = "node-stage", NodeStageVolume;
-    Publish = "node-publish", NodePublishVolume;
-    ExpandController = "controller-expand", ControllerExpandVolume;
-    ExpandNode = "node-expand", NodeExpandVolume;
-    Unpublish = "node-unpublish", NodeUnpublishVolume;
-    Unstage = "node-unstage", NodeUnstageVolume;
-    StageAgain = "node-stage-with-data", NodeStageVolume;
-    PublishAgain = "node-publish-with-data", NodePublishVolume;
-    UnpublishAgain = "node-unpublish-again", NodeUnpublishVolume;
-    UnstageAgain = "node-unstage-again", NodeUnstageVolume;
-    Detach = "controller-unpublish", ControllerUnpublishVolume;
-    Snapshot = "create-snapshot", CreateSnapshot;
-    Restore = "create-volume-from-snapshot", CreateVolume;
-    DeleteRestored = "delete-restored-volume", DeleteVolume;
-    DeleteSnapshot = "delete-snapshot", DeleteSnapshot;
-    Delete = "delete-volume", DeleteVolume;
-}
-
-impl Step {
-    pub(crate) fn find(id: &str) -> Option<Step> {
-        Step::ALL.iter().copied().find(|step| step.id() == id)
-    }
-
-    /// The RPC.
-    pub(crate) fn rpc(self) -> &'static str {
-        self.operation().method()
-    }
-
-    /// Whether a driver has it, by what it advertises.
-    pub(crate) fn is_offered(self, cx: &Cx) -> bool {
-        let is_online = || cx.target().capabilities().has(Capability::OnlineExpansion);
-        self.operation().is_offered(cx)
-            && match self {
-                Step::ExpandController => is_online(),
-                Step::ExpandNode => Step::ExpandController.is_offered(cx),
-                Step::Restore | Step::DeleteRestored => Step::Snapshot.is_offered(cx),
-                _ => true,
-            }
-    }
-
-    /// Whether a life in which something breaks at that step shows more with this one than without it. What comes before the fault is
-    /// only to lead there. The data are read for the last time before they are taken from the node, and after that in a copy.
-    pub(crate) fn matters_to(self, at: Step) -> bool {
-        match self {
-            Step::StageAgain | Step::PublishAgain | Step::UnpublishAgain | Step::UnstageAgain => {
-                at < Step::Detach
-            }
-            Step::Snapshot | Step::Restore | Step::DeleteRestored | Step::DeleteSnapshot => {
-                (Step::UnpublishAgain..Step::Delete).contains(&at)
-            }
-            _ => true,
-        }
-    }
-
-    /// What an orchestrator does again after a loss of power in this step, before it goes on: what was on the node is there no more.
-    pub(crate) fn had_on_node(self, is_answered: bool) -> &'static [Step] {
-        match (self, is_answered) {
-            (Step::Stage, true) | (Step::Publish, false) => &[Step::Stage],
-            (Step::Publish, true) | (Step::ExpandController | Step::ExpandNode, _) => {
-                &[Step::Stage, Step::Publish]
-            }
-            (Step::StageAgain, true) | (Step::PublishAgain, false) => &[Step::StageAgain],
-            (Step::PublishAgain, true) => &[Step::StageAgain, Step::PublishAgain],
-            _ => &[],
-        }
-    }
-
-    /// True if it makes the same call as a step before it, with nothing else to lose.
-    pub(crate) fn is_repetition(self) -> bool {
-        matches!(self, Step::UnpublishAgain | Step::UnstageAgain)
-    }
-
-    /// Whether a life without it shows as much of the others.
-    pub(crate) fn is_optional(self) -> bool {
-        matches!(
-            self,
-            Step::ExpandController
-                | Step::ExpandNode
-                | Step::Snapshot
-                | Step::Restore
-                | Step::DeleteRestored
-                | Step::DeleteSnapshot
-        )
-    }
-}
 
 /// What a life without any fault has shown of a driver.
 #[derive(Clone, Debug, Default)]

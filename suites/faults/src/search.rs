@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
+use csi_nemesis::fault::Fault;
+use csi_nemesis::injector::Injector;
+use csi_nemesis::restart::kill_and_start;
+use csi_nemesis::step::Step;
 
 use crate::case::{self, Case};
-use crate::fault::Fault;
-use crate::injector::{Injector, come_back};
 use crate::left::Places;
-use crate::life::{Plan, Step};
+use crate::life::Plan;
 use crate::neighbour::Neighbour;
 use crate::rules::{FAULT_LEFT_001, FAULT_MOUNT_001};
 use crate::trial::{Bench, Finding, FullWaits, Key, Lived, Patience, Reported, without_fault};
@@ -206,7 +208,7 @@ async fn mounts_end(cx: &Cx, sees: bool) -> CheckResult<Arc<MountsEnd>> {
             }
             let scope = cx.scope();
             let neighbour = Neighbour::begin(&scope, sees).await?;
-            without_fault(come_back(cx).await)?;
+            without_fault(kill_and_start(cx).await)?;
             found = neighbour.lost_mount().await?;
             // Leftovers are reported with those of the check.
             let _ = scope.undo_best_effort().await;

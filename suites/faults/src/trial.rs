@@ -8,15 +8,17 @@ use std::time::{Duration, Instant};
 use csi_harness::prelude::*;
 use csi_harness::resources::state_dir::Aside;
 use csi_harness::spec::requirements::Requirement;
+use csi_nemesis::fault::Fault;
+use csi_nemesis::injector::power::NO_POWER_START;
+use csi_nemesis::injector::{FaultEffects, Injected, Injector};
+use csi_nemesis::restart::{NO_START, kill_and_start};
+use csi_nemesis::step::Step;
 use csi_proto::lock::Mutex;
 
 use crate::case::Case;
-use crate::fault::Fault;
 use crate::found;
-use crate::injector::power::NO_POWER_START;
-use crate::injector::{FaultEffects, Injected, Injector, NO_START, come_back};
 use crate::left::{self, Look, Places};
-use crate::life::{Life, Plan, Step};
+use crate::life::{Life, Plan};
 use crate::neighbour::Neighbour;
 use crate::rules::{
     FAULT_CODE_001, FAULT_DONE_001, FAULT_HEAL_001, FAULT_LEFT_001, FAULT_OTHERS_001, FAULT_TIME_001,
@@ -357,7 +359,7 @@ impl Bench<'_> {
         if self.left_after(before, settles_in[0]).await.is_empty() || !self.may_kill {
             return Ok(Ok(()));
         }
-        match come_back(self.cx).await {
+        match kill_and_start(self.cx).await {
             Err(Stop::Violation(no_start)) => return Ok(Err(*no_start)),
             other => other?,
         }
@@ -548,7 +550,7 @@ impl<'a> Trial<'a> {
         let is_answered = matches!(asked, Some(Answer::Ok(())));
         let is_started_to_see = is_answered && traits.may_forget && self.bench.may_kill;
         if is_started_to_see {
-            come_back(self.cx()).await?;
+            kill_and_start(self.cx()).await?;
             life.lines.push("the driver is killed and started again".to_owned());
         }
         let is_started = traits.kills || is_started_to_see;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use csi_harness::driver::CallFault;
 use csi_harness::prelude::*;
+use csi_nemesis::watched_driver::WatchedDriver;
 use csi_ops::operation::{Operation, Request, Response};
 use csi_ops::volume::TrackedVolume;
 use csi_proto::Call as _;
-use csi_suite_stateful::disruption::WatchedDriver;
 use futures_util::future::join;
 use rustix::io::Errno;
 

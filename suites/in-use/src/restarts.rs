@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use csi_harness::prelude::*;
-use csi_suite_stateful::disruption::KILLED;
+use csi_nemesis::disruption::KILLED;
 use futures_util::future::join;
 
 use crate::beside::{Action, InUse, beside};

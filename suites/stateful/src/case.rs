@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 use csi_harness::config::AccessType;
 use csi_harness::protocol::capability::Capability;
 use csi_harness::results::stored::{self, CaseError};
+use csi_nemesis::disruption::Disrupted;
 use csi_proto::code_name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::disruption::Disrupted;
 use crate::how::CallMode;
 use crate::model::answer::Answer;
 use crate::model::call::Call;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
+use csi_nemesis::restart::driver;
 
 use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
@@ -23,7 +24,8 @@ use crate::model::generate::{Op, Verb};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::property::stored;
 use crate::sequence::{PlannedStep, Step};
-use crate::{disruption, restart};
+
+use crate::restart;
 use script::ScriptContext;
 use undisturbed::{Changes, Undisturbed};
 
@@ -70,7 +72,7 @@ pub async fn sizes(cx: &Cx) -> CheckResult {
 /// # Errors
 /// The same.
 pub async fn driver_killed(cx: &Cx) -> CheckResult {
-    let driver = disruption::driver(cx)?;
+    let driver = driver(cx)?;
     needs_memory(driver)?;
     let ended = async {
         let probed = probed_with_workloads(cx).await?;

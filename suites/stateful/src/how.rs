@@ -1,5 +1,7 @@
 //! How a call is made.
 
+use csi_nemesis::disruption::{Disrupted, of_entries};
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -7,8 +9,6 @@ use std::num::NonZeroU32;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::disruption::{Disrupted, of_entries};
 
 /// How a call is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
+use csi_nemesis::disruption::{self, Disruption};
 
 use crate::budget::Budget;
 use crate::case_runner::CaseRunner;
-use crate::disruption::{self, Disruption};
 use crate::how::CallMode;
 use crate::model::call::Call;
 use crate::orchestrator::probed_driver::ProbedDriver;

@@ -7,7 +7,6 @@ pub mod case;
 mod case_runner;
 pub mod concurrency;
 pub mod contents;
-pub mod disruption;
 mod facts;
 pub mod growth;
 pub mod history;

@@ -20,12 +20,13 @@ use csi_harness::driver::{CallFault, SystemCall};
 use csi_harness::prelude::*;
 use csi_harness::protocol::effect::is_not_now;
 use csi_harness::resources::workload::new_run;
+use csi_nemesis::disruption::{Disrupted, Hits};
+use csi_nemesis::watched_driver::WatchedDriver;
 use csi_proto::lock::Mutex;
 use csi_proto::redact;
 use serde_json::Value;
 
 use crate::case::RecordedAnswer;
-use crate::disruption::{Disrupted, Hits, WatchedDriver};
 use crate::model::Span;
 use crate::model::answer::{Answer, Response};
 use crate::model::call::{Call, GroupCall, List, VolumeCall};
@@ -234,7 +235,8 @@ impl Orchestrator {
         let watched = WatchedDriver::start(&self.cx).await?;
         watched.arm(nth.get(), CallFault::Kills);
         let made = self.make(call).await;
-        let changes = watched.finish().await?;
+        let changes = watched.heal();
+        watched.end().await?;
         Ok(made?.map(|made| (made, changes)))
     }
 

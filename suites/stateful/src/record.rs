@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 use csi_harness::spec::verdict::ReproductionStep;
+use csi_nemesis::disruption::Disruption;
 use csi_proto::lock::Mutex;
 use tokio::sync::watch;
 
 use crate::case::{BreachText, Case};
-use crate::disruption::Disruption;
 use crate::history::{Entry, History, Report, Timeline, Unordered, check};
 use crate::model::answer::Answer;
 use crate::model::call::Call;

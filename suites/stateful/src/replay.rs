@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
+use csi_nemesis::disruption::Disrupted;
 use tokio::task::JoinSet;
 
 use crate::budget::Budget;
 use crate::case::{Case, CaseStep};
 use crate::case_runner::{CaseRunner, SequenceOutcome};
-use crate::disruption::Disrupted;
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 use crate::reported::Reported;

@@ -18,9 +18,10 @@ use std::time::{Duration, Instant};
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
+use csi_nemesis::disruption::{Disruption, KILLED};
+use csi_nemesis::restart::driver;
 
 use crate::budget::Budget;
-use crate::disruption::{Disruption, KILLED, driver};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::random_workload::RandomWorkload;
 use crate::record::{Moment, Recorder};

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use csi_harness::driver::SystemCall;
 use csi_harness::prelude::*;
 use csi_harness::spec::verdict::ReproductionStep;
+use csi_nemesis::disruption::GIVEN_UP;
 use csi_proto::{RPCS, code_name};
 
 use crate::after_error::rules::AFTER_ERROR_005;
 use crate::case::{BreachText, Case, CaseStep, Driver, FORM};
-use crate::disruption::GIVEN_UP;
 use crate::how::CallMode;
 use crate::model::Model;
 use crate::model::answer::Answer;

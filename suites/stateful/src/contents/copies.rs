@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use csi_harness::prelude::*;
+use csi_nemesis::disruption::{DISCONNECTED, GIVEN_UP};
 
 use super::script::{Script, ScriptContext, s, v};
 use super::undisturbed::spread;
-use crate::disruption::{DISCONNECTED, GIVEN_UP};
 use crate::how::CallMode;
 use crate::model::generate::Room;
 use crate::model::names::Name;

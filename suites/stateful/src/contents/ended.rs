@@ -4,10 +4,10 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
+use csi_nemesis::disruption::KILLED;
 
 use super::script::{NODE, Script, ScriptContext, TARGET, s, v};
 use super::undisturbed::spread;
-use crate::disruption::KILLED;
 use crate::how::CallMode;
 use crate::model::call::{SnapshotCall, VolumeCall};
 use crate::sequence::PlannedStep;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use csi_harness::driver::SystemCall;
 use csi_harness::prelude::*;
+use csi_nemesis::watched_driver::WatchedDriver;
 
 use super::script::{ScriptContext, s, v};
 use crate::case_runner::CaseRunner;
-use crate::disruption::WatchedDriver;
 use crate::how::CallMode;
 use crate::model::call::SnapshotCall;
 use crate::model::generate::Room;

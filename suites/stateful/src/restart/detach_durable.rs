@@ -2,9 +2,10 @@
 
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
+use csi_nemesis::disruption::KILLED;
+use csi_nemesis::restart::driver;
 
 use super::rules::RESTART_002;
-use crate::disruption::{KILLED, driver};
 
 check! {
     /// What is written down late, or in the wrong order, comes back: a volume that counts as attached again can neither be deleted nor

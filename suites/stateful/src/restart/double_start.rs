@@ -3,9 +3,10 @@
 use csi_harness::driver::Left;
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
+use csi_nemesis::disruption::{look_for_one, start_twice};
+use csi_nemesis::restart::driver;
 
 use super::volume_in_use::VolumeInUse;
-use crate::disruption::{driver, look_for_one, start_twice};
 use crate::orchestrator::probed_driver::ProbedDriver;
 use crate::record::Recorder;
 use crate::reported::Reported;

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
+use csi_nemesis::disruption::KILLED;
+use csi_nemesis::restart::driver;
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
 use super::rules::RESTART_001;
-use crate::disruption::{KILLED, driver};
 use crate::facts::{Change, Facts, Objects};
 
 /// After so long there is another time of day, also to a driver that rounds it.

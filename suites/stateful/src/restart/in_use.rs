@@ -9,12 +9,13 @@ use csi_harness::resources::driver_directory::is_recorded_in_memory;
 use csi_harness::resources::mounts;
 use csi_harness::resources::workload::{self, WriteLocation, whereabouts};
 use csi_harness::spec::requirements::Requirement;
+use csi_nemesis::disruption;
+use csi_nemesis::restart::driver;
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
 
 use super::rules::RESTART_003;
 use super::unless_forgotten;
-use crate::disruption::{self, driver};
 
 /// Where the workload has written.
 const PLACE: WriteLocation = WriteLocation::near(0);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use csi_harness::driver::Driver;
 use csi_harness::lifecycle::memory::FORGETFUL;
 use csi_harness::prelude::*;
-
-use crate::disruption::{KILLED, driver};
+use csi_nemesis::disruption::KILLED;
+use csi_nemesis::restart::driver;
 
 /// A driver that saves a while after its answer has saved by then.
 const SAVED: Duration = Duration::from_millis(1_500);

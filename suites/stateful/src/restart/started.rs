@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use csi_harness::lifecycle::memory::needs_memory;
 use csi_harness::prelude::*;
-
-use crate::disruption::{KILLED, driver};
+use csi_nemesis::disruption::KILLED;
+use csi_nemesis::restart::driver;
 
 /// Pause between two calls while the driver starts.
 const PAUSE: Duration = Duration::from_millis(5);

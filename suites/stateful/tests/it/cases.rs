@@ -9,11 +9,11 @@ use std::time::Duration;
 use csi_harness::protocol::capability::Capability;
 use csi_harness::spec::requirements::req;
 use csi_mock_driver::{Defect, MockDriver};
+use csi_nemesis::disruption;
 use csi_proto::{Endpoint, Listener, redact, v1};
 use csi_suite_stateful::case::{
     BreachText, CASE_BYTES_MAX, Case, CaseStep, Driver, FORM, Format, RecordedAnswer,
 };
-use csi_suite_stateful::disruption;
 use csi_suite_stateful::how::CallMode;
 use csi_suite_stateful::model::answer::Answer;
 use csi_suite_stateful::model::call::{Call, CreateSpec, List, Size, VolumeCall};

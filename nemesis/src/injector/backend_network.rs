@@ -11,10 +11,10 @@ use tonic::async_trait;
 
 use super::{FaultEffects, Injected, Injector};
 use crate::fault::Fault;
-use crate::life::Step;
+use crate::step::Step;
 
 /// The name in stored faults.
-pub(crate) const NAME: &str = "backend-network";
+pub const NAME: &str = "backend-network";
 /// The place, with the number of the proxy.
 const BACKEND: &str = "backend";
 
@@ -61,7 +61,8 @@ const ROWS: &[Row] = &[
     },
 ];
 
-pub(crate) struct BackendNetwork<'a> {
+#[derive(Debug)]
+pub struct BackendNetwork<'a> {
     proxies: &'a [Proxy],
     /// How much had come through when the step began.
     before: Mutex<Vec<u64>>,
@@ -70,12 +71,12 @@ pub(crate) struct BackendNetwork<'a> {
 }
 
 impl<'a> BackendNetwork<'a> {
-    pub(crate) fn new(cx: &'a Cx) -> BackendNetwork<'a> {
+    pub fn new(cx: &'a Cx) -> BackendNetwork<'a> {
         BackendNetwork { proxies: cx.target().proxies(), before: Mutex::default(), seen: BTreeSet::new() }
     }
 
     /// Says why there is nothing to break.
-    pub(crate) fn nothing() -> Stop {
+    pub fn nothing() -> Stop {
         Stop::skip(
             "no traffic came through any --backend-proxy: configure the driver to reach its back end at the LISTEN address",
         )

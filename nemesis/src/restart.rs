@@ -1,4 +1,4 @@
-//! What the ends of a driver have in common: who may end it, and that it is there again.
+//! The end of a driver, and its next start.
 
 use std::time::Duration;
 
@@ -7,17 +7,32 @@ use csi_harness::prelude::*;
 use csi_harness::text::error::error_chain;
 
 /// The driver, which a check may end.
-pub(crate) fn driver(cx: &Cx) -> CheckResult<&Driver> {
+pub fn driver(cx: &Cx) -> CheckResult<&Driver> {
     cx.target().driver().ok_or_else(|| Stop::skip("the run cannot stop and start the driver"))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what a Result maps its errors with")]
-pub(super) fn failed(error: DriverError) -> Stop {
+pub(crate) fn failed(error: DriverError) -> Stop {
     Stop::broken(error_chain(&error))
 }
 
-/// Starts the driver that was ended: how long it took until it answered.
-pub(super) async fn bring_back(cx: &Cx, participle: &str) -> CheckResult<Duration> {
+/// The message about a driver that does not start with what a kill has left.
+pub const NO_START: &str = "the driver does not answer after it was killed and started again";
+
+/// Kills the driver, or what is left of it, and starts it again. Does nothing if the run cannot do that.
+///
+/// # Errors
+/// A violation if it does not come back, broken if it may only be too slow.
+pub async fn kill_and_start(cx: &Cx) -> CheckResult {
+    let Some(driver) = cx.target().driver() else { return Ok(()) };
+    // The call that the kill leaves without an answer is no sign of a crash.
+    cx.expect_no_answer();
+    driver.kill().await.map_err(failed)?;
+    bring_back(cx, "killed").await.map(drop)
+}
+
+/// Starts a driver that was ended, and returns how long it took until it answered.
+pub(crate) async fn bring_back(cx: &Cx, participle: &str) -> CheckResult<Duration> {
     let away = match cx.target().bring_back().await {
         Ok(took) => return Ok(took),
         Err(away) => away,

@@ -2,13 +2,11 @@
 //! `restart`, stored cases and `csi-sanity replay` go by it.
 
 mod disconnected;
-mod ending;
 mod given_up;
 mod killed;
 mod started_twice;
 mod stopped;
 mod stored;
-mod watched_driver;
 
 use std::fmt;
 use std::time::Duration;
@@ -16,14 +14,12 @@ use std::time::Duration;
 use csi_harness::prelude::*;
 
 pub use disconnected::DISCONNECTED;
-pub(crate) use ending::driver;
 pub use given_up::GIVEN_UP;
 pub use killed::KILLED;
 pub use started_twice::STARTED_TWICE;
-pub(crate) use started_twice::{look_for_one, start_twice};
+pub use started_twice::{look_for_one, start_twice};
 pub use stopped::STOPPED;
-pub(crate) use stored::of_entries;
-pub use watched_driver::WatchedDriver;
+pub use stored::of_entries;
 
 /// Every kind there is.
 pub static ALL: [&Disruption; 5] = [&GIVEN_UP, &DISCONNECTED, &KILLED, &STOPPED, &STARTED_TWICE];
@@ -45,7 +41,7 @@ pub struct Disruption {
 
 /// What a disruption comes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hits {
+pub enum Hits {
     /// The call, unless it was answered before: nobody waits for its answer.
     Call,
     /// The connections, unless the call was answered before.
@@ -70,7 +66,7 @@ impl Disruption {
     }
 
     /// Those that end a driver under load, each as often as it is to come.
-    pub(crate) fn under_load() -> Vec<&'static Disruption> {
+    pub fn under_load() -> Vec<&'static Disruption> {
         ALL.iter().flat_map(|one| std::iter::repeat_n(*one, one.share_under_load)).collect()
     }
 
@@ -79,12 +75,12 @@ impl Disruption {
         Disrupted { by: self, after }
     }
 
-    pub(crate) fn hits(&self) -> Hits {
+    pub fn hits(&self) -> Hits {
         self.hits
     }
 
     /// What was done to the driver, in a sentence.
-    pub(crate) fn participle(&self) -> &'static str {
+    pub fn participle(&self) -> &'static str {
         self.participle
     }
 
@@ -108,7 +104,7 @@ impl Disruption {
     ///
     /// # Errors
     /// As for [`Disruption::inject`] and [`Disruption::heal`].
-    pub(crate) async fn inject_and_heal(&self, cx: &Cx) -> CheckResult<Duration> {
+    pub async fn inject_and_heal(&self, cx: &Cx) -> CheckResult<Duration> {
         self.inject(cx).await?;
         self.heal(cx).await
     }

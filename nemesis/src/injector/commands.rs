@@ -11,18 +11,19 @@ use tonic::async_trait;
 
 use super::{FaultEffects, Injected, Injector};
 use crate::fault::Fault;
-use crate::life::Step;
+use crate::step::Step;
 use table::{Way, ways};
 
 /// The name in stored faults.
-pub(crate) const NAME: &str = "commands";
+pub const NAME: &str = "commands";
 /// Calls of one command in one step that are told apart.
 const CALLS_MAX: u32 = 3;
 /// Faults that the seed adds to the plain ones in a default run.
-pub(crate) const MORE: u32 = 20;
+pub const MORE: u32 = 20;
 
 /// The commands of a driver that the run has started.
-pub(crate) struct Commands<'a> {
+#[derive(Debug)]
+pub struct Commands<'a> {
     watch: CommandWatch<'a>,
     /// How often each step calls each command.
     seen: BTreeMap<(Step, String), u32>,
@@ -34,7 +35,7 @@ impl<'a> Commands<'a> {
     ///
     /// # Errors
     /// Skip where they cannot be seen, with the reason.
-    pub(crate) async fn begin(cx: &'a Cx) -> CheckResult<Commands<'a>> {
+    pub async fn begin(cx: &'a Cx) -> CheckResult<Commands<'a>> {
         let unseen = || {
             Stop::skip(
                 "commands can be broken only where the run starts the driver: --driver-command does. Without it, nothing is known of a \
@@ -49,7 +50,7 @@ impl<'a> Commands<'a> {
     }
 
     /// Says why there is nothing to break.
-    pub(crate) fn nothing() -> Stop {
+    pub fn nothing() -> Stop {
         Stop::skip(
             "the driver was seen to call no command by its name: it calls none, calls them by their paths or in another root directory, or \
              --driver-command sets a PATH of its own",

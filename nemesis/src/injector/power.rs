@@ -9,7 +9,7 @@ mod disk;
 mod helper;
 mod journal;
 mod machine;
-pub(crate) mod on_device;
+pub mod on_device;
 mod serve;
 mod store;
 mod tree;
@@ -24,19 +24,19 @@ use tonic::async_trait;
 
 use super::{FaultEffects, Injected, Injector};
 use crate::fault::Fault;
-use crate::life::Step;
-pub(crate) use device::{FILE_SYSTEMS, FileSystem};
+use crate::step::Step;
+pub use device::{FILE_SYSTEMS, FileSystem};
 use disk::{Disk, Loss};
 use journal::Pending;
-pub(crate) use machine::{Machine, NO_POWER_START};
-pub(crate) use on_device::OnDevice;
+pub use machine::{Machine, NO_POWER_START};
+pub use on_device::OnDevice;
 use store::Point;
 use way::Way;
 
 /// The name in stored faults.
-pub(crate) const NAME: &str = "power";
+pub const NAME: &str = "power";
 /// Faults that the seed adds to the plain ones in a default run.
-pub(crate) const MORE: u32 = 16;
+pub const MORE: u32 = 16;
 /// The place behind all changes.
 const ANSWER: &str = "answer";
 /// The place before a change, with its number.
@@ -46,7 +46,8 @@ const COSTS: &str = "what a driver has not made durable (fsync) when the power i
 /// The disk, in words.
 const OURS: &str = "file system of our own (FUSE)";
 
-pub(crate) struct Power<'a> {
+#[derive(Debug)]
+pub struct Power<'a> {
     machine: &'a Machine<'a>,
     disk: Mutex<Disk>,
     points: BTreeMap<Step, Vec<Point>>,
@@ -58,7 +59,7 @@ pub(crate) struct Power<'a> {
 ///
 /// # Errors
 /// Skip if not, with the reason.
-pub(crate) fn try_it() -> CheckResult {
+pub fn try_it() -> CheckResult {
     Disk::try_it().map_err(|error| {
         lacks(format!(
             "power can be lost only of a file system of our own (FUSE), which root can mount: {error}"
@@ -72,7 +73,7 @@ fn lacks(why: String) -> Stop {
 
 impl<'a> Power<'a> {
     /// Whether a fault is one of this disk, and not of a file system of the kernel's.
-    pub(crate) fn is_of(fault: &Fault) -> bool {
+    pub fn is_of(fault: &Fault) -> bool {
         !FILE_SYSTEMS.iter().any(|file_system| OnDevice::is_of(fault, file_system))
     }
 
@@ -80,7 +81,7 @@ impl<'a> Power<'a> {
     ///
     /// # Errors
     /// Skip where it cannot be had, with the reason.
-    pub(crate) async fn begin(machine: &'a Machine<'a>) -> CheckResult<Power<'a>> {
+    pub async fn begin(machine: &'a Machine<'a>) -> CheckResult<Power<'a>> {
         let laid = machine.lay(OURS, async { Disk::over(&machine.directory) }).await;
         let disk = laid.map_err(|stop| if let Stop::Skip(why) = stop { lacks(why) } else { stop })?;
         let (points, at_answer) = (BTreeMap::new(), BTreeMap::new());
@@ -93,12 +94,12 @@ impl<'a> Power<'a> {
     ///
     /// # Errors
     /// It stays, or the driver does not come back.
-    pub(crate) async fn end(&self) -> CheckResult {
+    pub async fn end(&self) -> CheckResult {
         self.machine.clear(OURS, async { self.disk.lock().remove() }).await
     }
 
     /// Says why there is nothing to break.
-    pub(crate) fn nothing() -> Stop {
+    pub fn nothing() -> Stop {
         Stop::skip("the driver made every change durable at once, so there is nothing to lose")
     }
 
@@ -140,7 +141,7 @@ impl<'a> Power<'a> {
     /// sync(2) makes everything durable, and no file system is told of it.
     fn look_for_sync(&self) {
         let store = self.disk.lock().shared();
-        self.machine.seen.calls.when_synced(move || store.lock().sync_all());
+        self.machine.seen.watched.calls.when_synced(move || store.lock().sync_all());
     }
 
     fn pending(&self, fault: &Fault) -> Option<(String, usize)> {

@@ -34,6 +34,7 @@ for file in /sys/block/loop*/loop/backing_file; do
 done
 umount -l "$0""#;
 
+#[derive(Debug)]
 pub(super) struct Helper(Child);
 
 impl Helper {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::ending::{bring_back, driver, failed};
 use super::{Disruption, Hits};
+use crate::restart::{bring_back, driver, failed};
 
 /// How long a driver may take to stop.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);

@@ -1,14 +1,14 @@
 //! Injectors of faults, one for each kind of thing that can be broken. An injector knows the faults that a driver can meet, from what it was seen to do in a life
 //! without any; it breaks and heals them.
 
-pub(crate) mod backend_network;
-pub(crate) mod commands;
-pub(crate) mod crash_points;
-pub(crate) mod hooks;
-pub(crate) mod power;
-pub(crate) mod resources;
-mod supervised;
-pub(crate) mod system_calls;
+pub mod backend_network;
+pub mod commands;
+pub mod crash_points;
+pub mod hooks;
+pub mod power;
+pub mod resources;
+pub mod seen_calls;
+pub mod system_calls;
 
 use std::path::PathBuf;
 
@@ -16,11 +16,11 @@ use csi_harness::prelude::*;
 use tonic::async_trait;
 
 use crate::fault::Fault;
-use crate::life::Step;
+use crate::step::Step;
 
 /// An injector at hand.
 #[async_trait]
-pub(crate) trait Injector: Send + Sync {
+pub trait Injector: Send + Sync {
     /// Returns true for a fault of its own among those with its name, since several injectors may share a name.
     fn knows(&self, _fault: &Fault) -> bool {
         true
@@ -79,24 +79,24 @@ pub(crate) trait Injector: Send + Sync {
 
 /// The effects of a fault on a driver, whichever injector it is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FaultEffects {
+pub struct FaultEffects {
     /// The call may take until it is healed.
-    pub(crate) hangs: bool,
+    pub hangs: bool,
     /// The driver is killed by it.
-    pub(crate) kills: bool,
+    pub kills: bool,
     /// What other calls need may be away, too.
-    pub(crate) isolates: bool,
+    pub isolates: bool,
     /// The whole driver stands still, so that nobody is answered.
-    pub(crate) freezes: bool,
+    pub freezes: bool,
     /// The machine starts anew, without mounts and loop devices.
-    pub(crate) loses_power: bool,
+    pub loses_power: bool,
     /// What is answered with OK all the same may be in its memory alone.
-    pub(crate) may_forget: bool,
+    pub may_forget: bool,
 }
 
 /// A fault while it is there. Dropped, it is healed as well.
 #[async_trait]
-pub(crate) trait Injected: Send + Sync {
+pub trait Injected: Send + Sync {
     /// Whether the driver has met it.
     fn was_triggered(&self) -> bool;
 
@@ -105,33 +105,4 @@ pub(crate) trait Injected: Send + Sync {
     /// # Errors
     /// It cannot be.
     async fn heal(self: Box<Self>) -> CheckResult;
-}
-
-/// The driver does not start with what a kill has left.
-pub(crate) const NO_START: &str = "the driver does not answer after it was killed and started again";
-
-/// Kills the driver, or what is left of it, and starts it.
-///
-/// # Errors
-/// A violation if it does not come back, broken if it may only be too slow.
-pub(crate) async fn come_back(cx: &Cx) -> CheckResult {
-    let Some(driver) = cx.target().driver() else { return Ok(()) };
-    cx.expect_no_answer();
-    let killed = driver.kill().await;
-    killed.map_err(|error| Stop::broken(format!("failed to end the driver: {error}")))?;
-    let away = match cx.target().bring_back().await {
-        Ok(_) => return Ok(()),
-        Err(away) => away,
-    };
-    let printed = driver.last_lines();
-    if !away.is_fault() {
-        return Err(Stop::broken(format!("after the driver was killed and started again: {away}")));
-    }
-    Err(Violation::new(NO_START)
-        .of(&req::GEN_ERR_001)
-        .expected("a driver that starts from any state that a kill can leave")
-        .actual(away)
-        .damage(Damage::Crash)
-        .printed(printed)
-        .into())
 }

@@ -5,29 +5,29 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::life::Step;
+use crate::step::Step;
 
 /// One thing that breaks at one place in the life of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Fault {
     /// The injector that breaks it.
-    pub(crate) injector: String,
+    pub injector: String,
     /// The step of the volume's life in which it breaks.
-    pub(crate) step: Step,
+    pub step: Step,
     /// What breaks, such as `mount:2`, the second call of that command.
-    pub(crate) place: String,
+    pub place: String,
     /// How, such as `code-32`.
-    pub(crate) way: String,
+    pub way: String,
 }
 
 impl Fault {
-    pub(crate) fn new(injector: &str, step: Step, place: impl Into<String>, way: impl Into<String>) -> Fault {
+    pub fn new(injector: &str, step: Step, place: impl Into<String>, way: impl Into<String>) -> Fault {
         Fault { injector: injector.to_owned(), step, place: place.into(), way: way.into() }
     }
 
     /// A place that is counted: its name, and which of so many.
-    pub(crate) fn counted_place(&self) -> Option<(&str, u32)> {
+    pub fn counted_place(&self) -> Option<(&str, u32)> {
         let (name, number) = self.place.rsplit_once(':')?;
         Some((name, number.parse().ok()?))
     }

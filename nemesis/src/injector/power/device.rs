@@ -37,17 +37,17 @@ const DROPS_WRITES: &str = "0 1000 1 drop_writes";
 
 /// A file system that decides what survives.
 #[derive(Debug)]
-pub(crate) struct FileSystem {
+pub struct FileSystem {
     /// Its type, which is the way in stored faults.
-    pub(crate) id: &'static str,
+    pub id: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
     /// With which it waits long before it makes durable what nobody has asked for.
     mount_options: &'static CStr,
 }
 
-/// All that there are.
-pub(crate) const FILE_SYSTEMS: &[FileSystem] = &[
+/// The file systems of which the power can be lost.
+pub const FILE_SYSTEMS: &[FileSystem] = &[
     FileSystem {
         id: "ext4",
         program: "mkfs.ext4",
@@ -57,6 +57,7 @@ pub(crate) const FILE_SYSTEMS: &[FileSystem] = &[
     FileSystem { id: "xfs", program: "mkfs.xfs", arguments: &["-q", "-f", "-K"], mount_options: c"" },
 ];
 
+#[derive(Debug)]
 pub(super) struct Device {
     directory: PathBuf,
     file_system: &'static FileSystem,

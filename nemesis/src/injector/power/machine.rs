@@ -6,47 +6,55 @@ use std::time::{Duration, Instant};
 
 use csi_harness::prelude::*;
 use csi_harness::resources::mounts;
+use csi_harness::spec::requirements::Requirement;
 use rustix::fs::{Mode, OFlags};
 use tokio::process::Command;
 
 use super::lacks;
-use crate::injector::supervised::Supervised;
-use crate::left::Places;
-use crate::rules::FAULT_HEAL_001;
+use crate::injector::seen_calls::SeenCalls;
 
 /// How long loop devices may take to go.
 const DETACHED_IN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The driver does not start with what a loss of power has left: it says why, or does not even do that.
-pub(crate) const NO_POWER_START: [&str; 2] = [
+pub const NO_POWER_START: [&str; 2] = [
     "the driver refuses to start after the power was lost",
     "the driver does not answer after the power was lost",
 ];
 
-pub(crate) struct Machine<'a> {
-    pub(super) seen: &'a Supervised<'a>,
+#[derive(Debug)]
+pub struct Machine<'a> {
+    pub(super) seen: &'a SeenCalls<'a>,
     /// Where the tests have volumes mounted.
     mounts: Vec<PathBuf>,
-    /// Which the driver keeps its files in.
+    /// The driver keeps its files in it.
     pub(super) directory: PathBuf,
+    /// The rule that a driver breaks which says why it does not start.
+    starts: &'static Requirement,
 }
 
 impl<'a> Machine<'a> {
-    /// The machine of a driver that was seen to keep files in a directory.
+    /// The machine of a driver that was seen to keep its files in `own`, unless the user names another directory. The tests have volumes
+    /// mounted below `mounts`. A driver that says why it does not start after a loss of power breaks `starts`.
     ///
     /// # Errors
-    /// Skip if it was not, or if that is no directory which a disk can be laid over.
-    pub(crate) fn of(seen: &'a Supervised<'a>, places: &Places) -> CheckResult<Machine<'a>> {
-        let mounts: Vec<PathBuf> = places.mounts().map(Path::to_owned).collect();
-        let directory = directory_of(seen, places, &mounts)?;
-        seen.cx.target().keeps_files_in(&directory);
-        seen.cx.note(format!("the directory whose writes are lost with the power: {}", directory.display()));
-        Ok(Machine { seen, mounts, directory })
+    /// Skip if there is no such directory, or if no disk can be laid over it.
+    pub fn of(
+        seen: &'a SeenCalls<'a>,
+        own: Option<PathBuf>,
+        mounts: Vec<PathBuf>,
+        starts: &'static Requirement,
+    ) -> CheckResult<Machine<'a>> {
+        let cx = seen.watched.cx;
+        let directory = directory_of(cx, own, &mounts)?;
+        cx.target().keeps_files_in(&directory);
+        cx.note(format!("the directory whose writes are lost with the power: {}", directory.display()));
+        Ok(Machine { seen, mounts, directory, starts })
     }
 
     pub(super) fn cx(&self) -> &'a Cx {
-        self.seen.cx
+        self.seen.watched.cx
     }
 
     /// Lays a disk over the directory, and starts the driver on it. `what` says which disk.
@@ -101,7 +109,7 @@ impl<'a> Machine<'a> {
     }
 
     pub(super) async fn kill(&self) -> CheckResult {
-        let killed = self.seen.driver().kill().await;
+        let killed = self.seen.watched.driver.kill().await;
         killed.map(drop).map_err(|error| Stop::broken(format!("failed to end the driver: {error}")))
     }
 
@@ -164,10 +172,10 @@ impl<'a> Machine<'a> {
         if !away.is_fault() {
             return Err(Stop::broken(format!("after the power was lost: {away}")));
         }
-        let driver = self.seen.driver();
+        let driver = self.seen.watched.driver;
         let (printed, ended) = (driver.last_lines(), driver.end_of_process());
         let refuses = ended.is_some() && !printed.is_empty();
-        let rule = if refuses { &FAULT_HEAL_001 } else { &req::GEN_ERR_001 };
+        let rule = if refuses { self.starts } else { &req::GEN_ERR_001 };
         let message = match refuses {
             true => NO_POWER_START[0],
             false => NO_POWER_START[1],
@@ -180,9 +188,9 @@ impl<'a> Machine<'a> {
 }
 
 /// The directory that the driver keeps its files in.
-fn directory_of(seen: &Supervised<'_>, places: &Places, mounts: &[PathBuf]) -> CheckResult<PathBuf> {
-    let named = seen.cx.config().state_dir.as_ref().and_then(|dir| dir.canonicalize().ok());
-    let directory = named.or_else(|| places.own_directory(seen.written())).ok_or_else(|| {
+fn directory_of(cx: &Cx, own: Option<PathBuf>, mounts: &[PathBuf]) -> CheckResult<PathBuf> {
+    let named = cx.config().state_dir.as_ref().and_then(|dir| dir.canonicalize().ok());
+    let directory = named.or(own).ok_or_else(|| {
         let unseen =
             "the driver was seen to write no file into a directory of its own, and --state-dir names none";
         lacks(unseen.to_owned())

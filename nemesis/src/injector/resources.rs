@@ -12,13 +12,13 @@ use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use tokio::time::Instant;
 use tonic::async_trait;
 
-use super::supervised::Supervised;
+use super::seen_calls::SeenCalls;
 use super::{FaultEffects, Injected, Injector};
 use crate::fault::Fault;
-use crate::life::Step;
+use crate::step::Step;
 
 /// The name in stored faults.
-pub(crate) const NAME: &str = "resources";
+pub const NAME: &str = "resources";
 /// The place of what is broken for the driver as a whole.
 const DRIVER: &str = "driver";
 /// The place of what is broken for all files.
@@ -51,24 +51,25 @@ const RESTS_IN: Duration = Duration::from_millis(500);
 /// Pause between two looks at its descriptors.
 const RESTS_LOOK: Duration = Duration::from_millis(5);
 
-pub(crate) struct Resources<'a> {
-    supervised: Supervised<'a>,
+#[derive(Debug)]
+pub struct Resources<'a> {
+    seen: SeenCalls<'a>,
     steps: BTreeSet<Step>,
 }
 
 impl<'a> Resources<'a> {
     /// # Errors
     /// Skip where it cannot be had, with the reason.
-    pub(crate) async fn begin(cx: &'a Cx) -> CheckResult<Resources<'a>> {
-        Ok(Resources { supervised: Supervised::begin(cx, COSTS).await?, steps: BTreeSet::new() })
+    pub async fn begin(cx: &'a Cx) -> CheckResult<Resources<'a>> {
+        Ok(Resources { seen: SeenCalls::begin(cx, COSTS).await?, steps: BTreeSet::new() })
     }
 
-    pub(crate) async fn end(&self) -> CheckResult {
-        self.supervised.end().await
+    pub async fn end(&self) -> CheckResult {
+        self.seen.end().await
     }
 
     /// Says why there is nothing to break.
-    pub(crate) fn nothing() -> Stop {
+    pub fn nothing() -> Stop {
         Stop::skip("the driver uses none of these resources in a run without faults")
     }
 
@@ -76,7 +77,7 @@ impl<'a> Resources<'a> {
     async fn take_descriptors(&self) -> CheckResult<NoDescriptors> {
         let failed =
             |why: String| Stop::broken(format!("failed to limit the files that the driver can open: {why}"));
-        let process = self.supervised.cx.driver_process().await;
+        let process = self.seen.watched.cx.driver_process().await;
         let process = process.and_then(|process| i32::try_from(process).ok()).and_then(Pid::from_raw);
         let process = process.ok_or_else(|| failed("its process is not known".to_owned()))?;
         let open = at_rest(|| open_files(process)).await.map_err(|error| failed(error.to_string()))?;
@@ -89,13 +90,7 @@ impl<'a> Resources<'a> {
 
     async fn freeze(&self) -> CheckResult<Frozen> {
         let failed = |why: String| Stop::broken(format!("failed to freeze the driver: {why}"));
-        let driver = self
-            .supervised
-            .cx
-            .target()
-            .driver()
-            .ok_or_else(|| failed("the run has not started it".to_owned()))?;
-        let frozen = driver.freeze().await.map_err(|error| failed(error_chain(&error)))?;
+        let frozen = self.seen.watched.driver.freeze().await.map_err(|error| failed(error_chain(&error)))?;
         frozen.ok_or_else(|| failed("the run has not started it".to_owned()))
     }
 }
@@ -125,20 +120,20 @@ async fn at_rest(mut look: impl FnMut() -> io::Result<BTreeSet<u64>>) -> io::Res
 #[async_trait]
 impl Injector for Resources<'_> {
     fn begin_step(&self) -> CheckResult {
-        self.supervised.begin_step();
+        self.seen.begin_step();
         Ok(())
     }
 
     fn end_step(&mut self, step: Step) -> CheckResult {
         self.steps.insert(step);
-        self.supervised.end_step(step);
+        self.seen.end_step(step);
         Ok(())
     }
 
     fn faults(&self) -> Vec<Fault> {
         let of_step = |step: &Step| {
             // A step that makes none of the calls does not meet it.
-            let calls = self.supervised.seen.get(step).map(Vec::as_slice).unwrap_or_default();
+            let calls = self.seen.of(*step);
             let makes = |names: &[&str]| calls.iter().any(|call| names.contains(&call.name));
             let files = OF_FILES.iter().filter(|row| makes(row.3));
             let files = files.map(|row| Fault::new(NAME, *step, FILES, row.0));
@@ -156,7 +151,7 @@ impl Injector for Resources<'_> {
     }
 
     fn paths(&self) -> Vec<std::path::PathBuf> {
-        self.supervised.paths()
+        self.seen.paths()
     }
 
     fn describe(&self, fault: &Fault) -> String {
@@ -182,8 +177,8 @@ impl Injector for Resources<'_> {
         let row = OF_FILES.iter().find(|row| row.0 == fault.way);
         let row = row.ok_or_else(|| Stop::broken(format!("there is no fault {fault}")))?;
         let meant = Meant { names: row.3.to_vec(), nth: 1, lasts: true };
-        self.supervised.calls.arm(meant, CallFault::Fails(row.2));
-        Ok(Box::new(OutOfRoom(self.supervised.calls.clone())))
+        self.seen.watched.calls.arm(meant, CallFault::Fails(row.2));
+        Ok(Box::new(OutOfRoom(self.seen.watched.calls.clone())))
     }
 }
 

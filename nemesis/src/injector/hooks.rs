@@ -8,24 +8,25 @@ use tonic::async_trait;
 
 use super::{FaultEffects, Injected, Injector};
 use crate::fault::Fault;
-use crate::life::Step;
+use crate::step::Step;
 
 /// The name in stored faults.
-pub(crate) const NAME: &str = "hooks";
+pub const NAME: &str = "hooks";
 const BROKEN: &str = "broken";
 
-pub(crate) struct Hooks<'a> {
+#[derive(Debug)]
+pub struct Hooks<'a> {
     cx: &'a Cx,
     steps: BTreeSet<Step>,
 }
 
 impl<'a> Hooks<'a> {
-    pub(crate) fn new(cx: &'a Cx) -> Hooks<'a> {
+    pub fn new(cx: &'a Cx) -> Hooks<'a> {
         Hooks { cx, steps: BTreeSet::new() }
     }
 
     /// Says why there is nothing to break.
-    pub(crate) fn nothing() -> Stop {
+    pub fn nothing() -> Stop {
         Stop::skip("the configuration has no such fault")
     }
 }

@@ -25,7 +25,7 @@ impl<'de> Deserialize<'de> for Disrupted {
 }
 
 /// The disruption that a map of one entry stands for.
-pub(crate) fn of_entries(entries: BTreeMap<String, u64>) -> Result<Disrupted, String> {
+pub fn of_entries(entries: BTreeMap<String, u64>) -> Result<Disrupted, String> {
     let mut entries = entries.into_iter();
     let (Some((key, micros)), None) = (entries.next(), entries.next()) else {
         return Err(format!("one disruption is expected, such as {}", names()));

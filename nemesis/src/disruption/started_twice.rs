@@ -6,9 +6,9 @@ use std::time::Duration;
 use csi_harness::driver::{Driver, Left};
 use csi_harness::prelude::*;
 
-use super::ending::{driver, failed};
 use super::stopped::STOP_GRACE;
 use super::{Disruption, Hits, KILLED, nothing};
+use crate::restart::{driver, failed};
 
 /// How long a second driver may take to find that it is not alone, and, that settled, to serve whoever connects: twice as
 /// long as its starts take, within these bounds.
@@ -36,7 +36,7 @@ pub static STARTED_TWICE: Disruption = Disruption {
 };
 
 /// Starts the driver a second time, and says which of the two is left.
-pub(crate) async fn start_twice(cx: &Cx) -> CheckResult<Left> {
+pub async fn start_twice(cx: &Cx) -> CheckResult<Left> {
     let driver = driver(cx)?;
     let wait = wait(driver);
     let left = driver.start_twice(wait, STOP_GRACE).await.map_err(failed)?;
@@ -53,7 +53,7 @@ pub(crate) async fn start_twice(cx: &Cx) -> CheckResult<Left> {
 
 /// Makes sure that a driver answers whoever connects now. That two started drivers leave one the specification does not
 /// say, and whoever supervises drivers starts another one in the end.
-pub(crate) async fn look_for_one(cx: &Cx) -> CheckResult {
+pub async fn look_for_one(cx: &Cx) -> CheckResult {
     let driver = driver(cx)?;
     let wait = wait(driver);
     if cx.break_connections_within(wait).await {

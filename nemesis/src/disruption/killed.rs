@@ -1,7 +1,7 @@
 //! The kernel kills a driver that takes too much memory, and a container runtime one that does not stop.
 
-use super::ending::{bring_back, driver, failed};
 use super::{Disruption, Hits};
+use crate::restart::{bring_back, driver, failed};
 
 /// The driver is killed, and started again.
 pub static KILLED: Disruption = Disruption {

@@ -21,6 +21,7 @@ use super::way::Way;
 /// Through which the kernel asks.
 const DEVICE: &str = "/dev/fuse";
 
+#[derive(Debug)]
 pub(super) struct Disk {
     directory: PathBuf,
     source: String,

@@ -7,17 +7,17 @@ use csi_harness::driver::{CallFault, Meant, Supervisor};
 use csi_harness::prelude::*;
 use tonic::async_trait;
 
-use super::supervised::Supervised;
+use super::seen_calls::SeenCalls;
 use super::{FaultEffects, Injected, Injector};
 use crate::fault::Fault;
-use crate::life::Step;
+use crate::step::Step;
 
 /// The name in stored faults.
-pub(crate) const NAME: &str = "system-calls";
+pub const NAME: &str = "system-calls";
 /// Calls of one name in one step that are told apart.
 const CALLS_MAX: u32 = 3;
 /// Faults that the seed adds to the plain ones in a default run.
-pub(crate) const MORE: u32 = 40;
+pub const MORE: u32 = 40;
 /// How much later a call is made that is late.
 const LATE_BY: Duration = Duration::from_millis(300);
 const LATE: &str = "late";
@@ -57,21 +57,22 @@ const ROWS: &[(&str, &[Errno])] = &[
     ("loop", &[EIO]),
 ];
 
-pub(crate) struct SystemCalls<'a>(Supervised<'a>);
+#[derive(Debug)]
+pub struct SystemCalls<'a>(SeenCalls<'a>);
 
 impl<'a> SystemCalls<'a> {
     /// # Errors
     /// Skip where it cannot be had, with the reason.
-    pub(crate) async fn begin(cx: &'a Cx) -> CheckResult<SystemCalls<'a>> {
-        Ok(SystemCalls(Supervised::begin(cx, COSTS).await?))
+    pub async fn begin(cx: &'a Cx) -> CheckResult<SystemCalls<'a>> {
+        Ok(SystemCalls(SeenCalls::begin(cx, COSTS).await?))
     }
 
-    pub(crate) async fn end(&self) -> CheckResult {
+    pub async fn end(&self) -> CheckResult {
         self.0.end().await
     }
 
     /// Says why there is nothing to break.
-    pub(crate) fn nothing() -> Stop {
+    pub fn nothing() -> Stop {
         Stop::skip("the driver makes no system call that changes anything on this machine")
     }
 }
@@ -90,7 +91,7 @@ impl Injector for SystemCalls<'_> {
 
     fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
-        for (step, calls) in &self.0.seen {
+        for (step, calls) in self.0.steps() {
             let mut counted = BTreeMap::<&str, u32>::new();
             calls.iter().for_each(|call| *counted.entry(call.name).or_default() += 1);
             for (name, times) in counted {
@@ -98,7 +99,7 @@ impl Injector for SystemCalls<'_> {
                 let last = Some(times).filter(|times| *times > CALLS_MAX);
                 for nth in (1..=CALLS_MAX.min(times)).chain(last) {
                     let ways = errors.iter().map(|error| error.0).chain([LATE]);
-                    faults.extend(ways.map(|way| Fault::new(NAME, *step, format!("{name}:{nth}"), way)));
+                    faults.extend(ways.map(|way| Fault::new(NAME, step, format!("{name}:{nth}"), way)));
                 }
             }
         }
@@ -110,8 +111,7 @@ impl Injector for SystemCalls<'_> {
     fn is_plain(&self, fault: &Fault) -> bool {
         let errors = |name| ROWS.iter().find(|row| row.0 == name).and_then(|row| row.1.first());
         let is_last = |name: &str, nth: u32| {
-            let calls = self.0.seen.get(&fault.step).into_iter().flatten();
-            calls.filter(|call| call.name == name).count() == nth as usize
+            self.0.of(fault.step).iter().filter(|call| call.name == name).count() == nth as usize
         };
         fault.counted_place().is_some_and(|(name, nth)| {
             let is_place = nth == 1 || name == WRITE && (nth == 2 || is_last(name, nth));
@@ -125,8 +125,8 @@ impl Injector for SystemCalls<'_> {
 
     fn describe(&self, fault: &Fault) -> String {
         let (name, nth) = fault.counted_place().unwrap_or((&fault.place, 1));
-        let calls = self.0.seen.get(&fault.step).into_iter().flatten();
-        let call = calls.filter(|call| call.name == name).nth(nth as usize - 1);
+        let mut calls = self.0.of(fault.step).iter().filter(|call| call.name == name);
+        let call = calls.nth((nth as usize).saturating_sub(1));
         let path = call.map_or_else(String::new, |call| {
             format!(", of {} in a life without faults", call.path.display())
         });
@@ -151,8 +151,8 @@ impl Injector for SystemCalls<'_> {
                 (true, CallFault::Fails(error.1))
             }
         };
-        self.0.calls.arm(Meant { names: vec![*name], nth, lasts }, breaks);
-        Ok(Box::new(Broken(self.0.calls.clone())))
+        self.0.watched.calls.arm(Meant { names: vec![*name], nth, lasts }, breaks);
+        Ok(Box::new(Broken(self.0.watched.calls.clone())))
     }
 }
 

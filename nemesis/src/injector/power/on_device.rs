@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use csi_harness::driver::{CallFault, Meant, SystemCall};
+use csi_harness::driver::{CallFault, SystemCall};
 use csi_harness::prelude::*;
 use tonic::async_trait;
 
@@ -12,14 +12,15 @@ use super::machine::Machine;
 use super::{ANSWER, NAME};
 use crate::fault::Fault;
 use crate::injector::{FaultEffects, Injected, Injector};
-use crate::life::Step;
+use crate::step::Step;
 
 /// The place before a system call, with its number, as that of a crash point.
 const CALL: &str = "call";
 /// Faults that the seed adds to the plain ones in a default run.
-pub(crate) const MORE: u32 = 6;
+pub const MORE: u32 = 6;
 
-pub(crate) struct OnDevice<'a> {
+#[derive(Debug)]
+pub struct OnDevice<'a> {
     machine: &'a Machine<'a>,
     file_system: &'static FileSystem,
     device: Device,
@@ -27,7 +28,7 @@ pub(crate) struct OnDevice<'a> {
 
 impl<'a> OnDevice<'a> {
     /// Whether a fault is one of this file system.
-    pub(crate) fn is_of(fault: &Fault, file_system: &FileSystem) -> bool {
+    pub fn is_of(fault: &Fault, file_system: &FileSystem) -> bool {
         fault.way == file_system.id
     }
 
@@ -35,7 +36,7 @@ impl<'a> OnDevice<'a> {
     ///
     /// # Errors
     /// There cannot, with the reason.
-    pub(crate) async fn try_it(file_system: &FileSystem) -> Result<(), String> {
+    pub async fn try_it(file_system: &FileSystem) -> Result<(), String> {
         Device::try_it(file_system).await.map_err(|error| error.to_string())
     }
 
@@ -43,7 +44,7 @@ impl<'a> OnDevice<'a> {
     ///
     /// # Errors
     /// Skip where it cannot be had, with the reason.
-    pub(crate) async fn begin(
+    pub async fn begin(
         machine: &'a Machine<'a>,
         file_system: &'static FileSystem,
     ) -> CheckResult<OnDevice<'a>> {
@@ -57,7 +58,7 @@ impl<'a> OnDevice<'a> {
     ///
     /// # Errors
     /// It stays, or the driver does not come back.
-    pub(crate) async fn end(&mut self) -> CheckResult {
+    pub async fn end(&mut self) -> CheckResult {
         self.machine.clear(&what(self.file_system), self.device.remove()).await
     }
 
@@ -80,7 +81,7 @@ impl<'a> OnDevice<'a> {
     }
 
     fn calls(&self, step: Step) -> &[SystemCall] {
-        self.machine.seen.seen.get(&step).map(Vec::as_slice).unwrap_or_default()
+        self.machine.seen.of(step)
     }
 }
 
@@ -106,10 +107,10 @@ impl Injector for OnDevice<'_> {
         let is_there = |call: &SystemCall| call.path.starts_with(&self.machine.directory);
         let at = |step: Step, place: String| Fault::new(NAME, step, place, self.file_system.id);
         let mut faults = Vec::new();
-        for (step, calls) in &self.machine.seen.seen {
+        for (step, calls) in self.machine.seen.steps() {
             let before = calls.iter().zip(1..).filter(|(call, _)| is_there(call));
-            faults.extend(before.map(|(_, nth): (_, u32)| at(*step, format!("{CALL}:{nth}"))));
-            faults.push(at(*step, ANSWER.to_owned()));
+            faults.extend(before.map(|(_, nth): (_, u32)| at(step, format!("{CALL}:{nth}"))));
+            faults.push(at(step, ANSWER.to_owned()));
         }
         faults
     }
@@ -148,8 +149,7 @@ impl Injector for OnDevice<'_> {
         self.machine.sync().map_err(|error| Stop::broken(format!("syncfs: {error}")))?;
         let after_answer = match fault.counted_place() {
             Some((CALL, nth)) if nth > 0 => {
-                let meant = Meant { names: Vec::new(), nth, lasts: false };
-                self.machine.seen.calls.arm(meant, CallFault::Kills);
+                self.machine.seen.watched.arm(nth, CallFault::Kills);
                 false
             }
             None if fault.place == ANSWER => true,
@@ -176,12 +176,12 @@ struct Lost<'a> {
 #[async_trait]
 impl Injected for Lost<'_> {
     fn was_triggered(&self) -> bool {
-        self.after_answer || self.injector.machine.seen.calls.met().is_some()
+        self.after_answer || self.injector.machine.seen.watched.calls.met().is_some()
     }
 
     async fn heal(self: Box<Self>) -> CheckResult {
         let met = self.was_triggered();
-        self.injector.machine.seen.calls.heal();
+        self.injector.machine.seen.watched.calls.heal();
         if met { self.injector.lose().await } else { Ok(()) }
     }
 }

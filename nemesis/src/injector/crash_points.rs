@@ -1,47 +1,49 @@
 //! The driver is killed before each system call by which it changes something, and right after its answer; then it is started, and asked
 //! again.
 
-use csi_harness::driver::{CallFault, Meant, Supervisor};
+use csi_harness::driver::{CallFault, Supervisor, SystemCall};
 use csi_harness::prelude::*;
 use tonic::async_trait;
 
-use super::supervised::Supervised;
-use super::{FaultEffects, Injected, Injector, come_back};
+use super::seen_calls::SeenCalls;
+use super::{FaultEffects, Injected, Injector};
 use crate::fault::Fault;
-use crate::life::Step;
+use crate::restart::kill_and_start;
+use crate::step::Step;
 
 /// The name in stored faults.
-pub(crate) const NAME: &str = "crash-points";
+pub const NAME: &str = "crash-points";
 /// The place behind all calls.
 const ANSWER: &str = "answer";
 /// The place before a call, with its number.
 const CALL: &str = "call";
 const KILLED: &str = "killed";
 /// Faults that the seed adds to the plain ones in a default run.
-pub(crate) const MORE: u32 = 40;
+pub const MORE: u32 = 40;
 /// What it costs not to have it.
 const COSTS: &str = "what a driver makes of its state when it is killed between two changes of it";
 
-pub(crate) struct CrashPoints<'a>(Supervised<'a>);
+#[derive(Debug)]
+pub struct CrashPoints<'a>(SeenCalls<'a>);
 
 impl<'a> CrashPoints<'a> {
     /// # Errors
     /// Skip where it cannot be had, with the reason.
-    pub(crate) async fn begin(cx: &'a Cx) -> CheckResult<CrashPoints<'a>> {
-        Ok(CrashPoints(Supervised::begin(cx, COSTS).await?))
+    pub async fn begin(cx: &'a Cx) -> CheckResult<CrashPoints<'a>> {
+        Ok(CrashPoints(SeenCalls::begin(cx, COSTS).await?))
     }
 
-    pub(crate) async fn end(&self) -> CheckResult {
+    pub async fn end(&self) -> CheckResult {
         self.0.end().await
     }
 
     /// The driver whose changes were seen, for others to break.
-    pub(crate) fn into_seen(self) -> Supervised<'a> {
+    pub fn into_seen(self) -> SeenCalls<'a> {
         self.0
     }
 
     /// Says why there is nothing to break.
-    pub(crate) fn nothing() -> Stop {
+    pub fn nothing() -> Stop {
         Stop::skip("the driver was not seen to change anything")
     }
 }
@@ -59,18 +61,18 @@ impl Injector for CrashPoints<'_> {
     }
 
     fn faults(&self) -> Vec<Fault> {
-        let of_step = |(step, calls): (&Step, &Vec<_>)| {
+        let of_step = |(step, calls): (Step, &[SystemCall])| {
             let before = (1..=calls.len()).map(|nth| format!("{CALL}:{nth}"));
             let places = before.chain([ANSWER.to_owned()]);
-            places.map(|place| Fault::new(NAME, *step, place, KILLED)).collect::<Vec<_>>()
+            places.map(|place| Fault::new(NAME, step, place, KILLED)).collect::<Vec<_>>()
         };
-        self.0.seen.iter().flat_map(of_step).collect()
+        self.0.steps().flat_map(of_step).collect()
     }
 
     /// Before the first call of each name in each step, and after each answer.
     fn is_plain(&self, fault: &Fault) -> bool {
         let Some((_, nth)) = fault.counted_place() else { return true };
-        let calls = self.0.seen.get(&fault.step).map(Vec::as_slice).unwrap_or_default();
+        let calls = self.0.of(fault.step);
         let (before, rest) = calls.split_at((nth as usize).saturating_sub(1).min(calls.len()));
         rest.first().is_some_and(|call| !before.iter().any(|earlier| earlier.name == call.name))
     }
@@ -83,7 +85,7 @@ impl Injector for CrashPoints<'_> {
         let Some((_, nth)) = fault.counted_place() else {
             return "the driver is killed right after its answer".to_owned();
         };
-        let calls = self.0.seen.get(&fault.step).map(Vec::as_slice).unwrap_or_default();
+        let calls = self.0.of(fault.step);
         let call = calls.get(nth as usize - 1).map_or_else(String::new, |call| {
             format!(", which was {} of {} in a life without faults", call.name, call.path.display())
         });
@@ -105,9 +107,13 @@ impl Injector for CrashPoints<'_> {
             _ => return Err(Stop::broken(format!("there is no fault {fault}"))),
         };
         if let Some(nth) = nth {
-            self.0.calls.arm(Meant { names: Vec::new(), nth, lasts: false }, CallFault::Kills);
+            self.0.watched.arm(nth, CallFault::Kills);
         }
-        Ok(Box::new(Killed { cx: self.0.cx, calls: self.0.calls.clone(), after_answer: nth.is_none() }))
+        Ok(Box::new(Killed {
+            cx: self.0.watched.cx,
+            calls: self.0.watched.calls.clone(),
+            after_answer: nth.is_none(),
+        }))
     }
 }
 
@@ -127,6 +133,6 @@ impl Injected for Killed<'_> {
     async fn heal(self: Box<Self>) -> CheckResult {
         let met = self.was_triggered();
         self.calls.heal();
-        if met { come_back(self.cx).await } else { Ok(()) }
+        if met { kill_and_start(self.cx).await } else { Ok(()) }
     }
 }
