@@ -3,12 +3,15 @@
 //! meanwhile.
 #![warn(missing_docs)]
 
+pub mod beside;
 pub mod checker;
 mod files;
 pub mod layout;
 pub mod log;
 mod process;
 mod read_only;
+pub mod rules;
+mod timeline;
 
 use std::io;
 use std::path::Path;
