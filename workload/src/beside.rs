@@ -124,7 +124,7 @@ impl ObservedWorkload {
             return Err(self.hurt(call, &trouble));
         }
         // A call may leave something behind that holds up the next write.
-        let judged_us = now_us();
+        let judged_us = self.workload.known_until_us();
         let longest = self.workload.log(|log| log.longest(call.from_us, judged_us, judged_us));
         let Some((record, took_us)) = longest else {
             return match goes_on {
@@ -143,8 +143,11 @@ impl ObservedWorkload {
                 .actual(format!("write {} took {}{end}", record.number, seconds(took)))
                 .timeline(self.workload.log(|log| timeline(log, call, None)))
         };
-        if took > limit || !goes_on {
+        if took > limit {
             return Err(pause(limit).into());
+        }
+        if !goes_on {
+            return Err(Stop::broken(format!("nothing is known of the workload after {}", call.action.name)));
         }
         if took > PAUSE_WARNED {
             self.cx.warn(pause(PAUSE_WARNED));
