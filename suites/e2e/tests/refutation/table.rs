@@ -340,9 +340,9 @@ pub(crate) static ROWS: &[Row] = &[
     ),
     in_use(
         Defect::GroupsOverTime,
-        "cuts the members of a group snapshot one after the other",
+        "restores a member of a group snapshot as its volume is by then",
         "volumegroupsnapshottable/delete-policy:should-create-snapshots-for-statefulset-volumes-and-verify-data-consistency-after-restore",
-        "of different moments",
+        "holds what was written after the call had returned",
     ),
     in_use(
         Defect::GroupBreaksFirst,
@@ -357,18 +357,6 @@ pub(crate) static ROWS: &[Row] = &[
         "held up during CreateSnapshot",
     ),
     in_use(
-        Defect::SnapshotBreaksWriter,
-        "lets writes to a volume fail after a snapshot",
-        "snapshottable-stress/dynamic-snapshot-delete-policy:should-support-snapshotting-of-many-volumes-repeatedly",
-        "gets an error",
-    ),
-    in_use(
-        Defect::OverlappingSnapshotsBreakWriter,
-        "lets writes to a volume fail if two snapshots are taken at the same time",
-        "snapshottable-stress/dynamic-snapshot-delete-policy:should-support-snapshotting-of-many-volumes-repeatedly",
-        "gets an error",
-    ),
-    in_use(
         Defect::DeletedSnapshotBreaksSource,
         "lets writes to a volume fail when a snapshot of it is deleted",
         "snapshottable-stress/dynamic-snapshot-delete-policy:should-support-snapshotting-of-many-volumes-repeatedly",
@@ -381,22 +369,10 @@ pub(crate) static ROWS: &[Row] = &[
         "held up during ControllerExpandVolume",
     ),
     in_use(
-        Defect::NodeExpansionBreaks,
-        "lets writes to a volume fail when its file system is expanded",
-        "volume-expand/dynamic-pv-xfs:should-resize-volume-when-pvc-is-edited-while-pod-is-using-it",
-        "gets an error",
-    ),
-    in_use(
         Defect::ModificationFreezes,
         "leaves a volume frozen for a while when it is modified",
         "volume-modify/dynamic-pv-default-fs:should-modify-volume-with-no-vac",
         "held up during ControllerModifyVolume",
-    ),
-    in_use(
-        Defect::ModificationBreaksWriter,
-        "lets writes to a volume fail when it is modified",
-        "volume-modify/dynamic-pv-default-fs:should-modify-volume-with-no-vac",
-        "gets an error",
     ),
     in_use(
         Defect::SecondTargetFreezes,
@@ -411,28 +387,10 @@ pub(crate) static ROWS: &[Row] = &[
         "held up during the start of a pod",
     ),
     in_use(
-        Defect::CloneBreaksSource,
-        "lets writes to a volume fail when it is cloned",
-        "multivolume/dynamic-pv-ext4:should-concurrently-access-the-volume-and-its-clone-from-pods-on-the-same-node-linuxonly",
-        "gets an error",
-    ),
-    in_use(
         Defect::ClonesMissUse,
         "clones a volume in use without what its pod wrote last",
         "multivolume/dynamic-pv-ext4:should-concurrently-access-the-volume-and-its-clone-from-pods-on-the-same-node-linuxonly",
         "lacks what was durable",
-    ),
-    in_use(
-        Defect::RestoreBreaksSource,
-        "lets writes to a volume fail when a snapshot of it is restored",
-        "multivolume/dynamic-pv-ext4:should-concurrently-access-the-volume-and-restored-snapshot-from-pods-on-the-same-node-linuxonly",
-        "gets an error",
-    ),
-    in_use(
-        Defect::StagingBreaksOthers,
-        "lets writes to other volumes fail when a volume is staged",
-        "multivolume/dynamic-pv-ext4:should-concurrently-access-the-volume-and-its-clone-from-pods-on-the-same-node-linuxonly",
-        "gets an error",
     ),
     in_use(
         Defect::UnstagingFreezesOthers,
