@@ -6,11 +6,11 @@ use csi_harness::resources::workload::{self, WriteLocation, play, size_bytes};
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
 use csi_proto::Call as _;
+use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 use futures_util::future::join;
 
-use crate::beside::{Action, InUse, beside, call, published};
+use crate::beside::{Action, InUse, beside, call, judge_copy, published};
 use crate::copies::{CLONE, copy_of, from_snapshot, from_volume};
-use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 use crate::snapshots::snapshot;
 
 const EXPAND: Action = Action {
@@ -174,7 +174,7 @@ check! {
             call(&used, &mut volume, Operation::NodeExpandVolume).await?;
             used.undo().await?;
         }
-        evidence.judge_copy(cx, copy, "a copy that was expanded at once").await.map(drop)
+        judge_copy(cx, &evidence, copy, "a copy that was expanded at once").await.map(drop)
     }
 }
 

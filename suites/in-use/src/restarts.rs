@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use csi_harness::prelude::*;
 use csi_suite_stateful::disruption::KILLED;
+use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_007};
 use futures_util::future::join;
 
-use crate::beside::{Action, InUse, beside};
+use crate::beside::{Action, InUse, beside, judge_copy};
 use crate::copies::{copy_of, from_snapshot};
-use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_007};
 use crate::snapshots::snapshot_as;
 
 const RESTART: Action = Action { name: "the end and the start of the driver", rpcs: &[] };
@@ -85,7 +85,7 @@ check! {
         let bytes = user.volume().volume.size_bytes;
         user.end(RESTART_IN_SNAPSHOT).await.map_err(of_restart)?;
         let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
-        evidence.judge_copy(cx, copy, "a snapshot during which the driver was killed").await.map(drop)
+        judge_copy(cx, &evidence, copy, "a snapshot during which the driver was killed").await.map(drop)
     }
 }
 
