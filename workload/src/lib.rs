@@ -7,6 +7,7 @@ pub mod checker;
 mod files;
 pub mod layout;
 pub mod log;
+pub mod part;
 mod process;
 mod read_only;
 

@@ -289,6 +289,12 @@ defects! {
     ExpansionBesideCloneDamages = "hostpath/expansion-beside-clone-damages-source";
     /// ControllerExpandVolume of a copy makes writes to its source fail.
     ExpansionOfCopyBreaksSource = "hostpath/expansion-of-a-copy-breaks-source";
+    /// The new part of an expanded volume is initialised in the background, over what was written to it meanwhile.
+    NewPartInitialisedLate = "hostpath/new-part-is-initialised-late";
+    /// Two volumes that are expanded to one size have blocks of their new parts in common.
+    NewPartsCollide = "hostpath/new-parts-of-one-size-collide";
+    /// The file system of an expanded volume is larger than its device.
+    FileSystemLargerThanDevice = "hostpath/file-system-is-larger-than-device";
     /// NodeExpandVolume makes writes to the volume fail.
     NodeExpansionBreaks = "hostpath/node-expansion-breaks-writer";
     /// A repeated NodeExpandVolume leaves the file system frozen for a while.

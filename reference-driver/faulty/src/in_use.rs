@@ -558,6 +558,6 @@ fn freeze(target: String) {
 }
 
 /// Runs a command that may fail, since the volume may be gone.
-fn run(program: &str, arguments: &[&str]) {
+pub(crate) fn run(program: &str, arguments: &[&str]) {
     let _ = Command::new(program).args(arguments).output().unwrap();
 }
