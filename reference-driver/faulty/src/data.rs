@@ -92,6 +92,12 @@ impl Faults {
             change(target, Contents::damaged);
         }
         let is_new_copy = is_first && seen.data.origins.contains_key(id);
+        let snapshot = seen.data.origins.get(id).and_then(|origin| origin.snapshot.as_deref());
+        if let Some(later) = snapshot.and_then(|snapshot| seen.data.after_barrier.get(snapshot))
+            && is_first
+        {
+            change(target, |contents| contents.with_beginning_of(later));
+        }
         match self.defect {
             Some(Defect::CopiesLoseEnd) if is_new_copy => change(target, Contents::without_end),
             Some(Defect::CopiesShifted) if is_new_copy => change(target, Contents::shifted),

@@ -239,6 +239,9 @@ defects! {
     RepeatedSnapshotCutsAnew = "hostpath/repeated-snapshot-cuts-anew";
     /// Two snapshots that are taken at the same time make writes to their source fail.
     OverlappingSnapshotsBreakWriter = "hostpath/overlapping-snapshots-break-writer";
+    /// Two snapshots of one volume put a barrier before its writers, and the first one to end lifts that of the second one, which then holds
+    /// writes of several moments.
+    OverlappingSnapshotLiftsBarrier = "hostpath/overlapping-snapshot-lifts-barrier";
     /// Of two volumes whose snapshots are taken at the same time, one snapshot holds the other volume.
     OverlappingSnapshotsMixUp = "hostpath/overlapping-snapshots-mix-up-volumes";
     /// CreateSnapshot during an expansion makes writes to the volume fail.

@@ -203,6 +203,11 @@ impl InProgress {
         self.others().iter().any(|(other, id)| *other == kind && volume.is_none_or(|volume| id == volume))
     }
 
+    /// Returns true if a snapshot of the volume was being taken when this call began.
+    fn began_beside_snapshot(&self, volume: &str) -> bool {
+        self.before.iter().any(|(kind, id)| *kind == Kind::Snapshot && id == volume)
+    }
+
     /// Returns true if the driver stood still during this call.
     pub(crate) fn is_late(&self) -> bool {
         self.begun.elapsed() > LATE
@@ -341,6 +346,7 @@ impl Faults {
     fn is_about_several_calls(&self) -> bool {
         let about_copies = [
             Defect::OverlappingSnapshotsMixUp,
+            Defect::OverlappingSnapshotLiftsBarrier,
             Defect::SnapshotBesideDeletionIsEmpty,
             Defect::CloneBesideSnapshotIsEmpty,
             Defect::GivenUpSnapshotIsTaken,
@@ -466,6 +472,16 @@ impl Faults {
             && let Some((snapshot, _)) = seen.data.cuts.iter().rfind(|(_, source)| *source == other).cloned()
         {
             seen.data.instead.insert(id.to_owned(), snapshot);
+        }
+        if self.has(Defect::OverlappingSnapshotLiftsBarrier)
+            && call.began_beside_snapshot(volume)
+            && let Some(target) = seen.target_of(volume)
+        {
+            // The copy goes on while the workload writes.
+            tokio::time::sleep(CALL_TIME).await;
+            if let Ok(later) = Contents::of(Path::new(&target)) {
+                seen.data.after_barrier.insert(id.to_owned(), later);
+            }
         }
         if self.harm(Moment::DeletedSnapshot) == Some(Harm::Reverts)
             && let Some(target) = seen.target_of(volume)
