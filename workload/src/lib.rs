@@ -9,6 +9,7 @@ pub mod elsewhere;
 mod files;
 pub mod layout;
 pub mod log;
+pub mod part;
 mod process;
 mod read_only;
 pub mod rules;

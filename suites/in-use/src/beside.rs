@@ -228,7 +228,7 @@ pub(crate) async fn call(cx: &Cx, volume: &mut TrackedVolume, operation: Operati
 }
 
 /// Returns false if the volume is a directory of something larger.
-async fn has_own_file_system(cx: &Cx, volume: &TrackedVolume) -> CheckResult<bool> {
+pub(crate) async fn has_own_file_system(cx: &Cx, volume: &TrackedVolume) -> CheckResult<bool> {
     if cx.access() == AccessType::Block {
         return Ok(true);
     }

@@ -74,6 +74,7 @@ check! {
             "hostpath/overlapping-snapshots-stay-frozen",
             "hostpath/overlapping-snapshots-break-writer",
             "hostpath/overlapping-snapshots-mix-up-volumes",
+            "hostpath/overlapping-snapshot-lifts-barrier",
         ],
         duplicate_of: "in-use/create-snapshot",
         access: Each,
