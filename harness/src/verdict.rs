@@ -103,7 +103,7 @@ impl Judge {
     fn weigh(&self, planned: &Planned, evidence: &mut Evidence) -> Vec<Outcome> {
         let by_rule = |violation: Violation, source| {
             let rule = violation.requirement.or_else(|| planned.check.requirements.first().copied());
-            let binds_from = rule.map_or(Profile::Csi, |rule| rule.binds_from());
+            let binds_from = rule.map_or(Profile::Csi, |rule| rule.binds_from()).max(violation.counts_from);
             self.strictness.weigh(Finding { binds_from, source, ..violation.into() })
         };
         let blamed = std::mem::take(&mut evidence.blamed);
@@ -178,7 +178,9 @@ fn without_secrets(mut reports: Vec<CheckReport>) -> Vec<CheckReport> {
 /// The check that reports a mount that stays, unless that is left to this one: another check with this rule or fault, or this check if it
 /// fails for something else, of which the mount may be a consequence.
 fn reported_by(faults: &Faults, label: &str, violation: &Violation, evidence: &Evidence) -> Option<String> {
-    let fails = |own: &Violation| own.requirement.is_none_or(Requirement::is_binding);
+    let fails = |own: &Violation| {
+        own.requirement.is_none_or(Requirement::is_binding) && own.counts_from == Profile::Csi
+    };
     let stopped_by = match &evidence.ended {
         Err(Stop::Violation(own) | Stop::MetAgain(own)) => Some(&**own),
         _ => None,

@@ -1,6 +1,8 @@
 //! A driver whose system calls are watched: a fault can come before one of the changes that it makes to files and mounts during a call. Such a
 //! point is the same in every run, while a moment depends on the speed of the machine.
 
+use std::num::NonZeroU32;
+
 use csi_harness::driver::{CallFault, Driver, Meant, Supervisor, SystemCall};
 use csi_harness::prelude::*;
 
@@ -63,6 +65,18 @@ impl<'a> WatchedDriver<'a> {
         self.calls.take()
     }
 
+    /// The numbers of the changes before which a driver is killed, counted from 1. The first write to a file that was made or emptied just
+    /// before is none of them: a driver that cannot read an empty record does not start again, which the crash points of the suite `faults`
+    /// find, and then nothing would be seen of its volumes.
+    pub fn kill_points(changes: &[SystemCall]) -> Vec<NonZeroU32> {
+        let is_point = |nth: usize| {
+            let before = changes[..nth].iter().rev().find(|before| before.path == changes[nth].path);
+            changes[nth].name != "write" || before.is_none_or(|before| before.name == "write")
+        };
+        let points = (0..changes.len()).filter(|nth| is_point(*nth));
+        points.filter_map(|nth| u32::try_from(nth + 1).ok().and_then(NonZeroU32::new)).collect()
+    }
+
     /// Kills the driver, unless it was killed before that, and starts it without being watched.
     ///
     /// # Errors
@@ -78,5 +92,28 @@ impl Drop for WatchedDriver<'_> {
     fn drop(&mut self) {
         self.calls.heal();
         self.driver.supervise(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_was_emptied_is_no_point_to_be_killed_at() {
+        let change = |name, path: &str| SystemCall { name, path: path.into() };
+        let (record, data) = ("/state/volumes.json", "/state/v1/image");
+        let changes = [
+            change("mkdir", "/state/v1"),
+            change("create", data),
+            change("write", data),
+            change("write", data),
+            change("truncate", record),
+            change("write", record),
+            change("rename", "/state/v1"),
+        ];
+        let points: Vec<u32> =
+            WatchedDriver::kill_points(&changes).into_iter().map(NonZeroU32::get).collect();
+        assert_eq!(points, [1, 2, 4, 5, 7]);
     }
 }

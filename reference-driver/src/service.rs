@@ -3,6 +3,7 @@
 //! Each call runs as a function on a thread that may block. It does not depend on the future that waits for it, so a
 //! call continues to its end if its caller goes away, and nothing is left half done.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,11 @@ struct Shared {
 }
 
 impl HostpathDriver {
+    /// The directory with the driver's state and its volumes.
+    pub fn state_dir(&self) -> &Path {
+        &self.driver.config.state_dir
+    }
+
     /// Opens the state and starts to repair the remains of a crash in the background; calls wait until that is done.
     /// Blocks.
     ///

@@ -165,14 +165,6 @@ pub struct Moment {
     pub before_us: u64,
 }
 
-/// Returns false if copies of several volumes cannot be of one moment: one holds a record that was begun when another record, which its own
-/// copy lacks, was durable.
-pub fn are_of_one_moment(moments: &[Moment]) -> bool {
-    let latest = moments.iter().map(|one| one.after_us).max();
-    let earliest = moments.iter().map(|one| one.before_us).min();
-    latest <= earliest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -266,13 +258,5 @@ mod tests {
         // A record in progress, without those before it.
         let ahead = with(contents_at(110), writer().layout.place(115), Found::Cut(late, 512));
         assert_eq!(worst(&ahead), Some(Mistake::OutOfOrder));
-    }
-
-    #[test]
-    fn copies_whose_moments_do_not_overlap_are_not_of_one_moment() {
-        let moment = |after_us, before_us| Moment { after_us, before_us };
-        assert!(are_of_one_moment(&[moment(10, 30), moment(20, 40)]));
-        assert!(!are_of_one_moment(&[moment(10, 20), moment(21, 40)]));
-        assert!(are_of_one_moment(&[]));
     }
 }

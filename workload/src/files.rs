@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use csi_harness::resources::contents::{self, Found, Stamp};
 use csi_harness::resources::workload;
-use rustix::fs::{Advice, OFlags, fadvise};
+use rustix::fs::{Advice, OFlags, fadvise, statvfs};
 use rustix::io::Errno;
 
 use crate::checker::{Contents, Writer};
@@ -22,17 +22,24 @@ const OVERWRITTEN: &str = "csi-sanity-in-use-overwritten";
 const RENAMED: &str = "csi-sanity-in-use-renamed";
 const NEW: &str = "csi-sanity-in-use-new";
 
-/// The places of the volume that is published at a path; none if the volume is too small.
+/// Free bytes of a file system with other data, so that those who write them have room as well.
+pub(crate) const FREE_BYTES_MIN: u64 = 16 << 20;
+
+/// The places of the volume that is published at a path; none if the volume is too small. A volume with other data has some room for them.
 ///
 /// # Errors
 /// Nothing is published there, or it cannot be measured.
-pub fn layout(path: &Path) -> io::Result<Option<Layout>> {
+pub(crate) fn layout(path: &Path, has_other_data: bool) -> io::Result<Option<Layout>> {
     if path.metadata()?.file_type().is_block_device() {
-        return Ok(Layout::of_device(workload::size_bytes(path)?));
+        let bytes = workload::size_bytes(path)?;
+        return Ok(if has_other_data { Layout::of_second_half(bytes) } else { Layout::of_device(bytes) });
     }
+    let found = statvfs(path)?;
+    let of_bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
     // Not every file system says how large it is.
-    let is_small = (1..SIZE_BYTES_MIN).contains(&workload::size_bytes(path)?);
-    Ok((!is_small).then_some(Layout::of_file_system()))
+    let is_small = (1..SIZE_BYTES_MIN).contains(&of_bytes(found.f_blocks));
+    let is_full = has_other_data && found.f_blocks > 0 && of_bytes(found.f_bavail) < FREE_BYTES_MIN;
+    Ok((!is_small && !is_full).then_some(Layout::of_file_system()))
 }
 
 /// Reads all places of a volume or of a copy, through files that are opened for this.

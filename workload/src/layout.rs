@@ -11,9 +11,9 @@ pub const RECORD_BYTES: u64 = 4096;
 /// Blocks of a record.
 pub(crate) const RECORD_BLOCKS: usize = RECORD_BYTES as usize / BLOCK_BYTES;
 /// Records that are overwritten in place. On a device they are spread over all of it.
-const SLOTS: u32 = 16;
+pub(crate) const SLOTS: u32 = 16;
 /// Records that are appended until the workload begins again at the beginning.
-const APPENDS_MAX: u32 = 256;
+pub(crate) const APPENDS_MAX: u32 = 256;
 /// The smallest volume that has room for all places, with a file system on it.
 pub const SIZE_BYTES_MIN: u64 = 4 << 20;
 
@@ -43,17 +43,26 @@ impl fmt::Display for Place {
 pub struct Layout {
     /// The bytes of the device; none for a file system.
     device_bytes: Option<u64>,
+    /// The bytes at the beginning of the device that belong to somebody else.
+    kept_bytes: u64,
 }
 
 impl Layout {
     /// The places in a file system.
     pub const fn of_file_system() -> Layout {
-        Layout { device_bytes: None }
+        Layout { device_bytes: None, kept_bytes: 0 }
     }
 
     /// The places on a device of so many bytes; none if it is too small.
     pub fn of_device(bytes: u64) -> Option<Layout> {
-        (bytes >= SIZE_BYTES_MIN).then_some(Layout { device_bytes: Some(bytes) })
+        (bytes >= SIZE_BYTES_MIN).then_some(Layout { device_bytes: Some(bytes), kept_bytes: 0 })
+    }
+
+    /// The places in the second half of a device, whose first half holds other data; none if it is too small.
+    pub fn of_second_half(bytes: u64) -> Option<Layout> {
+        let kept_bytes = (bytes / 2).next_multiple_of(RECORD_BYTES);
+        let is_large = bytes.saturating_sub(kept_bytes) >= SIZE_BYTES_MIN;
+        is_large.then_some(Layout { device_bytes: Some(bytes), kept_bytes })
     }
 
     /// Returns true for a device.
@@ -61,14 +70,21 @@ impl Layout {
         self.device_bytes.is_some()
     }
 
+    /// The bytes at the beginning of a device that belong to somebody else.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.kept_bytes
+    }
+
     /// The distance between two overwritten records.
-    fn stride_bytes(&self) -> u64 {
-        let spread = self.device_bytes.map(|bytes| bytes / u64::from(SLOTS) / RECORD_BYTES * RECORD_BYTES);
+    pub(crate) fn stride_bytes(&self) -> u64 {
+        let spread = self
+            .device_bytes
+            .map(|bytes| (bytes - self.kept_bytes) / u64::from(SLOTS) / RECORD_BYTES * RECORD_BYTES);
         spread.unwrap_or(RECORD_BYTES)
     }
 
     /// Records that fit between the first and the second overwritten record of a device.
-    fn appends(&self) -> u32 {
+    pub(crate) fn appends(&self) -> u32 {
         match self.device_bytes {
             None => APPENDS_MAX,
             Some(_) => {
@@ -92,8 +108,8 @@ impl Layout {
         let records = |count: u32| u64::from(count) * RECORD_BYTES;
         match (place, self.is_device()) {
             (Place::Appended(nth), false) => records(nth),
-            (Place::Appended(nth), true) => RECORD_BYTES + records(nth),
-            (Place::Overwritten(slot), _) => u64::from(slot) * self.stride_bytes(),
+            (Place::Appended(nth), true) => self.kept_bytes + RECORD_BYTES + records(nth),
+            (Place::Overwritten(slot), _) => self.kept_bytes + u64::from(slot) * self.stride_bytes(),
             (Place::Renamed, _) => 0,
         }
     }
@@ -119,9 +135,10 @@ mod tests {
 
     use super::*;
 
-    fn layouts() -> [Layout; 3] {
+    fn layouts() -> [Layout; 4] {
         let device = |bytes| Layout::of_device(bytes).unwrap();
-        [Layout::of_file_system(), device(SIZE_BYTES_MIN), device(320 << 20)]
+        let half = Layout::of_second_half(320 << 20).unwrap();
+        [Layout::of_file_system(), device(SIZE_BYTES_MIN), device(320 << 20), half]
     }
 
     #[test]
@@ -135,6 +152,7 @@ mod tests {
                 assert_eq!(ranges.len(), all.len());
                 assert!(ranges.iter().all(|offset| offset.is_multiple_of(RECORD_BYTES)));
                 assert!(ranges.last().unwrap() + RECORD_BYTES <= layout.device_bytes.unwrap());
+                assert!(*ranges.first().unwrap() >= layout.kept_bytes);
             }
         }
     }
@@ -159,5 +177,6 @@ mod tests {
     #[test]
     fn a_device_that_is_too_small_has_no_places() {
         assert_eq!(Layout::of_device(SIZE_BYTES_MIN - 1), None);
+        assert_eq!(Layout::of_second_half(2 * SIZE_BYTES_MIN - 1), None);
     }
 }

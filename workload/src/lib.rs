@@ -3,13 +3,19 @@
 //! meanwhile.
 #![warn(missing_docs)]
 
+pub mod beside;
 pub mod checker;
+pub mod elsewhere;
 mod files;
 pub mod layout;
 pub mod log;
+pub mod part;
 mod process;
 mod read_only;
+pub mod rules;
+mod timeline;
 
+use std::fmt;
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
@@ -21,7 +27,9 @@ use csi_harness::resources::cleanup::Cleanup;
 use csi_harness::resources::workload::new_run;
 use csi_proto::lock::Mutex;
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::watch;
 use tonic::async_trait;
@@ -30,7 +38,7 @@ use checker::Writer;
 use log::Log;
 use process::{Event, Order};
 
-pub use files::{layout, read_all};
+pub use files::read_all;
 pub use read_only::turn_read_only;
 
 /// The argument with which this program becomes a workload.
@@ -39,6 +47,8 @@ const ARGUMENT: &str = "csi-sanity-workload";
 const INTERVAL: Duration = Duration::from_millis(20);
 /// Limits the start of a workload.
 const START_LIMIT: Duration = Duration::from_secs(30);
+/// Limits the length of an event, as it comes from elsewhere.
+const EVENT_BYTES_MAX: u64 = 64 << 10;
 /// Limits the wait for a process that was killed.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
@@ -88,15 +98,47 @@ pub struct Workload {
     log: Arc<Mutex<Log>>,
     /// Changes with each event.
     changes: watch::Receiver<u64>,
-    /// The root directory of the process is mounted here, where only that process sees it.
-    _root: TempDir,
+    is_elsewhere: bool,
 }
 
-#[derive(Debug)]
+/// The process of a workload.
 struct Process {
-    child: Child,
-    /// The process ends when this is closed.
-    input: Option<ChildStdin>,
+    /// The process ends when a line comes here, or this is closed.
+    input: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    holder: Holder,
+}
+
+/// The parts of a process that end with it.
+enum Holder {
+    /// A process of this machine. Its root directory is mounted at that directory, where only the process sees it.
+    Child { child: Child, _root: TempDir },
+    /// The connection to a process elsewhere.
+    Connection(Option<Box<dyn Send>>),
+}
+
+/// A process on another machine, which writes to a volume there: a shell script that a pod runs, for example. It prints a line of JSON for
+/// each event, and ends when a line comes to its input.
+pub struct Elsewhere {
+    /// Its standard input.
+    pub input: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Its standard output.
+    pub output: Box<dyn AsyncRead + Send + Unpin>,
+    /// The connection, with which the process ends.
+    pub connection: Box<dyn Send>,
+    /// A time of [`now_us`] before the process was started. Its own clock is another one.
+    pub asked_us: u64,
+}
+
+impl fmt::Debug for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Elsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Elsewhere").finish_non_exhaustive()
+    }
 }
 
 impl Workload {
@@ -105,7 +147,16 @@ impl Workload {
     /// # Errors
     /// The process cannot be started, or cannot use the volume.
     pub async fn start(target: &Path, volume: &str) -> Result<Workload, StartError> {
-        Workload::spawn(target, volume, new_run(), 0).await
+        Workload::spawn(target, volume, new_run(), 0, false).await
+    }
+
+    /// Starts to write to a volume that holds the data of somebody else as well. They are left alone if they are in the first half of a
+    /// device, or in files of other names.
+    ///
+    /// # Errors
+    /// As for [`Workload::start`].
+    pub async fn start_beside_data(target: &Path, volume: &str) -> Result<Workload, StartError> {
+        Workload::spawn(target, volume, new_run(), 0, true).await
     }
 
     /// Goes on to write to a volume, which is published at another path now, behind the last record of a workload that has ended.
@@ -113,10 +164,16 @@ impl Workload {
     /// # Errors
     /// As for [`Workload::start`].
     pub async fn resume(target: &Path, ended: &Writer, last: u32) -> Result<Workload, StartError> {
-        Workload::spawn(target, &ended.volume, ended.run, last).await
+        Workload::spawn(target, &ended.volume, ended.run, last, false).await
     }
 
-    async fn spawn(target: &Path, volume: &str, run: u64, last: u32) -> Result<Workload, StartError> {
+    async fn spawn(
+        target: &Path,
+        volume: &str,
+        run: u64,
+        last: u32,
+        has_other_data: bool,
+    ) -> Result<Workload, StartError> {
         if !CAN_BECOME_ONE.load(Ordering::Relaxed) {
             return Err(StartError::NotPrepared);
         }
@@ -127,30 +184,61 @@ impl Workload {
             run,
             last,
             volume: volume.to_owned(),
+            has_other_data,
             interval_us: INTERVAL.as_micros() as u64,
         };
-        let (mut child, input, output) = spawn(&order).map_err(StartError::Spawn)?;
+        let (child, input, output) = spawn(&order).map_err(StartError::Spawn)?;
+        let process = Process { input: Some(Box::new(input)), holder: Holder::Child { child, _root: root } };
+        Workload::listen_to(process, output, run, volume, None).await
+    }
+
+    /// Listens to a process that writes to a volume elsewhere, with this number as its run.
+    ///
+    /// # Errors
+    /// The process does not report that it begins.
+    pub async fn elsewhere(process: Elsewhere, run: u64, volume: &str) -> Result<Workload, StartError> {
+        let Elsewhere { input, output, connection, asked_us } = process;
+        let process = Process { input: Some(input), holder: Holder::Connection(Some(connection)) };
+        Workload::listen_to(process, output, run, volume, Some(asked_us)).await
+    }
+
+    async fn listen_to(
+        process: Process,
+        output: impl AsyncRead + Send + Unpin + 'static,
+        run: u64,
+        volume: &str,
+        asked_us: Option<u64>,
+    ) -> Result<Workload, StartError> {
         let mut events = BufReader::new(output);
         let first = tokio::time::timeout(START_LIMIT, next(&mut events)).await;
         let layout = match first.map_err(|_| StartError::Silent)? {
             Some(Event::Ready { layout }) => layout,
             Some(Event::Unable { why }) => return Err(StartError::Unable(why)),
-            _ => {
-                let status = child.wait().await.map_err(StartError::Spawn)?;
-                return Err(StartError::Unable(format!("the workload ended at once: {status}")));
-            }
+            _ => return Err(StartError::Unable("the workload ended at once".to_owned())),
         };
         let log = Arc::<Mutex<Log>>::default();
         let (sender, changes) = watch::channel(0);
-        tokio::spawn(listen(events, log.clone(), sender));
+        tokio::spawn(listen(events, asked_us, log.clone(), sender));
         let writer = Writer { layout, run, volume: volume.to_owned() };
-        let process = Process { child, input: Some(input) }.into();
-        Ok(Workload { process, writer, log, changes, _root: root })
+        Ok(Workload { process: process.into(), writer, log, changes, is_elsewhere: asked_us.is_some() })
     }
 
     /// The writer, which judges copies of the volume.
     pub fn writer(&self) -> &Writer {
         &self.writer
+    }
+
+    /// Returns true if the process runs on another machine, and so reads nothing at its end.
+    pub fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere
+    }
+
+    /// The time up to which the process is known: the present, or the time of its last report if that has to come over a network.
+    pub fn known_until_us(&self) -> u64 {
+        match self.is_elsewhere {
+            true => self.log(Log::heard_us),
+            false => now_us(),
+        }
     }
 
     /// Reads the log.
@@ -166,29 +254,41 @@ impl Workload {
         met || is_met(&self.log.lock())
     }
 
-    /// Asks the process to finish its record, to read everything it has written, and to end. Returns false if it does not end in time; it
-    /// is killed then.
+    /// Asks the process to finish its record and to end; one of this machine reads everything that it has written before that. Returns
+    /// false if it does not end in time; it is killed then.
     pub async fn end(&self, limit: Duration) -> bool {
         let mut process = self.process.lock().await;
-        process.input = None;
-        let has_ended = tokio::time::timeout(limit, process.child.wait()).await.is_ok();
-        if !has_ended {
-            // A failure means that it waits in the kernel, which the caller learns in another way.
-            let _ = process.kill().await;
+        if let Some(mut input) = process.input.take() {
+            // A process that has ended takes no line, and needs none.
+            let _ = input.write_all(b"\n").await;
+            let _ = input.shutdown().await;
         }
-        // The last lines may be on their way.
+        // The output is closed when the process ends.
         let mut changes = self.changes.clone();
         let closed = async { while changes.changed().await.is_ok() {} };
-        let _ = tokio::time::timeout(KILL_LIMIT, closed).await;
+        let has_ended = tokio::time::timeout(limit, closed).await.is_ok();
+        // A failure means that it waits in the kernel, which the caller learns in another way.
+        let _ = process.kill().await;
         has_ended
     }
 }
 
 impl Process {
-    /// Kills the process, and waits until it has gone with its mounts. One that waits in the kernel cannot be killed.
+    /// Kills the process if it still runs, and waits until it has gone with its mounts. One that waits in the kernel cannot be killed.
     async fn kill(&mut self) -> Result<(), String> {
-        self.child.start_kill().map_err(|error| error.to_string())?;
-        match tokio::time::timeout(KILL_LIMIT, self.child.wait()).await {
+        self.input = None;
+        let child = match &mut self.holder {
+            Holder::Child { child, .. } => child,
+            Holder::Connection(connection) => {
+                *connection = None;
+                return Ok(());
+            }
+        };
+        if let Ok(Some(_)) = child.try_wait() {
+            return Ok(());
+        }
+        child.start_kill().map_err(|error| error.to_string())?;
+        match tokio::time::timeout(KILL_LIMIT, child.wait()).await {
             Ok(_) => Ok(()),
             Err(_) => Err("the process waits in the kernel, and cannot be killed".to_owned()),
         }
@@ -203,11 +303,7 @@ impl Cleanup for Workload {
     }
 
     async fn remove(&self) -> Result<(), String> {
-        let mut process = self.process.lock().await;
-        match process.child.try_wait() {
-            Ok(Some(_)) => Ok(()),
-            _ => process.kill().await,
-        }
+        self.process.lock().await.kill().await
     }
 }
 
@@ -228,15 +324,26 @@ fn spawn(order: &Order) -> io::Result<(Child, ChildStdin, ChildStdout)> {
     }
 }
 
-async fn next(events: &mut BufReader<ChildStdout>) -> Option<Event> {
+async fn next(events: &mut BufReader<impl AsyncRead + Unpin>) -> Option<Event> {
     let mut line = String::new();
-    events.read_line(&mut line).await.ok()?;
+    events.take(EVENT_BYTES_MAX).read_line(&mut line).await.ok()?;
     serde_json::from_str(&line).ok()
 }
 
-/// Enters each event into the log until the process ends.
-async fn listen(mut events: BufReader<ChildStdout>, log: Arc<Mutex<Log>>, changes: watch::Sender<u64>) {
-    while let Some(event) = next(&mut events).await {
+/// Enters each event into the log until the process ends. A process with another clock was asked for at a time of ours: its times are moved so
+/// that its first event comes then. They are too early by the time that its start took, and never too late.
+async fn listen(
+    mut events: BufReader<impl AsyncRead + Unpin>,
+    asked_us: Option<u64>,
+    log: Arc<Mutex<Log>>,
+    changes: watch::Sender<u64>,
+) {
+    let mut behind_us = None;
+    while let Some(mut event) = next(&mut events).await {
+        if let (Some(asked_us), Some(at_us)) = (asked_us, event.at_us()) {
+            let behind_us = behind_us.get_or_insert_with(|| asked_us.wrapping_sub(*at_us));
+            *at_us = at_us.wrapping_add(*behind_us);
+        }
         log.lock().take(event);
         changes.send_modify(|count| *count += 1);
     }

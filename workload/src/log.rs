@@ -88,10 +88,13 @@ pub struct Log {
     records: VecDeque<Record>,
     troubles: Vec<Trouble>,
     has_ended: bool,
+    /// The time of the last event.
+    heard_us: u64,
 }
 
 impl Log {
-    pub(crate) fn take(&mut self, event: Event) {
+    pub(crate) fn take(&mut self, mut event: Event) {
+        self.heard_us = event.at_us().copied().unwrap_or(self.heard_us);
         let trouble = match event {
             Event::Begun { number, at_us } => {
                 if self.records.len() == RECORDS_MAX {
@@ -110,7 +113,7 @@ impl Log {
                 Trouble::Failed { place, operation, errno, error }
             }
             Event::Deviates { place, found, expected } => Trouble::Deviates { place, found, expected },
-            Event::Ended | Event::Ready { .. } | Event::Unable { .. } => {
+            Event::Ended | Event::Alive { .. } | Event::Ready { .. } | Event::Unable { .. } => {
                 self.has_ended |= matches!(event, Event::Ended);
                 return;
             }
@@ -147,7 +150,12 @@ impl Log {
         &self.troubles
     }
 
-    /// Returns true if the workload has read all places and ended.
+    /// The time of the last report.
+    pub fn heard_us(&self) -> u64 {
+        self.heard_us
+    }
+
+    /// Returns true if the workload has ended, and was not killed.
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }

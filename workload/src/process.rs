@@ -35,10 +35,12 @@ pub(crate) struct Order {
     /// The last record that the volume has already; 0 if it has none.
     pub(crate) last: u32,
     pub(crate) volume: String,
+    /// The volume holds the data of somebody else as well.
+    pub(crate) has_other_data: bool,
     pub(crate) interval_us: u64,
 }
 
-/// What the process has done. Times are those of the monotonic clock, which all processes share.
+/// What the process has done. Times are those of the monotonic clock of its machine, in microseconds.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Event {
     /// The files are open.
@@ -53,8 +55,23 @@ pub(crate) enum Event {
     Failed { number: u32, place: Place, operation: String, errno: Option<i32>, error: String, at_us: u64 },
     /// The volume holds something else than was written.
     Deviates { place: Place, found: String, expected: String },
-    /// All places were read, and the process ends.
+    /// The process still reports, even if its write takes long.
+    Alive { at_us: u64 },
+    /// The process ends. One of this machine has read all places.
     Ended,
+}
+
+impl Event {
+    /// The time of the event.
+    pub(crate) fn at_us(&mut self) -> Option<&mut u64> {
+        match self {
+            Event::Begun { at_us, .. }
+            | Event::Acknowledged { at_us, .. }
+            | Event::Failed { at_us, .. }
+            | Event::Alive { at_us } => Some(at_us),
+            Event::Ready { .. } | Event::Unable { .. } | Event::Deviates { .. } | Event::Ended => None,
+        }
+    }
 }
 
 /// The monotonic clock, in microseconds.
@@ -98,7 +115,8 @@ fn report(event: &Event) -> io::Result<()> {
 fn begin(order: &Order) -> Result<(Files, Writer), String> {
     enter(order).map_err(|error| format!("failed to make a root directory with the volume: {error}"))?;
     let path = seen_from_inside(&order.target);
-    let layout = files::layout(&path).map_err(|error| format!("failed to look at the volume: {error}"))?;
+    let layout = files::layout(&path, order.has_other_data)
+        .map_err(|error| format!("failed to look at the volume: {error}"))?;
     let layout = layout.ok_or("the volume is too small for a workload")?;
     let writer = Writer { layout, run: order.run, volume: order.volume.clone() };
     let files = Files::open(&path, writer.clone());

@@ -31,7 +31,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "csi-suite-in-use",
         &["csi-harness", "csi-nemesis", "csi-ops", "csi-proto", "csi-suite-stateful", "csi-workload"],
     ),
-    ("csi-suite-e2e", &["csi-harness", "csi-proto", "csi-driver-definitions"]),
+    ("csi-suite-e2e", &["csi-harness", "csi-proto", "csi-driver-definitions", "csi-workload"]),
     ("csi-report", &["csi-harness"]),
     ("csi-mock-driver", &["csi-proto"]),
     ("csi-hostpath-driver", &["csi-proto"]),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tonic::Code;
 
+use crate::config::profile::Profile;
 use crate::spec::faults::FaultKey;
 use crate::spec::requirements::Requirement;
 
@@ -114,6 +115,8 @@ pub struct Violation {
     pub replayed: Option<Plays>,
     /// The damage that it proves, if any.
     pub damage: Option<Damage>,
+    /// The mildest profile under which it counts, even where its rule binds under a milder one.
+    pub counts_from: Profile,
 }
 
 /// Plays of a failing case with the same inputs. The first failure is one of them.
@@ -249,6 +252,7 @@ impl Violation {
             fault: None,
             replayed: None,
             damage: None,
+            counts_from: Profile::default(),
         }
     }
 
@@ -322,6 +326,13 @@ impl Violation {
     #[must_use]
     pub fn replayed(mut self, failed: u32, of: u32) -> Violation {
         self.replayed = Some(Plays { failed, of });
+        self
+    }
+
+    /// States that the violation is a warning under milder profiles, whatever its rule, since the check is about something else.
+    #[must_use]
+    pub fn counts_from(mut self, profile: Profile) -> Violation {
+        self.counts_from = profile;
         self
     }
 

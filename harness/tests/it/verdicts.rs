@@ -113,6 +113,20 @@ check! {
     }
 }
 
+check! {
+    /// Breaks a rule that binds, beside what the check is about.
+    BESIDE {
+        id: "verdicts/beside",
+        title: "warns below a profile",
+        spec: [req::CTRL_CREATEVOL_010],
+        refuted_by: ["none"],
+    }
+    async |cx| {
+        cx.blame(Violation::new("made to fail beside the check").counts_from(Profile::Kubernetes));
+        Ok(())
+    }
+}
+
 async fn ran(profile: Profile, known: &str) -> Ran {
     let mut bench = Bench::start(Default::default(), Config { profile, ..config() }).await;
     if !known.is_empty() {
@@ -166,6 +180,18 @@ async fn what_kubernetes_relies_on_counts_where_that_is_asked_for() {
     assert!(matches!(ran.outcome(&TOLERATES), Outcome::Warned(_)));
     assert_eq!(Profile::ALL.map(|profile| ran.summary.faults_under(profile)), [1, 2, 4]);
     assert_eq!(ran.summary.counts.failed, 2);
+}
+
+#[tokio::test]
+async fn a_violation_can_count_from_a_later_profile_than_its_rule() {
+    for profile in Profile::ALL {
+        let bench = Bench::start(Default::default(), Config { profile, ..config() }).await;
+        let ran = bench.run(&[&BESIDE, &KEPT]).await;
+        let is_failed = matches!(ran.outcome(&BESIDE), Outcome::Failed(_));
+        assert_eq!(is_failed, profile >= Profile::Kubernetes, "{:?}", ran.outcome(&BESIDE));
+        assert_eq!(is_failed, !matches!(ran.outcome(&BESIDE), Outcome::Warned(_)));
+        assert_eq!(Profile::ALL.map(|profile| ran.summary.faults_under(profile)), [0, 1, 1]);
+    }
 }
 
 #[tokio::test]

@@ -90,6 +90,20 @@ impl Contents {
         })
     }
 
+    /// These contents with the first file or range of other ones.
+    pub(crate) fn with_beginning_of(mut self, other: &Contents) -> Contents {
+        match (&mut self, other) {
+            (Contents::Files(files), Contents::Files(others)) => {
+                files.extend(others.first_key_value().map(|(name, bytes)| (name.clone(), bytes.clone())));
+            }
+            (Contents::Ranges(ranges), Contents::Ranges(others)) => {
+                ranges.iter_mut().zip(others).take(1).for_each(|(range, other)| *range = other.clone());
+            }
+            _ => {}
+        }
+        self
+    }
+
     pub(crate) fn without_end(mut self) -> Contents {
         match &mut self {
             Contents::Files(files) => files.values_mut().for_each(|bytes| bytes.truncate(bytes.len() / 2)),

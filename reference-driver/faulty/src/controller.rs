@@ -1,5 +1,6 @@
 //! Defects of the Controller service.
 
+use std::path::Path;
 use std::time::Duration;
 
 use csi_proto::v1::controller_server::Controller as _;
@@ -10,6 +11,7 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::data::Origin;
 use crate::in_use::{Kind, Moment};
+use crate::new_part::Image;
 use crate::{Defect, Faults, Reply, Seen};
 
 const MIB: i64 = 1 << 20;
@@ -450,11 +452,19 @@ impl Faults {
             let call = self.begin_call(Kind::Expansion, &id);
             let mut seen = self.seen.lock().await;
             self.take_time(Moment::GivenUpExpansion, &seen, &id).await;
+            let before = seen.target_of(&id).and_then(|target| Image::at(Path::new(&target)));
             let answer = self.driver.controller_expand_volume(request).await;
             if answer.is_err() {
                 self.hurt(Moment::FailedExpansion, &seen, &id);
             }
             let done = answer?;
+            match before {
+                Some(before) if done.get_ref().node_expansion_required => {
+                    seen.data.unfinished_expansions.insert(id.clone(), before);
+                }
+                Some(before) => self.spoil_new_part(&mut seen, &id, &before),
+                None => {}
+            }
             let bytes = done.get_ref().capacity_bytes;
             self.collide(&seen, &id, bytes);
             self.forget_fresh_copy(&mut seen, &id);

@@ -7,6 +7,7 @@ use csi_proto::lock::Mutex;
 use rustix::mount::{UnmountFlags, unmount};
 
 use crate::contents::Contents;
+use crate::new_part::Image;
 use crate::{Defect, Faults, Seen};
 
 /// Targets of the driver that unmounts everything when it starts.
@@ -41,6 +42,12 @@ pub(crate) struct Data {
     pub(crate) hollow: BTreeSet<String>,
     /// The content of volumes when a snapshot of them was taken last.
     pub(crate) at_snapshot: BTreeMap<String, Contents>,
+    /// What a source held when the barrier of its snapshot had been lifted, by the snapshot.
+    pub(crate) after_barrier: BTreeMap<String, Contents>,
+    /// The images of volumes before an expansion that the node has to finish.
+    pub(crate) unfinished_expansions: BTreeMap<String, Image>,
+    /// The images of expanded volumes.
+    pub(crate) images: BTreeMap<String, Image>,
     /// Paths at which a volume was expanded, with its size.
     pub(crate) expanded_at: BTreeSet<(String, i64)>,
     /// The names of unfinished copies.
@@ -85,6 +92,12 @@ impl Faults {
             change(target, Contents::damaged);
         }
         let is_new_copy = is_first && seen.data.origins.contains_key(id);
+        let snapshot = seen.data.origins.get(id).and_then(|origin| origin.snapshot.as_deref());
+        if let Some(later) = snapshot.and_then(|snapshot| seen.data.after_barrier.get(snapshot))
+            && is_first
+        {
+            change(target, |contents| contents.with_beginning_of(later));
+        }
         match self.defect {
             Some(Defect::CopiesLoseEnd) if is_new_copy => change(target, Contents::without_end),
             Some(Defect::CopiesShifted) if is_new_copy => change(target, Contents::shifted),

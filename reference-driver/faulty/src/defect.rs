@@ -239,6 +239,9 @@ defects! {
     RepeatedSnapshotCutsAnew = "hostpath/repeated-snapshot-cuts-anew";
     /// Two snapshots that are taken at the same time make writes to their source fail.
     OverlappingSnapshotsBreakWriter = "hostpath/overlapping-snapshots-break-writer";
+    /// Two snapshots of one volume put a barrier before its writers, and the first one to end lifts that of the second one, which then holds
+    /// writes of several moments.
+    OverlappingSnapshotLiftsBarrier = "hostpath/overlapping-snapshot-lifts-barrier";
     /// Of two volumes whose snapshots are taken at the same time, one snapshot holds the other volume.
     OverlappingSnapshotsMixUp = "hostpath/overlapping-snapshots-mix-up-volumes";
     /// CreateSnapshot during an expansion makes writes to the volume fail.
@@ -289,6 +292,12 @@ defects! {
     ExpansionBesideCloneDamages = "hostpath/expansion-beside-clone-damages-source";
     /// ControllerExpandVolume of a copy makes writes to its source fail.
     ExpansionOfCopyBreaksSource = "hostpath/expansion-of-a-copy-breaks-source";
+    /// The new part of an expanded volume is initialised in the background, over what was written to it meanwhile.
+    NewPartInitialisedLate = "hostpath/new-part-is-initialised-late";
+    /// Two volumes that are expanded to one size have blocks of their new parts in common.
+    NewPartsCollide = "hostpath/new-parts-of-one-size-collide";
+    /// The file system of an expanded volume is larger than its device.
+    FileSystemLargerThanDevice = "hostpath/file-system-is-larger-than-device";
     /// NodeExpandVolume makes writes to the volume fail.
     NodeExpansionBreaks = "hostpath/node-expansion-breaks-writer";
     /// A repeated NodeExpandVolume leaves the file system frozen for a while.

@@ -1,7 +1,7 @@
 //! Defects that hurt the workload of a volume in use, or the copies that are made beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,8 +22,6 @@ const LATE: Duration = Duration::from_millis(1_500);
 
 /// Targets of drivers that hurt the volumes in use when they start, by defect.
 static TARGETS: Mutex<BTreeMap<&str, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
-/// Snapshots that were begun and not finished: the name and the target of the source, by defect.
-static UNFINISHED: Mutex<BTreeMap<&str, BTreeMap<String, Option<String>>>> = Mutex::new(BTreeMap::new());
 
 /// The moments at which a driver can hurt the workload of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,6 +203,11 @@ impl InProgress {
         self.others().iter().any(|(other, id)| *other == kind && volume.is_none_or(|volume| id == volume))
     }
 
+    /// Returns true if a snapshot of the volume was being taken when this call began.
+    fn began_beside_snapshot(&self, volume: &str) -> bool {
+        self.before.iter().any(|(kind, id)| *kind == Kind::Snapshot && id == volume)
+    }
+
     /// Returns true if the driver stood still during this call.
     pub(crate) fn is_late(&self) -> bool {
         self.begun.elapsed() > LATE
@@ -343,6 +346,7 @@ impl Faults {
     fn is_about_several_calls(&self) -> bool {
         let about_copies = [
             Defect::OverlappingSnapshotsMixUp,
+            Defect::OverlappingSnapshotLiftsBarrier,
             Defect::SnapshotBesideDeletionIsEmpty,
             Defect::CloneBesideSnapshotIsEmpty,
             Defect::GivenUpSnapshotIsTaken,
@@ -394,19 +398,43 @@ impl Faults {
 
     /// Notes that a snapshot is begun. Returns true if the driver takes what an earlier call has left of it for the whole snapshot.
     pub(crate) fn begin_snapshot(&self, seen: &Seen, name: &str, volume: &str) -> bool {
-        let Some(defect) = self.defect.filter(|_| self.is_about_several_calls()) else { return false };
-        let target = seen.target_of(volume);
-        let is_left = UNFINISHED.lock().entry(defect.id()).or_default().insert(name.to_owned(), target);
-        match defect {
-            Defect::GivenUpSnapshotIsTaken | Defect::FailedSnapshotIsTaken => is_left.is_some(),
-            Defect::StartTakesHalfSnapshot => self.left_at_start.contains(name),
+        if !self.is_about_several_calls() {
+            return false;
+        }
+        let target = seen.target_of(volume).unwrap_or_default();
+        let mut unfinished = self.unfinished();
+        let is_left = unfinished.insert(name.to_owned(), target).is_some();
+        self.keep_unfinished(&unfinished);
+        match self.defect {
+            Some(Defect::GivenUpSnapshotIsTaken | Defect::FailedSnapshotIsTaken) => is_left,
+            Some(Defect::StartTakesHalfSnapshot) => self.left_at_start.contains(name),
             _ => false,
         }
     }
 
     pub(crate) fn finish_snapshot(&self, name: &str) {
-        let id = self.defect.map_or("", Defect::id);
-        UNFINISHED.lock().entry(id).or_default().remove(name);
+        if self.is_about_several_calls() {
+            let mut unfinished = self.unfinished();
+            unfinished.remove(name);
+            self.keep_unfinished(&unfinished);
+        }
+    }
+
+    /// The snapshots that were begun and not finished, each with the target of its source, which is empty if there is none. A file of the
+    /// driver's directory has them, so that a driver that was killed finds them.
+    fn unfinished(&self) -> BTreeMap<String, String> {
+        let lines = std::fs::read_to_string(self.unfinished_file()).unwrap_or_default();
+        let pairs = lines.lines().filter_map(|line| line.split_once('\t'));
+        pairs.map(|(name, target)| (name.to_owned(), target.to_owned())).collect()
+    }
+
+    fn keep_unfinished(&self, unfinished: &BTreeMap<String, String>) {
+        let lines = unfinished.iter().map(|(name, target)| format!("{name}\t{target}\n"));
+        std::fs::write(self.unfinished_file(), lines.collect::<String>()).unwrap();
+    }
+
+    fn unfinished_file(&self) -> PathBuf {
+        self.driver.state_dir().join("unfinished-snapshots")
     }
 
     /// Hurts the source of a new snapshot, or makes the snapshot hold something else, as the defect does.
@@ -444,6 +472,16 @@ impl Faults {
             && let Some((snapshot, _)) = seen.data.cuts.iter().rfind(|(_, source)| *source == other).cloned()
         {
             seen.data.instead.insert(id.to_owned(), snapshot);
+        }
+        if self.has(Defect::OverlappingSnapshotLiftsBarrier)
+            && call.began_beside_snapshot(volume)
+            && let Some(target) = seen.target_of(volume)
+        {
+            // The copy goes on while the workload writes.
+            tokio::time::sleep(CALL_TIME).await;
+            if let Ok(later) = Contents::of(Path::new(&target)) {
+                seen.data.after_barrier.insert(id.to_owned(), later);
+            }
         }
         if self.harm(Moment::DeletedSnapshot) == Some(Harm::Reverts)
             && let Some(target) = seen.target_of(volume)
@@ -498,9 +536,9 @@ impl Faults {
         if let Some(harm) = self.harm(Moment::Start) {
             used.iter().for_each(|target| do_harm(harm, target));
         }
-        let unfinished = UNFINISHED.lock().get(defect.id()).cloned().unwrap_or_default();
+        let unfinished = self.unfinished();
         if let Some(harm) = self.harm(Moment::StartAfterSnapshot) {
-            unfinished.values().flatten().for_each(|target| do_harm(harm, target));
+            unfinished.values().for_each(|target| do_harm(harm, target));
         }
         self.left_at_start = Arc::new(unfinished.into_keys().collect());
     }
@@ -536,6 +574,6 @@ fn freeze(target: String) {
 }
 
 /// Runs a command that may fail, since the volume may be gone.
-fn run(program: &str, arguments: &[&str]) {
+pub(crate) fn run(program: &str, arguments: &[&str]) {
     let _ = Command::new(program).args(arguments).output().unwrap();
 }

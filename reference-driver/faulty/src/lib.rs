@@ -6,6 +6,7 @@ mod controller;
 mod data;
 mod defect;
 mod in_use;
+mod new_part;
 mod node;
 pub mod plain;
 

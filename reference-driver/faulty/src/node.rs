@@ -365,6 +365,9 @@ impl Faults {
             let id = request.get_ref().volume_id.clone();
             let done = self.driver.node_expand_volume(request).await?;
             let mut seen = self.seen.lock().await;
+            if let Some(before) = seen.data.unfinished_expansions.remove(&id) {
+                self.spoil_new_part(&mut seen, &id, &before);
+            }
             self.hurt(Moment::NodeExpansion, &seen, &id);
             if !seen.data.expanded_at.insert((id.clone(), capacity_bytes)) {
                 self.hurt(Moment::RepeatedNodeExpansion, &seen, &id);

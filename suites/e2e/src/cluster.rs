@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use csi_harness::prelude::Capability;
 use csi_harness::spec::verdict::Stop;
+use csi_workload::Workload;
+use csi_workload::checker::{Contents, Writer};
 use futures_util::future::BoxFuture;
 use tonic::async_trait;
 
@@ -93,6 +95,13 @@ pub trait Cluster: fmt::Debug + Send + Sync {
     /// # Errors
     /// Broken if the script cannot be run, or takes longer than the limit. Another exit code than 0 is no error.
     async fn exec(&self, pod: &str, container: &str, script: &str, limit: Duration) -> Done<Output>;
+    /// Starts to write to the volume at a path of a running container, beside what the test does there.
+    ///
+    /// # Errors
+    /// Broken if there can be no workload; skip if the driver mounts nothing.
+    async fn start_workload(&self, pod: &str, container: &str, path: &str) -> Done<Workload>;
+    /// Reads the places of a writer from a volume at a path of a running container: from its own, or from a copy of it.
+    async fn read_workload(&self, pod: &str, container: &str, path: &str, writer: &Writer) -> Done<Contents>;
     /// Deletes a pod gracefully, or immediately and without waiting for the node.
     async fn delete_pod(&self, name: &str, force: bool) -> Done;
 

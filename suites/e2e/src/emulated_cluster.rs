@@ -42,7 +42,7 @@ mod topology;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,8 +50,11 @@ use csi_driver_definitions::Objects as Installed;
 use csi_harness::config::PathLayout;
 use csi_harness::prelude::{Capability, Cx, PathKind, Stop, Violation};
 use csi_harness::resources::cleanup::Cleanup;
+use csi_harness::resources::workload::play;
 use csi_proto::lock::Mutex;
 use csi_proto::{Service, v1};
+use csi_workload::checker::{Contents, Writer};
+use csi_workload::{Workload, read_all};
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -69,6 +72,7 @@ use failure::Caller;
 pub use failure::Streaks;
 use kubelet::{Kubelet, attach_limit};
 use queue::KUBELET;
+use sandbox::Sandbox;
 use shared::{KubeNode, Shared};
 use store::{GroupObject, Objects, PodObject, PvcObject, SnapshotObject, VolumeObject};
 
@@ -196,6 +200,27 @@ impl EmulatedCluster {
 
     fn change<T>(&self, change: impl FnOnce(&mut Objects) -> T) -> T {
         self.shared.store.change(change)
+    }
+
+    /// Returns a pod that runs, and its process.
+    fn running(&self, pod: &str) -> Done<(Pod, Arc<Sandbox>)> {
+        let object = self.look(|objects| objects.pods.get(pod).cloned());
+        let object = object.ok_or_else(|| Stop::broken(format!("pod {pod} is gone")))?;
+        if let Some(why) = object.unmounted {
+            return Err(Stop::skip(why));
+        }
+        let sandbox = self.shared.sandbox(&object.pod.uid);
+        let sandbox = sandbox.ok_or_else(|| Stop::broken(format!("pod {pod} does not run")))?;
+        Ok((object.pod, sandbox))
+    }
+
+    /// Returns the path on the node of the volume that a container has at a path.
+    fn target(&self, pod: &str, container: &str, path: &str) -> Done<PathBuf> {
+        let (pod, sandbox) = self.running(pod)?;
+        let container = pod.spec.all_containers().find(|one| one.name == container);
+        let target = container.and_then(|one| one.volume_at(path)).and_then(|volume| sandbox.source(volume));
+        let why = || Stop::broken(format!("pod {} has no volume at {path}", pod.spec.name));
+        target.map(Path::to_owned).ok_or_else(why)
     }
 
     fn node_number(&self, name: &str) -> Done<usize> {
@@ -494,15 +519,21 @@ impl Cluster for EmulatedCluster {
     }
 
     async fn exec(&self, pod: &str, container: &str, script: &str, limit: Duration) -> Done<Output> {
-        let object = self.look(|objects| objects.pods.get(pod).cloned());
-        let object = object.ok_or_else(|| Stop::broken(format!("pod {pod} is gone")))?;
-        if let Some(why) = object.unmounted {
-            return Err(Stop::skip(why));
-        }
-        let sandbox = self.shared.sandbox(&object.pod.uid);
-        let sandbox = sandbox.ok_or_else(|| Stop::broken(format!("pod {pod} does not run")))?;
+        let (_, sandbox) = self.running(pod)?;
         let ended = sandbox.run(container, script, Some(limit)).await;
         ended.map_err(|why| Stop::broken(format!("a command in pod {pod}: {why}: {script}")))
+    }
+
+    async fn start_workload(&self, pod: &str, container: &str, path: &str) -> Done<Workload> {
+        let target = self.target(pod, container, path)?;
+        let started = Workload::start_beside_data(&target, &format!("{pod}:{path}")).await;
+        started.map_err(|error| Stop::broken(error.to_string()))
+    }
+
+    async fn read_workload(&self, pod: &str, container: &str, path: &str, writer: &Writer) -> Done<Contents> {
+        let (target, layout) = (self.target(pod, container, path)?, writer.layout);
+        let read = play(move || read_all(&target, &layout)).await?;
+        read.map_err(|error| Stop::broken(format!("failed to read {path} of pod {pod}: {error}")))
     }
 
     async fn delete_pod(&self, name: &str, force: bool) -> Done {

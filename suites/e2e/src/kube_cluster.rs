@@ -36,7 +36,10 @@ use std::time::Duration;
 
 use csi_harness::prelude::{Capability, Stop, Violation};
 use csi_harness::resources::cleanup::Cleanup;
+use csi_harness::resources::workload::new_run;
 use csi_proto::lock::Mutex;
+use csi_workload::checker::{Contents, Writer};
+use csi_workload::{Elsewhere, Workload, elsewhere, now_us};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -94,6 +97,9 @@ pub struct Settings {
 
 /// Limits the import of a snapshot without an object, which is necessary to delete it.
 const IMPORT_LIMIT: Duration = Duration::from_secs(60);
+
+/// Limits the time in which a pod reads what a workload has written.
+const READ_LIMIT: Duration = Duration::from_secs(60);
 
 /// The kind and name of an object.
 type Object = (ApiKind, String);
@@ -473,6 +479,28 @@ impl Cluster for KubeCluster {
 
     async fn exec(&self, pod: &str, container: &str, script: &str, limit: Duration) -> Done<Output> {
         exec::run(self.server(), &self.names.namespace, [pod, container], script, &[], limit).await
+    }
+
+    async fn start_workload(&self, pod: &str, container: &str, path: &str) -> Done<Workload> {
+        let (run, asked_us) = (new_run(), now_us());
+        let arguments = elsewhere::write_arguments(path, run);
+        let namespace = &self.names.namespace;
+        let (input, output, connection) =
+            exec::start(self.server(), namespace, [pod, container], elsewhere::WRITE, &arguments).await?;
+        let process = Elsewhere { input, output, connection, asked_us };
+        let started = Workload::elsewhere(process, run, &format!("{pod}:{path}")).await;
+        started.map_err(|error| Stop::broken(error.to_string()))
+    }
+
+    async fn read_workload(&self, pod: &str, container: &str, path: &str, writer: &Writer) -> Done<Contents> {
+        let arguments = elsewhere::read_arguments(path, writer);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let (namespace, at) = (&self.names.namespace, [pod, container]);
+        let read = exec::run(self.server(), namespace, at, elsewhere::READ, &arguments, READ_LIMIT).await?;
+        match read.code {
+            0 => Ok(elsewhere::contents(&read.stdout, writer)),
+            _ => Err(Stop::broken(format!("failed to read {path} in pod {pod}: {}", read.stderr.trim_end()))),
+        }
     }
 
     async fn delete_pod(&self, name: &str, force: bool) -> Done {

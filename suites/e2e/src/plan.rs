@@ -189,6 +189,7 @@ impl Instance {
             Err(Stop::Violation(violation)) => Err(violation.transcript(cluster.evidence().await).into()),
             ended => ended,
         };
+        scene.stop_workloads().await;
         // After a failure of the test, its remains are not held against the driver as well.
         let closed = cluster.close().await;
         ended.and(closed)

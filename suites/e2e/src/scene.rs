@@ -4,6 +4,7 @@ mod attributes;
 mod data;
 mod group_snapshots;
 mod growth;
+mod in_use;
 mod load;
 mod pods;
 mod snapshots;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use csi_driver_definitions::{DriverDefinition, Timeouts};
 use csi_harness::prelude::{Cx, Stop, Violation};
 use csi_proto::lock::Mutex;
+use csi_workload::beside::ObservedWorkload;
 use tokio::time::Instant;
 
 use crate::cluster::Cluster;
@@ -25,7 +27,9 @@ use crate::pattern::Pattern;
 use crate::plan::{Definition, Say};
 
 pub(crate) use data::Content;
+pub(crate) use group_snapshots::CREATE_GROUP;
 pub(crate) use growth::Extent;
+pub(crate) use in_use::{InUse, end_all};
 pub(crate) use load::LOAD;
 pub(crate) use pods::{RunningPod, path_of};
 pub(crate) use volumes::Volume;
@@ -43,6 +47,9 @@ pub struct Scene {
     say: Say,
     /// The time of the last message about a wait, by any of the concurrent waits.
     told: Mutex<Option<Instant>>,
+    workloads: Mutex<Vec<ObservedWorkload>>,
+    /// The rules for volumes in use that the driver was seen to break.
+    broken_rules: Mutex<BTreeSet<&'static str>>,
 }
 
 impl Scene {
@@ -55,8 +62,19 @@ impl Scene {
         say: Say,
     ) -> Scene {
         let names = AtomicU32::new(0);
-        let told = Mutex::new(None);
-        Scene { cx: cx.clone(), cluster, definition, pattern, claim_bytes, names, say, told }
+        let (told, workloads, broken_rules) = Default::default();
+        Scene {
+            cx: cx.clone(),
+            cluster,
+            definition,
+            pattern,
+            claim_bytes,
+            names,
+            say,
+            told,
+            workloads,
+            broken_rules,
+        }
     }
 
     /// Returns the context of the cluster's calls.

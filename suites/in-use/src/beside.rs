@@ -1,33 +1,19 @@
-//! A volume in use, calls beside its workload, and the judgement on both.
+//! A volume in use, and calls beside its workload.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
 use csi_harness::prelude::*;
 use csi_harness::resources::workload::{play, size_bytes};
-use csi_harness::spec::requirements::Requirement;
 use csi_ops::lifecycle::Lifecycle;
 use csi_ops::operation::Operation;
 use csi_ops::volume::TrackedVolume;
-use csi_proto::Rpc;
-use csi_proto::lock::Mutex;
-use csi_workload::checker::{Contents, Mistake, Moment, Span, Writer};
-use csi_workload::log::{Log, Record, Trouble};
-use csi_workload::{StartError, Workload, now_us, read_all};
+use csi_workload::beside::{Beside, Evidence, ObservedWorkload, Written};
+use csi_workload::checker::{Contents, Moment, Writer};
+use csi_workload::{StartError, Workload, read_all};
 use futures_util::future::join;
 
-use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
-use crate::timeline::timeline;
+pub(crate) use csi_workload::beside::Action;
 
-/// Records that are durable before each call, so that there is something to lose.
-const RECORDS_BEFORE: u32 = 6;
-/// A workload has gone on if so many records are durable that were begun after a call had returned.
-const RECORDS_AFTER: usize = 3;
-/// A pause of this length is worth a warning.
-const PAUSE_WARNED: Duration = Duration::from_secs(5);
-/// The time that a machine may take beyond the longest stall.
-const MARGIN: Duration = Duration::from_secs(2);
 /// A file system has its volume for itself if it is at most so much smaller, in percent.
 const OVERHEAD_PERCENT_MAX: u64 = 50;
 
@@ -37,24 +23,7 @@ pub(crate) struct InUse {
     /// The scope that is undone at the end of the use.
     cx: Cx,
     volume: TrackedVolume,
-    workload: Arc<Workload>,
-    /// The last time for which the driver stood still, on the clock of workloads.
-    still: Arc<Mutex<Still>>,
-}
-
-/// A time for which the driver stood still. Writes that need its processes wait for as long.
-#[derive(Clone, Copy, Debug, Default)]
-struct Still {
-    from_us: u64,
-    to_us: u64,
-}
-
-impl Still {
-    /// The part of this time during which a record was in progress, in microseconds.
-    fn held_us(self, record: &Record, now_us: u64) -> u64 {
-        let end_us = record.durable_us.unwrap_or(now_us).min(self.to_us);
-        end_us.saturating_sub(record.begun_us.max(self.from_us))
-    }
+    workload: ObservedWorkload,
 }
 
 impl InUse {
@@ -116,9 +85,7 @@ impl InUse {
 
     fn with(cx: Cx, volume: TrackedVolume, started: Result<Workload, StartError>) -> CheckResult<InUse> {
         let workload = started.map_err(|error| Stop::skip(format!("no workload can be started: {error}")))?;
-        let workload = Arc::new(workload);
-        cx.removes(workload.clone());
-        Ok(InUse { cx, volume, workload, still: Arc::default() })
+        Ok(InUse { workload: ObservedWorkload::new(&cx, workload), cx, volume })
     }
 
     /// The scope of the use, for calls that are undone with it.
@@ -141,95 +108,9 @@ impl InUse {
         Path::new(&self.volume.target_path)
     }
 
-    /// Notes that the driver stood still between two times, which is not counted when writes are judged.
-    pub(crate) fn driver_stood_still(&self, from_us: u64, to_us: u64) {
-        *self.still.lock() = Still { from_us, to_us };
-    }
-
-    /// The longest part of the last time for which the driver stood still that one write had to wait, in percent.
-    pub(crate) fn longest_hold_percent(&self) -> u64 {
-        let still = *self.still.lock();
-        let now_us = now_us();
-        let held = self.workload.log(|log| log.records().map(|record| still.held_us(record, now_us)).max());
-        held.unwrap_or_default() * 100 / still.to_us.saturating_sub(still.from_us).max(1)
-    }
-
-    /// Waits until there is something to lose.
-    async fn has_written(&self) -> CheckResult {
-        let enough = self.workload.log(|log| log.acknowledged()) + RECORDS_BEFORE;
-        let limit = stall_limit(&self.cx) + MARGIN;
-        let is_met = self.workload.until(limit, |log| log.acknowledged() >= enough).await;
-        match (is_met, self.trouble()) {
-            (_, Some(trouble)) => {
-                Err(Stop::broken(format!("the workload failed before the call: {trouble}")))
-            }
-            (true, None) => Ok(()),
-            (false, None) => Err(Stop::broken("the workload does not write, although nothing was called")),
-        }
-    }
-
-    fn trouble(&self) -> Option<Trouble> {
-        self.workload.log(|log| log.troubles().first().cloned())
-    }
-
-    /// Waits until the workload has gone on after a call, and judges whether it was hurt.
-    async fn is_not_hurt(&self, call: &Call) -> CheckResult {
-        let has_gone_on = |log: &Log| {
-            let after = log.records().rev().take_while(|record| record.begun_us > call.to_us);
-            let durable = after.filter(|record| record.durable_us.is_some()).count();
-            durable >= RECORDS_AFTER || !log.troubles().is_empty()
-        };
-        let goes_on = self.workload.until(stall_limit(&self.cx) + MARGIN, has_gone_on).await;
-        if let Some(trouble) = self.trouble() {
-            return Err(self.hurt(call, &trouble));
-        }
-        // A call may leave something behind that holds up the next write.
-        let judged_us = now_us();
-        let longest = self.workload.log(|log| log.longest(call.from_us, judged_us, judged_us));
-        let Some((record, took_us)) = longest else {
-            return match goes_on {
-                true => Ok(()),
-                false => Err(Stop::broken(format!("the workload has ended during {}", call.action.name))),
-            };
-        };
-        let took = Duration::from_micros(took_us - self.still.lock().held_us(&record, judged_us));
-        call.action.rpcs.iter().for_each(|rpc| self.cx.writer_paused(*rpc, took));
-        let pause = |limit: Duration| {
-            let end = if record.durable_us.is_some() { "" } else { ", and has not ended" };
-            Violation::new(format!("a write of the workload is held up during {}", call.action.name))
-                .of(&IN_USE_002)
-                .expected(format!("a write that takes at most {}", seconds(limit)))
-                .actual(format!("write {} took {}{end}", record.number, seconds(took)))
-                .timeline(self.workload.log(|log| timeline(log, call, None)))
-        };
-        let limit = stall_limit(&self.cx);
-        if took > limit || !goes_on {
-            return Err(pause(limit).into());
-        }
-        if took > PAUSE_WARNED {
-            self.cx.warn(pause(PAUSE_WARNED));
-        }
-        Ok(())
-    }
-
-    fn hurt(&self, call: &Call, trouble: &Trouble) -> Stop {
-        if trouble.is_lack_of_space() {
-            return Stop::broken(format!("there is no space left for the workload: {trouble}"));
-        }
-        let (message, expected) = match trouble {
-            _ if trouble.is_read_only() => {
-                ("the file system of a volume becomes read-only", "a file system that stays writable")
-            }
-            Trouble::Failed { .. } => ("a workload gets an error", "writes and reads that succeed"),
-            Trouble::Deviates { .. } => ("a volume loses what was durable", "what was written last"),
-        };
-        let violation = Violation::new(format!("{message} during or after {}", call.action.name));
-        let spans = self.workload.log(|log| timeline(log, call, None));
-        let violation = violation.of(&IN_USE_001).expected(expected).actual(trouble).timeline(spans);
-        match trouble {
-            Trouble::Failed { .. } => violation.into(),
-            Trouble::Deviates { .. } => violation.damage(Damage::DataLoss).into(),
-        }
+    /// The workload.
+    pub(crate) fn workload(&self) -> &ObservedWorkload {
+        &self.workload
     }
 
     /// Ends the workload, which reads everything that it has written, and undoes the use of the volume.
@@ -237,7 +118,7 @@ impl InUse {
     /// # Errors
     /// A violation if the volume does not hold what was durable, or does not let the workload end.
     pub(crate) async fn end(self, last: Action) -> CheckResult {
-        self.end_workload(last).await?;
+        self.workload.end(last).await?;
         self.cx.undo().await
     }
 
@@ -247,7 +128,7 @@ impl InUse {
     /// # Errors
     /// As for [`InUse::end`].
     pub(crate) async fn leave_node(self, last: Action) -> CheckResult<(TrackedVolume, Written)> {
-        self.end_workload(last).await?;
+        self.workload.end(last).await?;
         let mut volume = self.volume.clone();
         for step in [Operation::NodeUnpublishVolume, Operation::NodeUnstageVolume] {
             if step.is_offered(&self.cx) {
@@ -255,68 +136,22 @@ impl InUse {
                 request.send(&self.cx).setup("a volume that has left its node").await?;
             }
         }
-        let last = self.workload.log(Log::acknowledged);
-        Ok((volume, Written { writer: self.workload.writer().clone(), last }))
-    }
-
-    /// Waits until the workload fails. Returns true if it finds its file system read-only.
-    pub(crate) async fn meets_read_only(&self) -> bool {
-        self.workload.until(stall_limit(&self.cx) + MARGIN, |log| !log.troubles().is_empty()).await;
-        self.trouble().is_some_and(|trouble| trouble.is_read_only())
+        Ok((volume, self.workload.written()))
     }
 
     /// Undoes the use of a volume whose workload has failed, without a judgement.
     pub(crate) async fn give_back(self) -> CheckResult {
-        self.workload.end(stall_limit(&self.cx) + MARGIN).await;
+        self.workload.end_unjudged().await;
         self.cx.undo().await
     }
-
-    async fn end_workload(&self, last: Action) -> CheckResult {
-        let limit = stall_limit(&self.cx) + MARGIN;
-        let has_ended = self.workload.end(limit).await;
-        let now_us = now_us();
-        let call = Call { action: last, from_us: now_us, to_us: now_us };
-        if let Some(trouble) = self.trouble() {
-            return Err(self.hurt(&call, &trouble));
-        }
-        ensure!(
-            has_ended,
-            "a workload cannot end after {}", last.name;
-            of: &IN_USE_002,
-            expected: format!("a read of the volume that takes at most {}", seconds(limit)),
-            actual: "no answer of the volume"
-        );
-        if !self.workload.log(|log| log.has_ended()) {
-            return Err(Stop::broken("the workload has died"));
-        }
-        Ok(())
-    }
 }
 
-/// Everything that a workload has written to its volume until it ended.
-#[derive(Debug)]
-pub(crate) struct Written {
-    writer: Writer,
-    last: u32,
-}
-
-impl Written {
-    /// Judges whether the volume still holds it where it is published now.
-    ///
-    /// # Errors
-    /// A violation if it does not; broken if it cannot be read.
-    pub(crate) async fn judge(&self, volume: &TrackedVolume, noun: &str) -> CheckResult {
-        let contents = read(volume, &self.writer).await?;
-        let span = Span { acknowledged: self.last, begun: self.last };
-        let deviations = self.writer.judge(span, &contents);
-        let Some(worst) = deviations.first() else { return Ok(()) };
-        Err(Violation::new(format!("{noun} does not hold what was durable in it"))
-            .of(&IN_USE_001)
-            .expected(&worst.expected)
-            .actual(worst)
-            .damage(Damage::DataLoss)
-            .into())
-    }
+/// Judges whether a volume that has moved still holds everything that was written to it, where it is published now.
+///
+/// # Errors
+/// A violation if it does not; broken if it cannot be read.
+pub(crate) async fn judge_moved(written: &Written, volume: &TrackedVolume, noun: &str) -> CheckResult {
+    written.judge(&read(volume, &written.writer).await?, noun)
 }
 
 /// Reads all places of a volume that is published.
@@ -326,86 +161,23 @@ async fn read(volume: &TrackedVolume, writer: &Writer) -> CheckResult<Contents> 
     read.map_err(|error| Stop::broken(format!("failed to read {}: {error}", volume.target_path)))
 }
 
-/// Everything that is known about a call that was made beside a workload.
-#[derive(Clone, Debug)]
-pub(crate) struct Evidence {
-    writer: Writer,
-    log: Log,
-    call: Call,
-    span: Span,
-}
-
-impl Evidence {
-    /// Judges a copy that the call made. Nothing may use the source any more, since some file systems cannot be mounted beside their
-    /// copy, which other checks judge. Returns the moment of the copy.
-    ///
-    /// # Errors
-    /// A violation if the copy is wrong; broken if it cannot be read.
-    pub(crate) async fn judge_copy(&self, cx: &Cx, copy: NodeVolume, origin: &str) -> CheckResult<Moment> {
-        let used = cx.scope();
-        let volume = published(&used, copy).await?;
-        let is_own = has_own_file_system(&used, &volume).await?;
-        let contents = read(&volume, &self.writer).await?;
-        used.undo().await?;
-        let moment = self.moment(&contents);
-        let deviations = self.writer.judge(self.span, &contents);
-        let Some(worst) = deviations.first() else { return Ok(moment) };
-        let (message, rule, damage): (_, &'static Requirement, _) = match worst.mistake {
-            Mistake::Foreign => ("holds the data of another volume", &IN_USE_004, Some(Damage::DataLoss)),
-            Mistake::Lost => ("lacks what was durable before the call", &IN_USE_003, Some(Damage::DataLoss)),
-            Mistake::Later => ("holds what was written after the call had returned", &IN_USE_004, None),
-            Mistake::OutOfOrder => ("holds writes of several moments", &IN_USE_005, None),
-        };
-        if worst.mistake == Mistake::OutOfOrder && !is_own {
-            cx.note(format!(
-                "{origin} {message}: its volumes are directories of one file system, which has no snapshots of one directory"
-            ));
-            return Ok(moment);
-        }
-        let more = deviations.len() - 1;
-        let others = if more > 0 { format!("; {more} other places are wrong") } else { String::new() };
-        let Span { acknowledged, begun } = self.span;
-        let actual = format!(
-            "{worst}{others}; write {acknowledged} was durable before the call, and {begun} was the last one begun before the answer"
-        );
-        let violation = Violation::new(format!("{origin} {message}"))
-            .of(rule)
-            .expected(&worst.expected)
-            .actual(actual)
-            .timeline(timeline(&self.log, &self.call, Some(moment)));
-        Err(match damage {
-            Some(damage) => violation.damage(damage),
-            None => violation,
-        }
-        .into())
-    }
-
-    /// When a copy was made, from the records that are in it.
-    fn moment(&self, contents: &Contents) -> Moment {
-        let last = self.writer.moment(contents);
-        let next = self.log.record(last + 1).and_then(|record| record.durable_us);
-        Moment {
-            after_us: self.log.record(last).map_or(0, |record| record.begun_us),
-            before_us: next.unwrap_or(u64::MAX),
-        }
-    }
-}
-
-/// What is done beside a workload.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Action {
-    /// A noun for it.
-    pub(crate) name: &'static str,
-    /// The RPCs for which the longest pause of a writer is reported.
-    pub(crate) rpcs: &'static [Rpc],
-}
-
-/// An action with its times on the clock of workloads.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
-    pub(crate) action: Action,
-    pub(crate) from_us: u64,
-    pub(crate) to_us: u64,
+/// Judges a copy that a call beside a workload made. Nothing may use the source any more, since some file systems cannot be mounted beside
+/// their copy, which other checks judge. Returns the moment of the copy.
+///
+/// # Errors
+/// A violation if the copy is wrong; broken if it cannot be read.
+pub(crate) async fn judge_copy(
+    cx: &Cx,
+    evidence: &Evidence,
+    copy: NodeVolume,
+    origin: &str,
+) -> CheckResult<Moment> {
+    let used = cx.scope();
+    let volume = published(&used, copy).await?;
+    let is_own = has_own_file_system(&used, &volume).await?;
+    let contents = read(&volume, evidence.writer()).await?;
+    used.undo().await?;
+    evidence.judge(cx, &contents, is_own, origin)
 }
 
 /// Makes calls beside the workloads of volumes: the result of the calls, and the evidence for each volume. The workloads are judged
@@ -418,23 +190,10 @@ pub(crate) async fn beside<T, const N: usize>(
     users: [&InUse; N],
     calls: impl Future<Output = CheckResult<T>>,
 ) -> CheckResult<(T, [Evidence; N])> {
-    for user in users {
-        user.has_written().await?;
-    }
-    let acknowledged = users.map(|user| user.workload.log(Log::acknowledged));
-    let from_us = now_us();
+    let beside = Beside::begin(action, users.map(InUse::workload)).await?;
     let result = calls.await;
-    let call = Call { action, from_us, to_us: now_us() };
-    for user in users {
-        user.is_not_hurt(&call).await?;
-    }
-    let mut acknowledged = acknowledged.into_iter();
-    let evidence = users.map(|user| {
-        let log = user.workload.log(Log::clone);
-        let span =
-            Span { acknowledged: acknowledged.next().unwrap_or_default(), begun: log.begun_by(call.to_us) };
-        Evidence { writer: user.workload.writer().clone(), log, call, span }
-    });
+    let evidence: Result<[Evidence; N], _> = beside.end().await?.try_into();
+    let evidence = evidence.map_err(|_| Stop::broken("there is no evidence for one of the workloads"))?;
     Ok((result?, evidence))
 }
 
@@ -469,7 +228,7 @@ pub(crate) async fn call(cx: &Cx, volume: &mut TrackedVolume, operation: Operati
 }
 
 /// Returns false if the volume is a directory of something larger.
-async fn has_own_file_system(cx: &Cx, volume: &TrackedVolume) -> CheckResult<bool> {
+pub(crate) async fn has_own_file_system(cx: &Cx, volume: &TrackedVolume) -> CheckResult<bool> {
     if cx.access() == AccessType::Block {
         return Ok(true);
     }
@@ -478,12 +237,4 @@ async fn has_own_file_system(cx: &Cx, volume: &TrackedVolume) -> CheckResult<boo
     let found = found.map_err(|error| Stop::broken(format!("failed to measure the copy: {error}")))?;
     let capacity = u64::try_from(volume.volume.size_bytes).unwrap_or_default();
     Ok(capacity > 0 && (capacity / 100 * (100 - OVERHEAD_PERCENT_MAX)..=capacity).contains(&found))
-}
-
-fn stall_limit(cx: &Cx) -> Duration {
-    Duration::from_millis(cx.config().time_limits.stall_ms)
-}
-
-fn seconds(time: Duration) -> String {
-    format!("{:.1} s", time.as_secs_f64())
 }

@@ -9,13 +9,14 @@ use csi_nemesis::watched_driver::WatchedDriver;
 use csi_ops::operation::{Operation, Request, Response};
 use csi_ops::volume::TrackedVolume;
 use csi_proto::Call as _;
+use csi_workload::beside::Evidence;
+use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 use futures_util::future::join;
 use rustix::io::Errno;
 
-use crate::beside::{Action, Evidence, InUse, beside};
+use crate::beside::{Action, InUse, beside, judge_copy};
 use crate::copies::{clone_request, copy_of, from_snapshot};
 use crate::expansion::larger;
-use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 
 /// The wait of the first caller that gives up a call. Each further one waits twice as long, so that the call is given up early and late in
 /// its work.
@@ -184,7 +185,7 @@ async fn every_call(cx: &Cx, manner: Manner<'_>) -> CheckResult {
         Manner::Failing(_) => "whose call had failed and was repeated",
     };
     for (copy, evidence, noun) in copies {
-        evidence.judge_copy(cx, copy, &format!("{noun} {origin}")).await?;
+        judge_copy(cx, &evidence, copy, &format!("{noun} {origin}")).await?;
     }
     Ok(())
 }
@@ -363,7 +364,7 @@ check! {
                 }
                 _ => continue,
             };
-            evidence.judge_copy(cx, copy, &format!("{noun} that was made beside another call")).await?;
+            judge_copy(cx, &evidence, copy, &format!("{noun} that was made beside another call")).await?;
         }
         Ok(())
     }

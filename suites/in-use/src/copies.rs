@@ -2,10 +2,10 @@
 
 use csi_harness::prelude::*;
 use csi_proto::Call as _;
+use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
 use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 
-use crate::beside::{Action, InUse, beside};
-use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005};
+use crate::beside::{Action, InUse, beside, judge_copy};
 use crate::snapshots::{CREATE, snapshot};
 
 pub(crate) const CLONE: Action =
@@ -68,7 +68,7 @@ check! {
         let bytes = user.volume().volume.size_bytes;
         let (copy, [evidence]) = beside(CLONE, [&user], copy_of(cx, from_volume(user.id()), bytes)).await?;
         user.end(CLONE).await?;
-        evidence.judge_copy(cx, copy, "a clone of a volume in use").await.map(drop)
+        judge_copy(cx, &evidence, copy, "a clone of a volume in use").await.map(drop)
     }
 }
 
@@ -96,7 +96,7 @@ check! {
         };
         let (copy, _) = beside(RESTORE, [&user], restored).await?;
         user.end(RESTORE).await?;
-        evidence.judge_copy(cx, copy, "a copy whose snapshot was deleted").await.map(drop)
+        judge_copy(cx, &evidence, copy, "a copy whose snapshot was deleted").await.map(drop)
     }
 }
 
@@ -120,7 +120,7 @@ check! {
         user.end(CLONE).await?;
         // A driver may keep a source that has copies.
         cx.delete_volume(&source).await.any_answer().map(drop)?;
-        evidence.judge_copy(cx, copy, "a clone whose source was deleted").await.map(drop)
+        judge_copy(cx, &evidence, copy, "a clone whose source was deleted").await.map(drop)
     }
 }
 

@@ -7,12 +7,14 @@ use csi_harness::prelude::*;
 use csi_harness::text::error::error_chain;
 use csi_ops::operation::{Operation, Request, Response};
 use csi_workload::now_us;
+use csi_workload::rules::{
+    IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_008, IN_USE_009,
+};
 use futures_util::future::{join, join_all};
 
-use crate::beside::{Action, InUse, beside};
+use crate::beside::{Action, InUse, beside, judge_copy};
 use crate::copies::{clone_request, copy_of, from_snapshot};
 use crate::insist::{Insisted, insist};
-use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_008, IN_USE_009};
 
 const STOP: Action = Action { name: "a stop of the driver's processes, and the calls during it", rpcs: &[] };
 const BEFORE: Action = Action { name: "CreateSnapshot, and CreateVolume from the volume", rpcs: &[] };
@@ -126,7 +128,7 @@ async fn stand_still(cx: &Cx, users: [&InUse; 2], time: Duration) -> CheckResult
     let answer = cx.give_up_after(ANSWER_LIMIT, cx.call(v1::ProbeRequest {}).once()).await;
     tokio::time::sleep(time.saturating_sub(ANSWER_LIMIT)).await;
     let to_us = now_us();
-    users.iter().for_each(|user| user.driver_stood_still(from_us, to_us));
+    users.iter().for_each(|user| user.workload().driver_stood_still(from_us, to_us));
     frozen.thaw().await.map_err(|error| Stop::broken(error_chain(&error)))?;
     match answer {
         Some(_) => {
@@ -138,7 +140,7 @@ async fn stand_still(cx: &Cx, users: [&InUse; 2], time: Duration) -> CheckResult
 
 /// Judges writes that have waited for the driver's processes.
 async fn judge_holds(cx: &Cx, users: [&InUse; 2]) -> CheckResult {
-    let has_held = || users.iter().any(|user| user.longest_hold_percent() >= HELD_PERCENT);
+    let has_held = || users.iter().any(|user| user.workload().longest_hold_percent() >= HELD_PERCENT);
     if !has_held() {
         return Ok(());
     }
@@ -202,7 +204,7 @@ check! {
                 }
                 _ => continue,
             };
-            evidence.judge_copy(cx, copy, call.origin).await?;
+            judge_copy(cx, &evidence, copy, call.origin).await?;
         }
         Ok(())
     }

@@ -7,11 +7,11 @@ use csi_harness::prelude::*;
 use csi_harness::resources::workload::play;
 use csi_ops::volume::TrackedVolume;
 use csi_proto::{Call as _, Rpc};
+use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_011};
 use csi_workload::turn_read_only;
 use v1::volume_capability::AccessType as Access;
 
 use crate::beside::{Action, InUse, beside};
-use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_011};
 
 const ASKED: Action = Action {
     name: "questions about the health of the volume",
@@ -148,7 +148,7 @@ check! {
             cx.note(format!("the file system of the volume is not made read-only: {why}"));
             return user.end(ASKED).await;
         }
-        if !user.meets_read_only().await {
+        if !user.workload().meets_read_only().await {
             cx.note("the workload does not find the file system read-only after an error");
             return user.give_back().await;
         }

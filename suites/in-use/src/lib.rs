@@ -12,13 +12,9 @@ mod node;
 mod other_node;
 pub mod proven;
 mod restarts;
-mod rules;
 mod snapshots;
-mod timeline;
 
 use csi_harness::checks::registry::{Checks, Suite};
-
-pub use rules::ALL as RULES;
 
 /// Every check of volumes in use.
 pub const SUITE: Suite = Suite {

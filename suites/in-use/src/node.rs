@@ -5,9 +5,9 @@ use std::time::Duration;
 use csi_harness::prelude::*;
 use csi_ops::operation::Operation;
 use csi_proto::Call as _;
+use csi_workload::rules::{IN_USE_001, IN_USE_002};
 
 use crate::beside::{Action, InUse, beside, call, published};
-use crate::rules::{IN_USE_001, IN_USE_002};
 
 const STATISTICS: Action = Action { name: "NodeGetVolumeStats", rpcs: &[v1::NodeGetVolumeStatsRequest::RPC] };
 const SECOND_TARGET_USED: Action = Action {

@@ -6,11 +6,11 @@ use csi_harness::prelude::*;
 use csi_ops::operation::{Operation, Request};
 use csi_ops::volume::TrackedVolume;
 use csi_proto::Call as _;
+use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_010};
 use futures_util::future::join;
 
-use crate::beside::{Action, InUse, beside, published};
+use crate::beside::{Action, InUse, beside, judge_moved, published};
 use crate::insist::{Insisted, insist};
-use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_010};
 
 const ATTACH: Operation = Operation::ControllerPublishVolume;
 const DETACH: Operation = Operation::ControllerUnpublishVolume;
@@ -91,7 +91,7 @@ check! {
             }
             moved => moved?,
         };
-        written.judge(&moved, "a volume that moved to another node").await?;
+        judge_moved(&written, &moved, "a volume that moved to another node").await?;
         let user = InUse::resume(used, moved, &written).await?;
         beside(LEFT, [&user], until_done(cx, DETACH, &detach)).await?;
         user.end(LEFT).await

@@ -1,14 +1,16 @@
 //! Workloads while the process of the driver ends and starts.
 
-use std::time::Duration;
+use std::time::Instant;
 
+use csi_harness::driver::CallFault;
 use csi_harness::prelude::*;
 use csi_nemesis::disruption::KILLED;
+use csi_nemesis::watched_driver::WatchedDriver;
+use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_007};
 use futures_util::future::join;
 
-use crate::beside::{Action, InUse, beside};
+use crate::beside::{Action, InUse, beside, judge_copy};
 use crate::copies::{copy_of, from_snapshot};
-use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_007};
 use crate::snapshots::snapshot_as;
 
 const RESTART: Action = Action { name: "the end and the start of the driver", rpcs: &[] };
@@ -16,8 +18,8 @@ const RESTART_IN_SNAPSHOT: Action = Action {
     name: "the end of the driver during CreateSnapshot, its start, and a repeated CreateSnapshot",
     rpcs: &[],
 };
-/// The driver is killed so long after CreateSnapshot was sent. A snapshot that is taken faster is one that was answered.
-const KILLED_AFTER: Duration = Duration::from_millis(30);
+/// The time of this call says nothing about the driver, since its system calls are watched meanwhile.
+const UNDISTURBED: Action = Action { name: "CreateSnapshot", rpcs: &[] };
 
 check! {
     /// Drivers are updated while pods run. What a pod has open has to work without the driver, and the path has to lead to the volume.
@@ -54,7 +56,8 @@ fn of_restart(stop: Stop) -> Stop {
 }
 
 check! {
-    /// A driver that is killed while the file system is frozen, or the snapshot half there, has to find that when it starts.
+    /// A driver that is killed while the file system is frozen, or the snapshot half there, has to find that when it starts. An undisturbed
+    /// snapshot shows how many changes of files and mounts the driver makes, or how long it takes where they cannot be watched.
     KILLED_IN_SNAPSHOT {
         id: "in-use/driver-killed-in-snapshot",
         title: "a workload goes on when the driver is killed while it takes a snapshot, and the repeated snapshot is right",
@@ -65,27 +68,54 @@ check! {
             "hostpath/start-leaves-source-frozen",
             "hostpath/start-takes-half-a-snapshot-for-whole",
         ],
-        duplicate_of: "in-use/driver-killed",
+        duplicate_of: "*",
         access: Each,
         varies: true,
     }
     async |cx| {
+        let watched = match WatchedDriver::is_possible(cx).await {
+            true => Some(WatchedDriver::start(cx).await?),
+            false => None,
+        };
         let user = InUse::begin(cx).await?;
+        let undisturbed = async {
+            if let Some(driver) = &watched {
+                driver.arm(u32::MAX, CallFault::Kills);
+            }
+            let begun = Instant::now();
+            let call = cx.create_snapshot(cx.create_snapshot_request(user.id()));
+            call.await.or_skip("the driver takes no snapshot of a volume in use")?;
+            let took = begun.elapsed();
+            Ok((watched.as_ref().map(WatchedDriver::heal).unwrap_or_default(), took))
+        };
+        let ((changes, took), _) = beside(UNDISTURBED, [&user], undisturbed).await?;
+        let kill_points = WatchedDriver::kill_points(&changes);
         let request = cx.create_snapshot_request(user.id());
         let taken = async {
-            let killed = async {
-                tokio::time::sleep(KILLED_AFTER).await;
-                restart(cx).await
-            };
-            let (_, killed) = join(cx.create_snapshot(request.clone()).once(), killed).await;
-            killed?;
+            let call = cx.create_snapshot(request.clone()).once();
+            match (watched, kill_points.get(kill_points.len() / 2)) {
+                (Some(driver), Some(nth)) => {
+                    driver.arm(nth.get(), CallFault::Kills);
+                    // It has no answer, unless it needed fewer changes than the undisturbed one.
+                    let _ = call.await;
+                    driver.end().await?;
+                }
+                (watched, _) => {
+                    drop(watched);
+                    let killed = async {
+                        tokio::time::sleep(took / 2).await;
+                        restart(cx).await
+                    };
+                    join(call, killed).await.1?;
+                }
+            }
             snapshot_as(cx, request).await
         };
         let (snapshot, [evidence]) = beside(RESTART_IN_SNAPSHOT, [&user], taken).await.map_err(of_restart)?;
         let bytes = user.volume().volume.size_bytes;
         user.end(RESTART_IN_SNAPSHOT).await.map_err(of_restart)?;
         let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
-        evidence.judge_copy(cx, copy, "a snapshot during which the driver was killed").await.map(drop)
+        judge_copy(cx, &evidence, copy, "a snapshot during which the driver was killed").await.map(drop)
     }
 }
 

@@ -2,12 +2,12 @@
 
 use csi_harness::prelude::*;
 use csi_proto::Call as _;
-use csi_workload::checker::are_of_one_moment;
+use csi_workload::beside::judge_group;
+use csi_workload::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_006};
 use futures_util::future::join;
 
-use crate::beside::{Action, InUse, beside};
+use crate::beside::{Action, InUse, beside, judge_copy};
 use crate::copies::{copy_of, from_snapshot};
-use crate::rules::{IN_USE_001, IN_USE_002, IN_USE_003, IN_USE_004, IN_USE_005, IN_USE_006};
 
 pub(crate) const CREATE: Action = Action { name: "CreateSnapshot", rpcs: &[v1::CreateSnapshotRequest::RPC] };
 const DELETE: Action = Action { name: "DeleteSnapshot", rpcs: &[v1::DeleteSnapshotRequest::RPC] };
@@ -37,7 +37,7 @@ check! {
         let bytes = user.volume().volume.size_bytes;
         user.end(CREATE).await?;
         let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
-        evidence.judge_copy(cx, copy, "a snapshot of a volume in use").await.map(drop)
+        judge_copy(cx, &evidence, copy, "a snapshot of a volume in use").await.map(drop)
     }
 }
 
@@ -74,6 +74,7 @@ check! {
             "hostpath/overlapping-snapshots-stay-frozen",
             "hostpath/overlapping-snapshots-break-writer",
             "hostpath/overlapping-snapshots-mix-up-volumes",
+            "hostpath/overlapping-snapshot-lifts-barrier",
         ],
         duplicate_of: "in-use/create-snapshot",
         access: Each,
@@ -99,7 +100,7 @@ check! {
             [(one, &of_first), (other, &of_first), (third, &of_both), (fourth, &of_second)]
         {
             let copy = copy_of(cx, from_snapshot(&snapshot.snapshot_id), bytes).await?;
-            evidence.judge_copy(cx, copy, "one of two snapshots that were taken at the same time").await?;
+            judge_copy(cx, evidence, copy, "one of two snapshots that were taken at the same time").await?;
         }
         Ok(())
     }
@@ -160,21 +161,9 @@ check! {
         let mut moments = Vec::new();
         for ((snapshot_id, bytes), evidence) in members.into_iter().zip(&evidence) {
             let copy = copy_of(cx, from_snapshot(&snapshot_id), bytes).await?;
-            moments.push(evidence.judge_copy(cx, copy, "a member of a group snapshot").await?);
+            moments.push(judge_copy(cx, &evidence, copy, "a member of a group snapshot").await?);
         }
-        ensure!(
-            are_of_one_moment(&moments),
-            "the members of a group snapshot are of different moments";
-            of: &IN_USE_006,
-            expected: "members that hold their volumes as they were at one moment",
-            actual: {
-                let [one, other] = [&moments[0], &moments[1]];
-                let (late, early) = if one.after_us > other.before_us { (one, other) } else { (other, one) };
-                let apart_ms = late.after_us.saturating_sub(early.before_us) / 1_000;
-                format!("one holds a write that was begun {apart_ms} ms after the other one's cut")
-            }
-        );
-        Ok(())
+        judge_group(&moments)
     }
 }
 

@@ -68,6 +68,16 @@ pub struct Container {
     pub devices: Vec<VolumeDevice>,
 }
 
+impl Container {
+    /// Returns the name of the volume that is as a whole at a path.
+    pub(crate) fn volume_at(&self, path: &str) -> Option<&str> {
+        let mounts = self.mounts.iter().filter(|mount| mount.sub_path.is_none());
+        let mounts = mounts.map(|mount| (&mount.path, &mount.volume));
+        let devices = self.devices.iter().map(|device| (&device.path, &device.volume));
+        mounts.chain(devices).find(|(at, _)| *at == path).map(|(_, volume)| volume.as_str())
+    }
+}
+
 /// A volume with a file system in a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeMount {

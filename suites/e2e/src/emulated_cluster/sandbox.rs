@@ -88,6 +88,7 @@ pub(super) struct Sandbox {
     /// The input of the process, until the pod is stopped.
     orders: tokio::sync::Mutex<Option<ChildStdin>>,
     open: Arc<Mutex<Open>>,
+    volumes: Vec<Volume>,
 }
 
 /// The commands without an answer so far.
@@ -122,9 +123,15 @@ impl Sandbox {
         };
         let open = Arc::<Mutex<Open>>::default();
         tokio::spawn(listen(stdout, open.clone()));
-        let sandbox = Sandbox { child: child.into(), orders: Some(stdin).into(), open };
+        let sandbox =
+            Sandbox { child: child.into(), orders: Some(stdin).into(), open, volumes: volumes.clone() };
         sandbox.order_in_time(Order::SetUp { volumes, group }).await?;
         Ok(sandbox)
+    }
+
+    /// Returns the path of a volume on the node.
+    pub(super) fn source(&self, volume: &str) -> Option<&Path> {
+        self.volumes.iter().find(|one| one.name == volume)?.source.as_deref()
     }
 
     /// Makes a container's root directory, with its volumes and the programs of the node.

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::Api;
 use kube::api::{AttachParams, AttachedProcess};
-use tokio::io::{AsyncRead, AsyncReadExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite};
 
 use super::api::{Server, bounded};
 use crate::cluster::{Done, Output};
@@ -35,6 +35,29 @@ pub(crate) async fn run(
     match tokio::time::timeout(limit, command).await {
         Ok(ended) => ended.map_err(broken),
         Err(_) => Err(broken(format!("it takes longer than {} s", limit.as_secs()))),
+    }
+}
+
+/// The input and the output of a script that runs, and the connection, with which it ends.
+pub(crate) type Started =
+    (Box<dyn AsyncWrite + Send + Unpin>, Box<dyn AsyncRead + Send + Unpin>, Box<dyn Send>);
+
+/// Starts a shell script with its arguments in a running container.
+pub(crate) async fn start(
+    server: &Server,
+    namespace: &str,
+    [pod, container]: [&str; 2],
+    script: &str,
+    arguments: &[String],
+) -> Done<Started> {
+    let api: Api<Pod> = Api::namespaced(server.connection.client.clone(), namespace);
+    let broken = |why: String| Stop::broken(format!("a script in pod {pod}: {why}"));
+    let words = ["sh", "-c", script, "sh"].into_iter().chain(arguments.iter().map(String::as_str));
+    let params = AttachParams::default().container(container).stdin(true).stdout(true).stderr(false);
+    let mut process = bounded(api.exec(pod, words, &params)).await.map_err(|why| broken(why.to_string()))?;
+    match (process.stdin(), process.stdout()) {
+        (Some(input), Some(output)) => Ok((Box::new(input), Box::new(output), Box::new(process))),
+        _ => Err(broken("it has no input and output".to_owned())),
     }
 }
 

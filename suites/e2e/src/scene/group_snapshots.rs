@@ -1,8 +1,11 @@
 //! Takes snapshots of several volumes together.
 
 use csi_harness::prelude::Stop;
+use csi_proto::{Call as _, v1};
+use csi_workload::beside::Action;
+use futures_util::future::join_all;
 
-use super::{Content, RunningPod, Scene, Seen, Volume, all, failed};
+use super::{Content, InUse, RunningPod, Scene, Seen, Volume, all, failed};
 use crate::cluster::{
     Done, GroupSnapshot, GroupSnapshotOrigin, GroupSnapshotSpec, Pairs, PvcSpec, ReclaimPolicy, Snapshot,
     SnapshotClass, StorageClass,
@@ -22,6 +25,9 @@ pub(crate) struct Replica<'a> {
     pub(crate) content: Content,
 }
 
+pub(crate) const CREATE_GROUP: Action =
+    Action { name: "CreateVolumeGroupSnapshot", rpcs: &[v1::CreateVolumeGroupSnapshotRequest::RPC] };
+
 /// The label that selects the claims of the group.
 pub(crate) fn group_labels() -> Pairs {
     Pairs::from([("group".to_owned(), "test-group".to_owned())])
@@ -39,6 +45,11 @@ impl Scene {
             Ok(Replica { claim, pod, content })
         };
         all((0..count).map(replica)).await
+    }
+
+    /// Starts a workload in each pod of a set.
+    pub(crate) async fn workloads_of<'a>(&self, replicas: &[Replica<'a>]) -> Vec<InUse<'a>> {
+        join_all(replicas.iter().map(|replica| replica.pod.start_workload(REPLICA_PATH))).await
     }
 
     /// Makes a claim of the group, and its volume.

@@ -129,6 +129,11 @@ impl RunningPod<'_> {
 }
 
 impl Extent {
+    /// Returns whether all of it belongs to the volume.
+    pub(crate) fn is_own(self) -> bool {
+        self.is_own
+    }
+
     /// Returns the smallest size that a pod must see. A device has all requested bytes. A file system uses some of
     /// them itself, so it only has to be larger than before; one that is shared, or was large enough, need not
     /// change.

@@ -209,7 +209,7 @@ fn ends(pod: &Pod) -> String {
 /// A running pod.
 #[derive(Debug)]
 pub(crate) struct RunningPod<'a> {
-    scene: &'a Scene,
+    pub(super) scene: &'a Scene,
     pub(crate) name: String,
     /// The container for commands.
     pub(crate) container: String,

@@ -1,4 +1,5 @@
 use csi_harness::prelude::Stop;
+use csi_workload::beside::Action;
 
 use crate::cluster::{AccessMode, Done, Feature};
 use crate::pattern;
@@ -25,6 +26,9 @@ pub(crate) static SUITE: Suite = Suite {
     ],
 };
 
+/// kubelet mounts the volumes of running pods again.
+const KUBELET_RESTART: Action = Action { name: "a restart of kubelet", rpcs: &[] };
+
 test! {
     /// A pod keeps its volume when kubelet restarts, and its data are there.
     READABLE {
@@ -35,9 +39,14 @@ test! {
         let (path, content) = (path_of(0), scene.content());
         let pod = scene.run(scene.pod(&[&volume])).await?;
         pod.write(&path, volume.block, &content).await?;
-        scene.cluster().stop_kubelet(&pod.node).await?;
-        scene.cluster().start_kubelet(&pod.node).await?;
-        scene.taken_up(&pod).await?;
+        let user = pod.start_workload(&path).await;
+        let restarted = async {
+            scene.cluster().stop_kubelet(&pod.node).await?;
+            scene.cluster().start_kubelet(&pod.node).await?;
+            scene.taken_up(&pod).await
+        };
+        scene.beside(KUBELET_RESTART, &[&user], restarted).await?;
+        user.end(KUBELET_RESTART).await;
         pod.holds(&path, volume.block, &content).await?;
         let next = scene.content();
         pod.write(&path, volume.block, &next).await?;

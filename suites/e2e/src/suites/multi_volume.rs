@@ -1,7 +1,9 @@
 use csi_driver_definitions::Capability;
 use csi_harness::prelude::Stop;
+use csi_proto::{Call as _, v1};
+use csi_workload::beside::Action;
 
-use crate::cluster::{AccessMode, DataSource, Done, VolumeMode};
+use crate::cluster::{AccessMode, DataSource, Done, VolumeBindingMode, VolumeMode};
 use crate::pattern;
 use crate::scene::{Content, Scene, Volume, path_of};
 use crate::test;
@@ -181,6 +183,20 @@ enum Place {
     OtherNode,
 }
 
+/// The second pod of a node, or a pod of another one, that uses a volume.
+const SECOND_POD: Action = Action {
+    name: "the use of the volume by a second pod",
+    rpcs: &[v1::NodePublishVolumeRequest::RPC, v1::NodeUnpublishVolumeRequest::RPC],
+};
+const COPY_USED: Action = Action {
+    name: "the start of a pod with a copy of the volume",
+    rpcs: &[v1::CreateVolumeRequest::RPC, v1::NodeStageVolumeRequest::RPC, v1::NodePublishVolumeRequest::RPC],
+};
+const COPY_GONE: Action = Action {
+    name: "the end of a pod with a copy of the volume",
+    rpcs: &[v1::NodeUnpublishVolumeRequest::RPC, v1::NodeUnstageVolumeRequest::RPC],
+};
+
 async fn volume_of_mode(scene: &Scene, mode: VolumeMode) -> Done<Volume> {
     let class = scene.class().await?;
     let mut spec = scene.claim_spec(&class);
@@ -228,7 +244,8 @@ async fn share(scene: &Scene, volume: &Volume, place: Place) -> Done {
         Place::SameNode => spec.node = Some(first.node.clone()),
         Place::OtherNode => spec.not_on = vec![first.node.clone()],
     }
-    let second = scene.run(spec).await?;
+    let user = first.start_workload(&path).await;
+    let (second, _) = scene.beside(SECOND_POD, &[&user], scene.run(spec)).await?;
     let mut content = scene.content();
     first.write(&path, block, &content).await?;
     for pod in [&second, &first] {
@@ -238,7 +255,8 @@ async fn share(scene: &Scene, volume: &Volume, place: Place) -> Done {
         pod.write(&path, block, &content).await?;
     }
     second.holds(&path, block, &content).await?;
-    second.delete().await?;
+    scene.beside(SECOND_POD, &[&user], second.delete()).await?;
+    user.end(SECOND_POD).await;
     first.holds(&path, block, &content).await?;
     let last = scene.content();
     first.write(&path, block, &last).await?;
@@ -258,20 +276,30 @@ async fn written(scene: &Scene) -> Done<(Volume, Content)> {
     Ok((volume, content))
 }
 
-/// Uses the volume and a copy of it on one node concurrently, and checks that their data are equal.
+/// Uses the volume and a copy of it on one node concurrently, and checks that their data are equal. A copy that waits for its pod is made while
+/// the volume is in use.
 async fn beside_copy(scene: &Scene, volume: &Volume, content: &Content, source: DataSource) -> Done {
     let claim = scene.existing_claim(volume.claim().unwrap_or_default()).await?;
     let class = scene.class().await?;
+    let is_clone = matches!(source, DataSource::Claim(_));
     let mut spec = scene.copy_spec(&class, source);
     spec.request_bytes = claim.capacity_bytes.max(spec.request_bytes);
     let copy = scene.claim(&spec, &class).await?;
     let first = scene.run(scene.pod(&[volume])).await?;
     let mut spec = scene.pod(&[&copy]);
     spec.node = Some(first.node.clone());
-    let second = scene.run_within(spec, scene.timeouts().pod_start_slow).await?;
     let path = path_of(0);
+    let user = first.start_workload(&path).await;
+    let started = scene.run_within(spec, scene.timeouts().pod_start_slow);
+    let (second, evidence) = scene.beside(COPY_USED, &[&user], started).await?;
     first.holds(&path, volume.block, content).await?;
     second.holds(&path, volume.block, content).await?;
-    second.delete().await?;
+    if class.volume_binding_mode == VolumeBindingMode::WaitForFirstConsumer && is_clone {
+        for evidence in evidence.iter().flatten() {
+            scene.judge_copy(evidence, &second, &path, volume.block, "a clone of a volume in use").await;
+        }
+    }
+    scene.beside(COPY_GONE, &[&user], second.delete()).await?;
+    user.end(COPY_GONE).await;
     first.delete().await
 }

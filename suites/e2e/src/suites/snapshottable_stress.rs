@@ -1,8 +1,11 @@
 use csi_driver_definitions::Capability;
+use csi_proto::{Call as _, v1};
+use csi_workload::beside::Action;
+use futures_util::future::join_all;
 
 use crate::cluster::Feature;
 use crate::pattern;
-use crate::scene::{all, distinct, positive};
+use crate::scene::{InUse, all, distinct, end_all, path_of, positive};
 use crate::test;
 use crate::test::{Need, Suite};
 
@@ -25,6 +28,11 @@ pub(crate) static SUITE: Suite = Suite {
     tests: &[&REPEATEDLY],
 };
 
+/// Pods with a workload. More of them would slow the test down.
+const WORKLOADS: usize = 2;
+const CREATION: Action = Action { name: "CreateSnapshot", rpcs: &[v1::CreateSnapshotRequest::RPC] };
+const DELETION: Action = Action { name: "DeleteSnapshot", rpcs: &[v1::DeleteSnapshotRequest::RPC] };
+
 test! {
     /// Several snapshots of each volume are taken concurrently while pods use the volumes. All become ready, and
     /// their ids differ.
@@ -45,11 +53,17 @@ test! {
         }));
         let in_use = in_use.await?;
         let snapshot_class = scene.snapshot_class().await?;
+        let path = path_of(0);
+        let users = join_all(in_use.iter().take(WORKLOADS).map(|(_, pod)| pod.start_workload(&path))).await;
+        let writing: Vec<&InUse<'_>> = users.iter().collect();
         let claims = in_use.iter().flat_map(|(claim, _)| (0..snapshots).map(move |_| claim));
-        let taken = all(claims.map(|claim| scene.snapshot(claim, &snapshot_class))).await?;
+        let taken = all(claims.map(|claim| scene.snapshot(claim, &snapshot_class)));
+        let (taken, _) = scene.beside(CREATION, &writing, taken).await?;
         distinct("snapshot_id", taken.iter().filter_map(|snapshot| snapshot.handle.as_deref()))?;
 
-        all(taken.iter().map(|snapshot| scene.delete_snapshot(snapshot))).await?;
+        let deleted = all(taken.iter().map(|snapshot| scene.delete_snapshot(snapshot)));
+        scene.beside(DELETION, &writing, deleted).await?;
+        end_all(users, DELETION).await;
         if scene.retains_snapshots() {
             all(taken.iter().map(|snapshot| scene.is_retained(snapshot))).await?;
         }

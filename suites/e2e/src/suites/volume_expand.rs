@@ -1,5 +1,7 @@
 use csi_driver_definitions::Capability;
 use csi_harness::text::size::sized;
+use csi_proto::{Call as _, v1};
+use csi_workload::beside::Action;
 
 use crate::cluster::{Done, Feature, PodSpec};
 use crate::pattern;
@@ -24,6 +26,11 @@ pub(crate) static SUITE: Suite = Suite {
     data_bytes: 0,
     needs: &[Need::Can(Capability::ControllerExpansion), Need::BlockIfAsked],
     tests: &[&NOT_WITHOUT_PERMISSION, &OFFLINE, &ONLINE, &RECREATED],
+};
+
+const EXPANSION: Action = Action {
+    name: "ControllerExpandVolume and NodeExpandVolume",
+    rpcs: &[v1::ControllerExpandVolumeRequest::RPC, v1::NodeExpandVolumeRequest::RPC],
 };
 
 test! {
@@ -80,9 +87,14 @@ test! {
     }
     async |scene| {
         let (small, pod) = Small::in_use(scene).await?;
-        let wanted_bytes = scene.grow(&small.claim).await?;
-        scene.controller_has_grown(&small.claim, wanted_bytes).await?;
-        small.is_larger(scene, &pod, wanted_bytes).await?;
+        let user = pod.start_workload(&path_of(0)).await;
+        let grown = async {
+            let wanted_bytes = scene.grow(&small.claim).await?;
+            scene.controller_has_grown(&small.claim, wanted_bytes).await?;
+            small.is_larger(scene, &pod, wanted_bytes).await
+        };
+        scene.beside(EXPANSION, &[&user], grown).await?;
+        user.end(EXPANSION).await;
         pod.delete().await
     }
 }

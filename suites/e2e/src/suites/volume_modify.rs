@@ -1,5 +1,8 @@
 use std::time::Duration;
 
+use csi_proto::{Call as _, v1};
+use csi_workload::beside::Action;
+
 use crate::cluster::{AttributesClass, Done, Feature, PvcSpec, ReclaimPolicy, StorageClass};
 use crate::pattern;
 use crate::scene::{Content, RunningPod, Scene, Seen, path_of};
@@ -38,7 +41,7 @@ test! {
     async |scene| {
         let attributes = scene.attributes_class().await?;
         let used = Used::new(scene, None).await?;
-        scene.modify(&used.claim, &attributes).await?;
+        used.modified(scene.modify(&used.claim, &attributes)).await?;
         used.ends().await
     }
 }
@@ -52,7 +55,7 @@ test! {
     async |scene| {
         let (first, second) = (scene.attributes_class().await?, scene.attributes_class().await?);
         let used = Used::new(scene, Some(&first)).await?;
-        scene.modify(&used.claim, &second).await?;
+        used.modified(scene.modify(&used.claim, &second)).await?;
         used.ends().await
     }
 }
@@ -68,9 +71,12 @@ test! {
         scene.cluster().create_attributes_class(&invalid).await?;
         let attributes = scene.attributes_class().await?;
         let used = Used::new(scene, None).await?;
-        scene.cluster().set_attributes_class(&used.claim, &invalid.name).await?;
-        scene.modification_fails(&used.claim, &invalid).await?;
-        scene.modify(&used.claim, &attributes).await?;
+        let rejected_then_modified = async {
+            scene.cluster().set_attributes_class(&used.claim, &invalid.name).await?;
+            scene.modification_fails(&used.claim, &invalid).await?;
+            scene.modify(&used.claim, &attributes).await
+        };
+        used.modified(rejected_then_modified).await?;
         used.ends().await
     }
 }
@@ -123,8 +129,12 @@ test! {
     }
 }
 
+const MODIFICATION: Action =
+    Action { name: "ControllerModifyVolume", rpcs: &[v1::ControllerModifyVolumeRequest::RPC] };
+
 /// A volume in use with data.
 struct Used<'a> {
+    scene: &'a Scene,
     claim: String,
     block: bool,
     pod: RunningPod<'a>,
@@ -139,7 +149,15 @@ impl Used<'_> {
         let volume = scene.claim(&spec, &class).await?;
         let (pod, content) = (scene.run(scene.pod(&[&volume])).await?, scene.content());
         pod.write(&path_of(0), volume.block, &content).await?;
-        Ok(Used { claim: spec.name, block: volume.block, pod, content })
+        Ok(Used { scene, claim: spec.name, block: volume.block, pod, content })
+    }
+
+    /// Changes the attributes while a workload writes to the volume.
+    async fn modified(&self, change: impl Future<Output = Done>) -> Done {
+        let user = self.pod.start_workload(&path_of(0)).await;
+        self.scene.beside(MODIFICATION, &[&user], change).await?;
+        user.end(MODIFICATION).await;
+        Ok(())
     }
 
     /// Checks that the data are still there, and deletes the pod.

@@ -1,10 +1,11 @@
 use std::collections::BTreeMap;
 
 use csi_driver_definitions::Capability;
+use csi_workload::beside::judge_group;
 
 use crate::cluster::{Done, Feature, GroupSnapshot, GroupSnapshotOrigin, ReclaimPolicy, Snapshot};
 use crate::pattern::{self, SnapshotType};
-use crate::scene::{Scene, Volume, failed, path_of};
+use crate::scene::{CREATE_GROUP, InUse, Scene, Volume, end_all, failed, path_of};
 use crate::test;
 use crate::test::{Need, Suite};
 
@@ -40,7 +41,10 @@ test! {
     async |scene| {
         let class = scene.class().await?;
         let replicas = scene.replicas(&class, REPLICAS).await?;
-        let taken = taken(scene).await?;
+        let users = scene.workloads_of(&replicas).await;
+        let writing: Vec<&InUse<'_>> = users.iter().collect();
+        let (taken, evidence) = scene.beside(CREATE_GROUP, &writing, taken(scene)).await?;
+        end_all(users, CREATE_GROUP).await;
 
         let mut volumes = Vec::new();
         for member in &taken.members {
@@ -49,13 +53,19 @@ test! {
         }
         let pod = scene.pod(&volumes.iter().collect::<Vec<&Volume>>());
         let pod = scene.run_within(pod, scene.timeouts().pod_start_slow).await?;
+        let mut moments = Vec::new();
         for (index, member) in taken.members.iter().enumerate() {
             let of = taken.claims.get(member.handle.as_deref().unwrap_or_default());
-            let Some(replica) = replicas.iter().find(|replica| Some(&replica.claim) == of) else {
+            let Some(nth) = replicas.iter().position(|replica| Some(&replica.claim) == of) else {
                 return Err(failed("a group has a snapshot of another volume", "one of the set", &member.spec.name));
             };
-            pod.holds(&path_of(index), false, &replica.content).await?;
+            let path = path_of(index);
+            pod.holds(&path, false, &replicas[nth].content).await?;
+            if let Some(evidence) = &evidence[nth] {
+                moments.extend(scene.judge_copy(evidence, &pod, &path, false, "a member of a group snapshot").await);
+            }
         }
+        scene.beside_test(judge_group(&moments));
         pod.delete().await?;
 
         scene.delete_group_snapshot(&taken.group).await?;

@@ -11,6 +11,8 @@ pub(crate) enum On {
     Hostpath(Defect),
     /// Runs on a small node, with a CSIDriver that requests limits to be read again and tokens in secrets.
     Installed(Defect),
+    /// The reference driver, whose volumes are created when pods need them. What happens to a workload is a warning.
+    InUse(Defect),
     /// The driver in memory, without some capabilities: for what pods need not look at.
     Mock(MockDefect, &'static [Capability]),
 }
@@ -28,10 +30,17 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// Returns whether the test only warns.
+    pub(crate) fn is_warning(&self) -> bool {
+        matches!(self.on, On::InUse(_))
+    }
+
     /// The name of the trial.
     pub(crate) fn label(&self) -> String {
         match self.on {
-            On::Hostpath(defect) | On::Installed(defect) => format!("{defect:?}/{}", self.test),
+            On::Hostpath(defect) | On::Installed(defect) | On::InUse(defect) => {
+                format!("{defect:?}/{}", self.test)
+            }
             On::Mock(defect, _) => format!("{defect:?}/{}", self.test),
         }
     }
@@ -43,6 +52,10 @@ const fn row(defect: Defect, flaw: &'static str, test: &'static str, says: &'sta
 
 const fn installed(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
     Row { on: On::Installed(defect), flaw, test, says }
+}
+
+const fn in_use(defect: Defect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
+    Row { on: On::InUse(defect), flaw, test, says }
 }
 
 const fn mock(defect: MockDefect, flaw: &'static str, test: &'static str, says: &'static str) -> Row {
@@ -318,5 +331,71 @@ pub(crate) static ROWS: &[Row] = &[
         "looks for tokens of service accounts in `volume_context`, where its CSIDriver asks for them in secrets",
         "csiserviceaccounttoken/dynamic-pv-filesystem-volmode:token-should-be-plumbed-down-when-csiserviceaccounttokenenabled-true",
         "serviceAccount.tokens is not in volume_context",
+    ),
+    in_use(
+        Defect::GroupStaysFrozen,
+        "leaves a volume frozen for a while after a group snapshot",
+        "volumegroupsnapshottable/delete-policy:should-create-snapshots-for-statefulset-volumes-and-verify-data-consistency-after-restore",
+        "held up during CreateVolumeGroupSnapshot",
+    ),
+    in_use(
+        Defect::GroupsOverTime,
+        "restores a member of a group snapshot as its volume is by then",
+        "volumegroupsnapshottable/delete-policy:should-create-snapshots-for-statefulset-volumes-and-verify-data-consistency-after-restore",
+        "holds what was written after the call had returned",
+    ),
+    in_use(
+        Defect::GroupBreaksFirst,
+        "lets writes to the first volume of a group snapshot fail",
+        "volumegroupsnapshottable/delete-policy:should-create-snapshots-for-statefulset-volumes-and-verify-data-consistency-after-restore",
+        "gets an error",
+    ),
+    in_use(
+        Defect::SnapshotFreezesWriter,
+        "leaves a volume frozen for a while after a snapshot",
+        "snapshottable-stress/dynamic-snapshot-delete-policy:should-support-snapshotting-of-many-volumes-repeatedly",
+        "held up during CreateSnapshot",
+    ),
+    in_use(
+        Defect::DeletedSnapshotBreaksSource,
+        "lets writes to a volume fail when a snapshot of it is deleted",
+        "snapshottable-stress/dynamic-snapshot-delete-policy:should-support-snapshotting-of-many-volumes-repeatedly",
+        "during or after DeleteSnapshot",
+    ),
+    in_use(
+        Defect::ExpansionFreezes,
+        "leaves a volume frozen for a while when it is expanded",
+        "volume-expand/dynamic-pv-xfs:should-resize-volume-when-pvc-is-edited-while-pod-is-using-it",
+        "held up during ControllerExpandVolume",
+    ),
+    in_use(
+        Defect::ModificationFreezes,
+        "leaves a volume frozen for a while when it is modified",
+        "volume-modify/dynamic-pv-default-fs:should-modify-volume-with-no-vac",
+        "held up during ControllerModifyVolume",
+    ),
+    in_use(
+        Defect::SecondTargetFreezes,
+        "leaves a volume frozen for a while when a second pod uses it",
+        "multivolume/dynamic-pv-ext4:should-concurrently-access-the-single-volume-from-pods-on-the-same-node",
+        "held up during the use of the volume by a second pod",
+    ),
+    in_use(
+        Defect::CloneFreezesSource,
+        "leaves a volume frozen for a while when it is cloned",
+        "multivolume/dynamic-pv-ext4:should-concurrently-access-the-volume-and-its-clone-from-pods-on-the-same-node-linuxonly",
+        "held up during the start of a pod",
+    ),
+    in_use(
+        Defect::ClonesMissUse,
+        "clones a volume in use without what its pod wrote last",
+        "multivolume/dynamic-pv-ext4:should-concurrently-access-the-volume-and-its-clone-from-pods-on-the-same-node-linuxonly",
+        "lacks what was durable",
+    ),
+    in_use(
+        Defect::UnstagingFreezesOthers,
+        "leaves other volumes frozen for a while when a volume is unstaged",
+        "multivolume/dynamic-pv-ext4:should-concurrently-access-the-volume-and-its-clone-from-pods-on-the-same-node-linuxonly",
+        "held up during the end of a pod",
     ),
 ];

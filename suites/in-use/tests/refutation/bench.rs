@@ -50,6 +50,8 @@ impl Backend {
 pub(crate) const CALLS_FAILING: &str = "in-use/calls-failing";
 /// The names of the defects that it finds begin so.
 const FAILED: &str = "hostpath/failed-";
+/// The check that kills the driver before one of its changes if it is a process of its own, and at a moment otherwise.
+pub(crate) const KILLED_IN_SNAPSHOT: &str = "in-use/driver-killed-in-snapshot";
 
 /// Shorter than the time for which a defect freezes a file system, and much longer than what a busy machine takes for a write.
 const STALL_MS: u64 = 2_000;
@@ -57,10 +59,11 @@ const STALL_MS: u64 = 2_000;
 /// A driver with a defect stands still for two seconds.
 const BUDGET_MS: u64 = 24_000;
 
-/// Returns true for a defect that only shows in a process of its own, and for a right driver if no other check is wanted. What other defects
-/// remember between two starts is in this process.
+/// Returns true for a defect that shows only in a process of its own, for one of those that are found when the driver is killed before a
+/// change, and for a right driver if no other checks are wanted.
 fn needs_process(defect: Option<Defect>, is_wanted: impl Fn(&str) -> bool) -> bool {
     match defect {
+        Some(Defect::StartTakesHalfSnapshot) => true,
         Some(defect) => defect.id().starts_with(FAILED),
         None => is_wanted(CALLS_FAILING),
     }

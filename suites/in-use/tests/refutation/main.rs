@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use bench::{Backend, CALLS_FAILING};
+use bench::{Backend, CALLS_FAILING, KILLED_IN_SNAPSHOT};
 use csi_faulty_driver::Defect;
 use csi_harness::run::refutation::{Trial, on_a_right_driver};
 use csi_suite_in_use::SUITE;
@@ -47,8 +47,11 @@ fn main() -> ExitCode {
 fn a_right_driver_passes(backend: Backend) -> Result<(), Failed> {
     let begun = Instant::now();
     let mut wrong = Vec::new();
-    for of_failing_calls in [false, true] {
-        let is_wanted = |id: &str| is_own(id) && (id == CALLS_FAILING) == of_failing_calls;
+    for is_a_process in [false, true] {
+        let is_wanted = |id: &str| match is_a_process {
+            true => [CALLS_FAILING, KILLED_IN_SNAPSHOT].contains(&id),
+            false => is_own(id) && id != CALLS_FAILING,
+        };
         let Some(played) = bench::play(backend, None, is_wanted)? else { return Ok(()) };
         wrong.extend(played.left());
         for check in SUITE.checks.iter().filter(|check| is_wanted(&check.id)) {

@@ -5,7 +5,6 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use csi_harness::driver::SystemCall;
 use csi_harness::prelude::*;
 use csi_nemesis::watched_driver::WatchedDriver;
 
@@ -71,7 +70,7 @@ impl Changes {
         let played = copied(cx, probed, CallMode::KilledAtChange(NonZeroU32::MAX)).await?;
         let of = |name| {
             let made = played.links.iter().find(|link| link.doing.call.makes() == Some(name));
-            made.map_or_else(Vec::new, |link| kill_points(&link.changes))
+            made.map_or_else(Vec::new, |link| WatchedDriver::kill_points(&link.changes))
         };
         Ok(Changes { snapshot: of(s(0).name), restore: of(v(1).name), clone: of(v(2).name) })
     }
@@ -81,18 +80,6 @@ impl Changes {
         let most = [&self.snapshot, &self.restore, &self.clone].into_iter().max_by_key(|all| all.len())?;
         (!most.is_empty()).then(|| most[rng.usize(..most.len())])
     }
-}
-
-/// The numbers of the changes before which the driver is killed. The first write to a file that was made or emptied just before is none of them:
-/// a driver that cannot read an empty record does not start again, which the crash points of the suite `faults` find, and then nothing would be
-/// seen of its volumes.
-fn kill_points(changes: &[SystemCall]) -> Vec<NonZeroU32> {
-    let is_point = |nth: usize| {
-        let before = changes[..nth].iter().rev().find(|before| before.path == changes[nth].path);
-        changes[nth].name != "write" || before.is_none_or(|before| before.name == "write")
-    };
-    let points = (0..changes.len()).filter(|nth| is_point(*nth));
-    points.filter_map(|nth| u32::try_from(nth + 1).ok().and_then(NonZeroU32::new)).collect()
 }
 
 /// So many moments, evenly spread over what takes that long.
@@ -126,26 +113,4 @@ async fn copied(cx: &Cx, probed: &Arc<ProbedDriver>, how: CallMode) -> CheckResu
     let until = Instant::now() + cx.remaining() / 2;
     let pace = Pace { until, insists: cx.settle_limit(), settles: Duration::ZERO };
     CaseRunner::new(cx, probed, 0).attempt(pace, &script.done()).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_that_was_emptied_is_no_point_to_be_killed_at() {
-        let change = |name, path: &str| SystemCall { name, path: path.into() };
-        let (record, data) = ("/state/volumes.json", "/state/v1/image");
-        let changes = [
-            change("mkdir", "/state/v1"),
-            change("create", data),
-            change("write", data),
-            change("write", data),
-            change("truncate", record),
-            change("write", record),
-            change("rename", "/state/v1"),
-        ];
-        let points: Vec<u32> = kill_points(&changes).into_iter().map(NonZeroU32::get).collect();
-        assert_eq!(points, [1, 2, 4, 5, 7]);
-    }
 }

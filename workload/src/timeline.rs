@@ -1,11 +1,11 @@
 //! A time line for a report: the writes of a workload, the moment of a copy, and the call.
 
 use csi_harness::spec::verdict::CallSpan;
-use csi_workload::checker::Moment;
-use csi_workload::log::{Log, Record};
-use csi_workload::now_us;
 
 use crate::beside::Call;
+use crate::checker::Moment;
+use crate::log::{Log, Record};
+use crate::now_us;
 
 /// Writes that are shown at each end of the call.
 const WRITES_MAX: usize = 9;

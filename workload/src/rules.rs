@@ -10,7 +10,7 @@ const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'stat
 }
 
 /// The workload goes on.
-pub(crate) static IN_USE_001: Requirement = rule(
+pub static IN_USE_001: Requirement = rule(
     "IN-USE-001",
     Level::Must,
     "a call about a volume in use, or about its copies, is made",
@@ -18,7 +18,7 @@ pub(crate) static IN_USE_001: Requirement = rule(
 );
 
 /// The workload is not stopped for long.
-pub(crate) static IN_USE_002: Requirement = rule(
+pub static IN_USE_002: Requirement = rule(
     "IN-USE-002",
     Level::Should,
     "a call about a volume in use is made",
@@ -31,7 +31,7 @@ pub(crate) static IN_USE_002: Requirement = rule(
 }]);
 
 /// A copy has everything that was durable.
-pub(crate) static IN_USE_003: Requirement = rule(
+pub static IN_USE_003: Requirement = rule(
     "IN-USE-003",
     Level::Must,
     "a snapshot or a clone of a volume in use is made",
@@ -39,7 +39,7 @@ pub(crate) static IN_USE_003: Requirement = rule(
 );
 
 /// A copy has nothing else.
-pub(crate) static IN_USE_004: Requirement = rule(
+pub static IN_USE_004: Requirement = rule(
     "IN-USE-004",
     Level::Must,
     "a snapshot or a clone of a volume in use is made",
@@ -47,7 +47,7 @@ pub(crate) static IN_USE_004: Requirement = rule(
 );
 
 /// A copy is crash-consistent.
-pub(crate) static IN_USE_005: Requirement = rule(
+pub static IN_USE_005: Requirement = rule(
     "IN-USE-005",
     Level::Should,
     "a snapshot or a clone of a volume in use is made",
@@ -60,7 +60,7 @@ pub(crate) static IN_USE_005: Requirement = rule(
 }]);
 
 /// Members of a group are of one moment.
-pub(crate) static IN_USE_006: Requirement = rule(
+pub static IN_USE_006: Requirement = rule(
     "IN-USE-006",
     Level::Should,
     "a group snapshot of volumes in use is made",
@@ -73,7 +73,7 @@ pub(crate) static IN_USE_006: Requirement = rule(
 }]);
 
 /// Mounts outlive the driver.
-pub(crate) static IN_USE_007: Requirement = rule(
+pub static IN_USE_007: Requirement = rule(
     "IN-USE-007",
     Level::Should,
     "the driver ends and is started again while a volume is in use",
@@ -86,7 +86,7 @@ pub(crate) static IN_USE_007: Requirement = rule(
 }]);
 
 /// Calls are done once the driver goes on.
-pub(crate) static IN_USE_008: Requirement = rule(
+pub static IN_USE_008: Requirement = rule(
     "IN-USE-008",
     Level::Should,
     "the driver's processes stand still for a while during a call about a volume in use, and go on",
@@ -99,7 +99,7 @@ pub(crate) static IN_USE_008: Requirement = rule(
 }]);
 
 /// Data do not go through the driver's processes.
-pub(crate) static IN_USE_009: Requirement = rule(
+pub static IN_USE_009: Requirement = rule(
     "IN-USE-009",
     Level::Should,
     "the driver's processes stand still during a call about a volume in use",
@@ -107,7 +107,7 @@ pub(crate) static IN_USE_009: Requirement = rule(
 );
 
 /// Volumes move to other nodes.
-pub(crate) static IN_USE_010: Requirement = rule(
+pub static IN_USE_010: Requirement = rule(
     "IN-USE-010",
     Level::Should,
     "a volume is detached from a node that it has left, and attached to another one by a caller that does not know of that",
@@ -120,24 +120,9 @@ pub(crate) static IN_USE_010: Requirement = rule(
     }]);
 
 /// Health is reported as it is.
-pub(crate) static IN_USE_011: Requirement = rule(
+pub static IN_USE_011: Requirement = rule(
     "IN-USE-011",
     Level::Should,
     "a workload uses a volume, or has found its file system read-only",
     "the driver reports a problem of the volume in the second case, and none in the first one",
 );
-
-/// All rules.
-pub static ALL: &[&Requirement] = &[
-    &IN_USE_001,
-    &IN_USE_002,
-    &IN_USE_003,
-    &IN_USE_004,
-    &IN_USE_005,
-    &IN_USE_006,
-    &IN_USE_007,
-    &IN_USE_008,
-    &IN_USE_009,
-    &IN_USE_010,
-    &IN_USE_011,
-];

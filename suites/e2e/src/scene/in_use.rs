@@ -1,0 +1,146 @@
+//! Workloads in pods, beside what a test does to their volumes.
+//!
+//! The assertions of a test are upstream's, and its verdict is theirs. What happens to a workload is therefore a warning under the profile
+//! `csi`, whichever rule it breaks, and where a workload cannot be started the test runs without it.
+
+use csi_harness::config::profile::Profile;
+use csi_harness::prelude::{CheckResult, Stop};
+use csi_harness::resources::cleanup::Cleanup as _;
+use csi_workload::beside::{Action, Beside, Evidence, ObservedWorkload};
+use csi_workload::checker::Moment;
+use futures_util::future::join_all;
+
+use super::{RunningPod, Scene};
+use crate::cluster::Done;
+
+/// A volume of a pod that a workload writes to.
+#[derive(Debug)]
+pub(crate) struct InUse<'a> {
+    scene: &'a Scene,
+    pod: String,
+    container: String,
+    path: String,
+    workload: Option<ObservedWorkload>,
+}
+
+impl<'a> RunningPod<'a> {
+    /// Starts to write to a volume of the pod, beside the test.
+    pub(crate) async fn start_workload(&self, path: &str) -> InUse<'a> {
+        let scene = self.scene;
+        let started = scene.cluster().start_workload(&self.name, &self.container, path).await;
+        let workload = match started {
+            Ok(workload) => Some(ObservedWorkload::new(scene.cx(), workload)),
+            // A driver that mounts nothing has no workloads, which its user knows.
+            Err(Stop::Skip(_)) => None,
+            Err(other) => scene.beside_test::<ObservedWorkload>(Err(other)),
+        };
+        scene.workloads.lock().extend(workload.clone());
+        InUse {
+            scene,
+            pod: self.name.clone(),
+            container: self.container.clone(),
+            path: path.to_owned(),
+            workload,
+        }
+    }
+}
+
+impl InUse<'_> {
+    /// Ends the workload, and checks that the volume holds everything that was durable. The pod can be deleted then.
+    pub(crate) async fn end(self, last: Action) {
+        let Some(workload) = &self.workload else { return };
+        let ended = match workload.end(last).await {
+            Ok(()) if workload.workload().is_elsewhere() => self.is_kept(workload).await,
+            ended => ended,
+        };
+        self.scene.beside_test(ended);
+    }
+
+    /// Reads everything that a workload elsewhere has written, and checks that it is there.
+    async fn is_kept(&self, workload: &ObservedWorkload) -> CheckResult {
+        let (written, cluster) = (workload.written(), self.scene.cluster());
+        let contents = cluster.read_workload(&self.pod, &self.container, &self.path, &written.writer).await?;
+        written.judge(&contents, "a volume in use")
+    }
+}
+
+/// Ends several workloads at the same time.
+pub(crate) async fn end_all(users: Vec<InUse<'_>>, last: Action) {
+    join_all(users.into_iter().map(|user| user.end(last))).await;
+}
+
+impl Scene {
+    /// Makes calls beside workloads, and checks that these are not hurt. Returns the result of the calls, and for each workload the evidence
+    /// to judge a copy of its volume by, if there is any.
+    ///
+    /// # Errors
+    /// Fails with the error of the calls.
+    pub(crate) async fn beside<T>(
+        &self,
+        action: Action,
+        users: &[&InUse<'_>],
+        calls: impl Future<Output = Done<T>>,
+    ) -> Done<(T, Vec<Option<Evidence>>)> {
+        let workloads = || users.iter().filter_map(|user| user.workload.as_ref());
+        let beside = self.beside_test(Beside::begin(action, workloads()).await);
+        let done = calls.await;
+        let evidence = match beside {
+            Some(beside) => self.beside_test(beside.end().await),
+            None => None,
+        };
+        let mut evidence = evidence.unwrap_or_default().into_iter();
+        let of_each = |user: &&InUse<'_>| user.workload.as_ref().and_then(|_| evidence.next());
+        let evidence = users.iter().map(of_each).collect();
+        Ok((done?, evidence))
+    }
+
+    /// Judges a copy that calls beside a workload made, where a pod has it. Returns the moment of the copy if it is right.
+    pub(crate) async fn judge_copy(
+        &self,
+        evidence: &Evidence,
+        pod: &RunningPod<'_>,
+        path: &str,
+        block: bool,
+        origin: &str,
+    ) -> Option<Moment> {
+        let read = async {
+            let is_own = pod.extent(path, block).await?.is_own();
+            let contents =
+                self.cluster().read_workload(&pod.name, &pod.container, path, evidence.writer()).await?;
+            Ok((is_own, contents))
+        };
+        let (is_own, contents) = match read.await {
+            // A command that fails in a pod shows nothing about the copy.
+            Err(Stop::Violation(failed)) => self.beside_test(Err(Stop::broken(failed.message)))?,
+            read => self.beside_test(read)?,
+        };
+        self.beside_test(evidence.judge(self.cx(), &contents, is_own, origin))
+    }
+
+    /// Reports what was found beside the test: a broken rule once, whose breach counts from the profile `kubernetes` on, and what kept it from
+    /// being judged as a note. Returns the result, if there is one.
+    pub(crate) fn beside_test<T>(&self, found: CheckResult<T>) -> Option<T> {
+        match found {
+            Ok(found) => return Some(found),
+            Err(Stop::Violation(violation) | Stop::MetAgain(violation)) => {
+                let rule = violation.requirement.map_or("", |rule| rule.id);
+                if self.broken_rules.lock().insert(rule) {
+                    self.cx().blame(violation.counts_from(Profile::Kubernetes));
+                }
+            }
+            Err(Stop::Skip(why) | Stop::Declined(_, why) | Stop::Broken(why) | Stop::Unanswered(why)) => {
+                self.note(format!("volumes in use are not judged: {why}"))
+            }
+        }
+        None
+    }
+
+    /// Ends the workloads that still run, since their volumes cannot be taken from the node meanwhile.
+    pub(crate) async fn stop_workloads(&self) {
+        let workloads = std::mem::take(&mut *self.workloads.lock());
+        for observed in workloads {
+            // One that waits in the kernel is reported when the volume cannot be removed.
+            let _ = observed.workload().remove().await;
+        }
+    }
+}
