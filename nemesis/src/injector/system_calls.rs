@@ -106,16 +106,13 @@ impl Injector for SystemCalls<'_> {
         faults
     }
 
-    /// The first call of each name in each step, and the second and the last write, with the first of its errors. Later writes are often made
-    /// by a buffer or when a file is closed, and programs ignore the errors of those.
+    /// Calls that fail in every run do so with the first of their errors.
     fn is_plain(&self, fault: &Fault) -> bool {
-        let errors = |name| ROWS.iter().find(|row| row.0 == name).and_then(|row| row.1.first());
-        let is_last = |name: &str, nth: u32| {
-            self.0.of(fault.step).iter().filter(|call| call.name == name).count() == nth as usize
-        };
+        let first_error = |name| ROWS.iter().find(|row| row.0 == name).and_then(|row| row.1.first());
         fault.counted_place().is_some_and(|(name, nth)| {
-            let is_place = nth == 1 || name == WRITE && (nth == 2 || is_last(name, nth));
-            is_place && errors(name).is_some_and(|error| error.0 == fault.way)
+            let times = self.0.of(fault.step).iter().filter(|call| call.name == name).count();
+            fails_in_every_run(name, nth as usize, times)
+                && first_error(name).is_some_and(|error| error.0 == fault.way)
         })
     }
 
@@ -156,6 +153,12 @@ impl Injector for SystemCalls<'_> {
     }
 }
 
+/// Returns true for a call of one name that fails in every run: the first of so many, and of writes also the second and the last one. Later
+/// writes are often made by a buffer or when a file is closed, and programs ignore the errors of those.
+fn fails_in_every_run(name: &str, nth: usize, times: usize) -> bool {
+    nth == 1 || name == WRITE && (nth == 2 || nth == times)
+}
+
 struct Broken(Supervisor);
 
 #[async_trait]
@@ -172,5 +175,20 @@ impl Injected for Broken {
 impl Drop for Broken {
     fn drop(&mut self) {
         self.0.heal();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_the_second_and_the_last_write_fail_in_every_run() {
+        let of = |name, times| -> Vec<usize> {
+            (1..=times).filter(|nth| fails_in_every_run(name, *nth, times)).collect()
+        };
+        assert_eq!(of(WRITE, 6), [1, 2, 6]);
+        assert_eq!(of(WRITE, 1), [1]);
+        assert_eq!(of("fsync", 6), [1]);
     }
 }
