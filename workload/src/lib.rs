@@ -329,8 +329,8 @@ async fn next(events: &mut BufReader<impl AsyncRead + Unpin>) -> Option<Event> {
     serde_json::from_str(&line).ok()
 }
 
-/// Enters each event into the log until the process ends. A process with another clock was asked for at a time of ours: its times are moved so
-/// that its first event comes then. They are too early by the time that its start took, and never too late.
+/// Enters each event into the log until the process ends. The times of a process with another clock are moved, so that its first event comes
+/// when it was asked for. They are too early by the time that its start took, and never too late.
 async fn listen(
     mut events: BufReader<impl AsyncRead + Unpin>,
     asked_us: Option<u64>,

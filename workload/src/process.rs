@@ -40,7 +40,7 @@ pub(crate) struct Order {
     pub(crate) interval_us: u64,
 }
 
-/// What the process has done. Times are those of the monotonic clock of its machine, in microseconds.
+/// An event of the process. Times are those of the monotonic clock of its machine, in microseconds.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Event {
     /// The files are open.

@@ -94,7 +94,8 @@ impl Scene {
         Ok((done?, evidence))
     }
 
-    /// Judges a copy that calls beside a workload made, where a pod has it. Returns the moment of the copy if it is right.
+    /// Judges a copy that calls beside a workload made, where a pod has it. Returns the moment of the copy if it is right, and can be compared
+    /// with the moments of other copies.
     pub(crate) async fn judge_copy(
         &self,
         evidence: &Evidence,
@@ -114,7 +115,8 @@ impl Scene {
             Err(Stop::Violation(failed)) => self.beside_test(Err(Stop::broken(failed.message)))?,
             read => self.beside_test(read)?,
         };
-        self.beside_test(evidence.judge(self.cx(), &contents, is_own, origin))
+        let moment = self.beside_test(evidence.judge(self.cx(), &contents, is_own, origin));
+        moment.filter(|_| !evidence.is_elsewhere())
     }
 
     /// Reports what was found beside the test: a broken rule once, whose breach counts from the profile `kubernetes` on, and what kept it from
@@ -135,7 +137,7 @@ impl Scene {
         None
     }
 
-    /// Ends the workloads that still run, since their volumes cannot be taken from the node meanwhile.
+    /// Ends the workloads that still run, since they would keep their volumes on the node.
     pub(crate) async fn stop_workloads(&self) {
         let workloads = std::mem::take(&mut *self.workloads.lock());
         for observed in workloads {

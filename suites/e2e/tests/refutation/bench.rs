@@ -88,6 +88,8 @@ pub(crate) fn is_found(row: &Row) {
     };
     let text = format!("{}; {}; {}", violation.message, violation.expected, violation.actual);
     assert!(text.contains(row.says), "{row:#?} is found for another reason: {text}");
+    let story = run.stories_of(row.test).join("\n");
+    assert_eq!(story.contains("time line of"), row.is_warning(), "{story}");
 }
 
 /// How the reference driver is installed.
