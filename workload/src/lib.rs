@@ -257,10 +257,10 @@ impl Workload {
     /// false if it does not end in time; it is killed then.
     pub async fn end(&self, limit: Duration) -> bool {
         let mut process = self.process.lock().await;
-        if let Some(mut input) = process.input.take() {
-            // A process that has ended takes no line, and needs none.
+        if let Some(input) = &mut process.input {
+            // A process that has ended takes no line, and needs none. A closed input would close the connection to a pod, with its output.
             let _ = input.write_all(b"\n").await;
-            let _ = input.shutdown().await;
+            let _ = input.flush().await;
         }
         // The output is closed when the process ends.
         let mut changes = self.changes.clone();
