@@ -1,4 +1,5 @@
-//! Calls beside workloads, and the judgement on both: a workload may not be hurt, and a copy that is made meanwhile has to be right.
+//! Calls beside workloads, and the judgement on both: a workload may not be hurt, and a copy that a call makes of
+//! its volume has to be right.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,7 @@ const PAUSE_WARNED: Duration = Duration::from_secs(5);
 /// The time that a machine may take beyond the longest stall.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// What is done beside a workload.
+/// An operation that is carried out beside a workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Action {
     /// A noun for it.
@@ -119,7 +120,7 @@ impl ObservedWorkload {
             durable >= RECORDS_AFTER || !log.troubles().is_empty()
         };
         let limit = self.stall_limit();
-        let goes_on = self.workload.until(limit + MARGIN, has_gone_on).await;
+        let is_met = self.workload.until(limit + MARGIN, has_gone_on).await;
         if let Some(trouble) = self.trouble() {
             return Err(self.hurt(call, &trouble));
         }
@@ -127,7 +128,7 @@ impl ObservedWorkload {
         let judged_us = self.workload.known_until_us();
         let longest = self.workload.log(|log| log.longest(call.from_us, judged_us, judged_us));
         let Some((record, took_us)) = longest else {
-            return match goes_on {
+            return match is_met {
                 true => Ok(()),
                 false => Err(Stop::broken(format!("the workload has ended during {}", call.action.name))),
             };
@@ -146,7 +147,7 @@ impl ObservedWorkload {
         if took > limit {
             return Err(pause(limit).into());
         }
-        if !goes_on {
+        if !is_met {
             return Err(Stop::broken(format!("nothing is known of the workload after {}", call.action.name)));
         }
         if took > PAUSE_WARNED {
@@ -287,7 +288,8 @@ impl<'a> Beside<'a> {
         let evidence = self.users.into_iter().map(|(user, acknowledged)| {
             let log = user.workload.log(Log::clone);
             let span = Span { acknowledged, begun: log.begun_by(call.to_us) };
-            Evidence { writer: user.workload.writer().clone(), log, call, span }
+            let (writer, is_elsewhere) = (user.workload.writer().clone(), user.workload.is_elsewhere());
+            Evidence { writer, log, call, span, is_elsewhere }
         });
         Ok(evidence.collect())
     }
@@ -300,9 +302,15 @@ pub struct Evidence {
     log: Log,
     call: Call,
     span: Span,
+    is_elsewhere: bool,
 }
 
 impl Evidence {
+    /// Returns true if the workload ran on another machine. Moments by its clock cannot be compared with those by other clocks.
+    pub fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere
+    }
+
     /// The writer of the source.
     pub fn writer(&self) -> &Writer {
         &self.writer

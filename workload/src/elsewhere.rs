@@ -57,7 +57,7 @@ pub fn contents(printed: &str, writer: &Writer) -> Contents {
     places
 }
 
-/// What the lines of one place are, each with its count in front.
+/// Interprets the lines of one place, each with its count in front.
 fn found(lines: &[&str], writer: &Writer) -> Found {
     let counted = lines.iter().filter_map(|line| line.trim_start().split_once(' '));
     let stamps: Vec<(u64, Stamp)> =

@@ -258,10 +258,10 @@ impl Workload {
     /// false if it does not end in time; it is killed then.
     pub async fn end(&self, limit: Duration) -> bool {
         let mut process = self.process.lock().await;
-        if let Some(mut input) = process.input.take() {
-            // A process that has ended takes no line, and needs none.
+        if let Some(input) = &mut process.input {
+            // A process that has ended takes no line, and needs none. A closed input would close the connection to a pod, with its output.
             let _ = input.write_all(b"\n").await;
-            let _ = input.shutdown().await;
+            let _ = input.flush().await;
         }
         // The output is closed when the process ends.
         let mut changes = self.changes.clone();
@@ -330,8 +330,8 @@ async fn next(events: &mut BufReader<impl AsyncRead + Unpin>) -> Option<Event> {
     serde_json::from_str(&line).ok()
 }
 
-/// Enters each event into the log until the process ends. A process with another clock was asked for at a time of ours: its times are moved so
-/// that its first event comes then. They are too early by the time that its start took, and never too late.
+/// Enters each event into the log until the process ends. The times of a process with another clock are moved, so that its first event comes
+/// when it was asked for. They are too early by the time that its start took, and never too late.
 async fn listen(
     mut events: BufReader<impl AsyncRead + Unpin>,
     asked_us: Option<u64>,

@@ -1,8 +1,8 @@
 //! The process of a workload. It sees the volume and nothing else, as a container does, and writes one record after another until
-//! its standard input ends. It reports each step as a line of JSON.
+//! its standard input has a line or ends. It reports each step as a line of JSON.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +40,7 @@ pub(crate) struct Order {
     pub(crate) interval_us: u64,
 }
 
-/// What the process has done. Times are those of the monotonic clock of its machine, in microseconds.
+/// An event of the process. Times are those of the monotonic clock of its machine, in microseconds.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Event {
     /// The files are open.
@@ -85,7 +85,7 @@ fn since_us(clock: ClockId) -> u64 {
     seconds * 1_000_000 + u64::try_from(now.tv_nsec).unwrap_or_default() / 1_000
 }
 
-/// Runs a workload until the standard input ends or the volume fails.
+/// Runs a workload until the standard input has a line or ends, or the volume fails.
 ///
 /// # Errors
 /// The report cannot be written, since its reader is gone.
@@ -151,7 +151,7 @@ fn enter(order: &Order) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes records until the input ends: the last one, or none if the volume has failed.
+/// Writes records until it has to end: the last one, or none if the volume has failed.
 fn write_records(files: &Files, writer: &Writer, path: &Path, order: &Order) -> io::Result<Option<u32>> {
     let interval = Duration::from_micros(order.interval_us);
     let has_to_end = ends_with_input();
@@ -178,13 +178,13 @@ fn write_records(files: &Files, writer: &Writer, path: &Path, order: &Order) -> 
     Ok(None)
 }
 
-/// A flag that becomes true when the standard input ends.
+/// A flag that becomes true when the standard input has a line or ends.
 fn ends_with_input() -> Arc<AtomicBool> {
     let ended = Arc::new(AtomicBool::new(false));
     let flag = ended.clone();
     std::thread::spawn(move || {
-        // Whatever comes, only the end matters.
-        let _ = io::stdin().read_to_end(&mut Vec::new());
+        // The content does not matter.
+        let _ = io::stdin().read_line(&mut String::new());
         flag.store(true, Ordering::Relaxed);
     });
     ended

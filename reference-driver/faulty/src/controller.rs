@@ -10,7 +10,7 @@ use csi_proto::v1::*;
 use tonic::{Code, Request, Response, Status};
 
 use crate::data::Origin;
-use crate::in_use::{Kind, Moment};
+use crate::in_use::{Kind, Moment, is_written_to};
 use crate::new_part::Image;
 use crate::{Defect, Faults, Reply, Seen};
 
@@ -391,6 +391,12 @@ impl Faults {
         let (volume, name) = (request.get_ref().source_volume_id.clone(), request.get_ref().name.clone());
         let call = self.begin_call(Kind::Snapshot, &volume);
         let mut seen = self.seen.lock().await;
+        if self.has(Defect::SnapshotsNeedQuiet)
+            && let Some(target) = seen.target_of(&volume)
+            && is_written_to(&target).await
+        {
+            return Err(Status::unknown("a file changed while it was read"));
+        }
         let is_left = self.begin_snapshot(&seen, &name, &volume);
         self.take_time(Moment::GivenUpSnapshot, &seen, &volume).await;
         if self.has(Defect::SnapshotsSourceOfCopy)

@@ -290,6 +290,18 @@ impl Drop for UnlessFinished {
     }
 }
 
+/// Returns true if a file of a volume is written to within a moment.
+pub(crate) async fn is_written_to(target: &str) -> bool {
+    let times = || {
+        let files = std::fs::read_dir(target).into_iter().flatten().flatten();
+        let time = |file: std::fs::DirEntry| Some((file.file_name(), file.metadata().ok()?.modified().ok()?));
+        files.filter_map(time).collect::<BTreeMap<_, _>>()
+    };
+    let before = times();
+    tokio::time::sleep(CALL_TIME).await;
+    times() != before
+}
+
 impl Faults {
     /// Hurts the workload of a volume if the driver has a defect of that moment.
     pub(crate) fn hurt(&self, moment: Moment, seen: &Seen, id: &str) {

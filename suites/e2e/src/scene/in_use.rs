@@ -3,15 +3,22 @@
 //! The assertions of a test are upstream's, and its verdict is theirs. What happens to a workload is therefore a warning under the profile
 //! `csi`, whichever rule it breaks, and where a workload cannot be started the test runs without it.
 
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use csi_harness::config::profile::Profile;
 use csi_harness::prelude::{CheckResult, Stop};
 use csi_harness::resources::cleanup::Cleanup as _;
 use csi_workload::beside::{Action, Beside, Evidence, ObservedWorkload};
 use csi_workload::checker::Moment;
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 
 use super::{RunningPod, Scene};
 use crate::cluster::Done;
+
+/// Limits the time for which a workload writes beside one call. Sidecars repeat a call that failed so long ago within another half a minute.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A volume of a pod that a workload writes to.
 #[derive(Debug)]
@@ -21,6 +28,8 @@ pub(crate) struct InUse<'a> {
     container: String,
     path: String,
     workload: Option<ObservedWorkload>,
+    /// True once the workload was ended and judged.
+    is_over: AtomicBool,
 }
 
 impl<'a> RunningPod<'a> {
@@ -41,6 +50,7 @@ impl<'a> RunningPod<'a> {
             container: self.container.clone(),
             path: path.to_owned(),
             workload,
+            is_over: AtomicBool::new(false),
         }
     }
 }
@@ -48,7 +58,16 @@ impl<'a> RunningPod<'a> {
 impl InUse<'_> {
     /// Ends the workload, and checks that the volume holds everything that was durable. The pod can be deleted then.
     pub(crate) async fn end(self, last: Action) {
-        let Some(workload) = &self.workload else { return };
+        self.stop(last).await;
+    }
+
+    fn writing(&self) -> Option<&ObservedWorkload> {
+        self.workload.as_ref().filter(|_| !self.is_over.load(Ordering::Relaxed))
+    }
+
+    async fn stop(&self, last: Action) {
+        let Some(workload) = self.writing() else { return };
+        self.is_over.store(true, Ordering::Relaxed);
         let ended = match workload.end(last).await {
             Ok(()) if workload.workload().is_elsewhere() => self.is_kept(workload).await,
             ended => ended,
@@ -73,6 +92,9 @@ impl Scene {
     /// Makes calls beside workloads, and checks that these are not hurt. Returns the result of the calls, and for each workload the evidence
     /// to judge a copy of its volume by, if there is any.
     ///
+    /// A driver may reject a call as long as the volume is written to, and the test has to find what upstream's would find. The workloads of a
+    /// call that takes long are therefore ended, and there is no evidence.
+    ///
     /// # Errors
     /// Fails with the error of the calls.
     pub(crate) async fn beside<T>(
@@ -81,20 +103,35 @@ impl Scene {
         users: &[&InUse<'_>],
         calls: impl Future<Output = Done<T>>,
     ) -> Done<(T, Vec<Option<Evidence>>)> {
-        let workloads = || users.iter().filter_map(|user| user.workload.as_ref());
-        let beside = self.beside_test(Beside::begin(action, workloads()).await);
-        let done = calls.await;
-        let evidence = match beside {
-            Some(beside) => self.beside_test(beside.end().await),
-            None => None,
+        let begun = Beside::begin(action, users.iter().filter_map(|user| user.writing())).await;
+        let beside = self.beside_test(begun);
+        let judged = async {
+            match beside {
+                Some(beside) => self.beside_test(beside.end().await),
+                None => None,
+            }
         };
-        let mut evidence = evidence.unwrap_or_default().into_iter();
-        let of_each = |user: &&InUse<'_>| user.workload.as_ref().and_then(|_| evidence.next());
-        let evidence = users.iter().map(of_each).collect();
-        Ok((done?, evidence))
+        let mut calls = pin!(calls);
+        if let Ok(done) = tokio::time::timeout(PATIENCE, &mut calls).await {
+            let mut evidence = judged.await.unwrap_or_default().into_iter();
+            let of_each = |user: &&InUse<'_>| user.writing().and_then(|_| evidence.next());
+            let evidence = users.iter().map(of_each).collect();
+            return Ok((done?, evidence));
+        }
+        let without = async {
+            judged.await;
+            if users.iter().any(|user| user.writing().is_some()) {
+                let (name, patience_s) = (action.name, PATIENCE.as_secs());
+                self.note(format!("{name} takes longer than {patience_s} s: the workload is ended, in case the driver waits for that"));
+            }
+            join_all(users.iter().map(|user| user.stop(action))).await;
+        };
+        let (done, ()) = join(calls, without).await;
+        Ok((done?, users.iter().map(|_| None).collect()))
     }
 
-    /// Judges a copy that calls beside a workload made, where a pod has it. Returns the moment of the copy if it is right.
+    /// Judges a copy that calls beside a workload made, where a pod has it. Returns the moment of the copy if it is right, and can be compared
+    /// with the moments of other copies.
     pub(crate) async fn judge_copy(
         &self,
         evidence: &Evidence,
@@ -114,7 +151,8 @@ impl Scene {
             Err(Stop::Violation(failed)) => self.beside_test(Err(Stop::broken(failed.message)))?,
             read => self.beside_test(read)?,
         };
-        self.beside_test(evidence.judge(self.cx(), &contents, is_own, origin))
+        let moment = self.beside_test(evidence.judge(self.cx(), &contents, is_own, origin));
+        moment.filter(|_| !evidence.is_elsewhere())
     }
 
     /// Reports what was found beside the test: a broken rule once, whose breach counts from the profile `kubernetes` on, and what kept it from
@@ -135,7 +173,7 @@ impl Scene {
         None
     }
 
-    /// Ends the workloads that still run, since their volumes cannot be taken from the node meanwhile.
+    /// Ends the workloads that still run, since they would keep their volumes on the node.
     pub(crate) async fn stop_workloads(&self) {
         let workloads = std::mem::take(&mut *self.workloads.lock());
         for observed in workloads {

@@ -1,4 +1,4 @@
-//! Tests in a real cluster, against an API server in this process. Commands in pods need a WebSocket, which it does not have.
+//! Tests in a real cluster, against an API server in this process. Commands in pods need a WebSocket, which only `workload` has.
 
 mod api;
 mod close;
@@ -10,6 +10,7 @@ mod node;
 mod preflight;
 mod read;
 mod run;
+mod workload;
 
 use std::sync::Arc;
 use std::time::Duration;

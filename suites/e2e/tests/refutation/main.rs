@@ -26,6 +26,8 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
     let mut trials = vec![trial("the_document_has_the_table".to_owned(), document::has_the_table)];
     trials.push(trial("a_right_driver_passes".to_owned(), bench::a_right_driver_passes));
+    let name = "a_workload_does_not_keep_a_test_from_passing".to_owned();
+    trials.push(trial(name, bench::a_workload_does_not_keep_a_test_from_passing));
     trials.extend(table::ROWS.iter().map(|row| trial(row.label(), || bench::is_found(row))));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
