@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
+use csi_harness::resources::cleanup::Cleanup;
+use csi_harness::resources::frozen;
 use csi_harness::resources::workload::{play, size_bytes};
 use csi_harness::spec::requirements::Requirement;
 use csi_ops::lifecycle::Lifecycle;
@@ -118,7 +120,23 @@ impl InUse {
         let workload = started.map_err(|error| Stop::skip(format!("no workload can be started: {error}")))?;
         let workload = Arc::new(workload);
         cx.removes(workload.clone());
-        Ok(InUse { cx, volume, workload, still: Arc::default() })
+        let user = InUse { cx, volume, workload, still: Arc::default() };
+        // It comes before the workload is removed, which cannot end while it waits for a write.
+        user.cx.removes(Arc::new(FileSystem(user.own_paths())));
+        Ok(user)
+    }
+
+    /// The paths at which the node has the volume.
+    fn own_paths(&self) -> [PathBuf; 2] {
+        [&self.volume.target_path, &self.volume.staging_path].map(PathBuf::from)
+    }
+
+    /// Thaws the file system of the volume if nothing else can be hurt by that. Returns a clause if it was frozen.
+    async fn thaw(&self) -> &'static str {
+        match FileSystem(self.own_paths()).thaw().await {
+            true => ", since the file system is frozen",
+            false => "",
+        }
     }
 
     /// The scope of the use, for calls that are undone with it.
@@ -194,12 +212,13 @@ impl InUse {
         };
         let took = Duration::from_micros(took_us - self.still.lock().held_us(&record, judged_us));
         call.action.rpcs.iter().for_each(|rpc| self.cx.writer_paused(*rpc, took));
+        let frozen = if goes_on { "" } else { self.thaw().await };
         let pause = |limit: Duration| {
             let end = if record.durable_us.is_some() { "" } else { ", and has not ended" };
             Violation::new(format!("a write of the workload is held up during {}", call.action.name))
                 .of(&IN_USE_002)
                 .expected(format!("a write that takes at most {}", seconds(limit)))
-                .actual(format!("write {} took {}{end}", record.number, seconds(took)))
+                .actual(format!("write {} took {}{end}{frozen}", record.number, seconds(took)))
                 .timeline(self.workload.log(|log| timeline(log, call, None)))
         };
         let limit = stall_limit(&self.cx);
@@ -279,16 +298,40 @@ impl InUse {
         if let Some(trouble) = self.trouble() {
             return Err(self.hurt(&call, &trouble));
         }
+        let frozen = if has_ended { "" } else { self.thaw().await };
         ensure!(
             has_ended,
             "a workload cannot end after {}", last.name;
             of: &IN_USE_002,
             expected: format!("a read of the volume that takes at most {}", seconds(limit)),
-            actual: "no answer of the volume"
+            actual: format!("no answer of the volume{frozen}")
         );
         if !self.workload.log(|log| log.has_ended()) {
             return Err(Stop::broken("the workload has died"));
         }
+        Ok(())
+    }
+}
+
+/// The file system of a volume, by the paths at which the node has it. The first one is that of the workload.
+#[derive(Debug)]
+struct FileSystem([PathBuf; 2]);
+
+impl FileSystem {
+    async fn thaw(&self) -> bool {
+        frozen::thaw(&self.0[0], &self.0.each_ref().map(PathBuf::as_path)).await
+    }
+}
+
+/// A driver may have left it frozen.
+#[tonic::async_trait]
+impl Cleanup for FileSystem {
+    fn name(&self) -> String {
+        format!("the frozen file system at {}", self.0[0].display())
+    }
+
+    async fn remove(&self) -> Result<(), String> {
+        self.thaw().await;
         Ok(())
     }
 }
