@@ -6,11 +6,13 @@ use csi_harness::results::stored;
 use csi_suite_faults::case as fault_case;
 use csi_suite_hostile::fuzz;
 use csi_suite_hostile::fuzz::case as fuzz_case;
+use csi_suite_in_use::case as in_use_case;
 use csi_suite_stateful::case::{Case, Format};
 
 use crate::args::{CaseForm, CourseArgs, ReplayArgs, RunArgs, Terms};
 use crate::error::Error;
 use crate::exit::Exit;
+use crate::note;
 use crate::repeat::Repeat;
 use crate::run::{self, Defined};
 
@@ -19,6 +21,7 @@ pub(crate) fn replay(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     match stored::key(&args.file).as_deref() {
         Some(fuzz_case::KEY) => replay_fuzz(args, repeat),
         Some(fault_case::KEY) => replay_fault(args, repeat),
+        Some(in_use_case::KEY) => replay_in_use(args, repeat),
         _ => replay_calls(args, repeat),
     }
 }
@@ -60,6 +63,27 @@ fn replay_fault(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
     config.effort.replay = Some(path);
     let terms = Terms { filter: vec![case.check_id().to_owned()], ..Terms::default() };
     run::run_suites(&args, config, [csi_suite_faults::SUITE], &terms, Defined::default(), repeat)
+}
+
+/// Plays a check of a volume in use with its workload, by the seed and the sizes with which it failed.
+fn replay_in_use(args: ReplayArgs, repeat: Repeat) -> Result<Exit, Error> {
+    has_one_form(&args, "a workload cannot be printed as calls: its writes are none")?;
+    let path = args.file.clone();
+    let case = in_use_case::Case::load(&path)?;
+    let mut args = run_args(args);
+    args.course.seed = Some(case.seed());
+    let mut config = run::reachable(&args)?;
+    config.access_types = vec![case.access()];
+    config.volume_size_bytes.get_or_insert(case.volume_bytes());
+    config.effort.replay = Some(path);
+    let terms = Terms { filter: vec![case.check_id().to_owned()], ..Terms::default() };
+    let quiet = args.output.words.quiet;
+    let ended =
+        run::run_suites(&args, config, [csi_suite_in_use::SUITE], &terms, Defined::default(), repeat)?;
+    if matches!(ended, Exit::Success) && !quiet {
+        note("fixed, or not met this time: what a call does to a workload may depend on the moment");
+    }
+    Ok(ended)
 }
 
 fn has_one_form(args: &ReplayArgs, problem: &str) -> Result<(), Error> {

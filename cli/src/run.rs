@@ -15,6 +15,7 @@ use csi_harness::checks::shard::{Shard, digest};
 use csi_harness::client::target::{Target, TargetError};
 use csi_harness::config::{AccessType, Config};
 use csi_harness::driver::Driver;
+use csi_harness::results::events::{Event, Reporter};
 use csi_harness::results::outcome::Summary;
 use csi_harness::run::plan;
 use csi_harness::run::runner::{RunOptions, Runner};
@@ -24,6 +25,7 @@ use csi_report::{
     Destination, DestinationError, Detail, Format, Journal, Order, Run, Selection, ShardEntry, Stream,
     Terminal,
 };
+use csi_suite_in_use::case::Case as InUseCase;
 use csi_suite_stateful::case::Case;
 
 use crate::args::{Color, JunitNames, RunArgs, Terms, WordsArgs};
@@ -473,6 +475,8 @@ async fn run_plan(
     for stream in &mut streams {
         runner.report_to(stream);
     }
+    let mut cases = InUseCases { target: &target, seed, stored: Vec::new() };
+    runner.report_to(&mut cases);
     let summary = runner.run(checks).await;
     if let Some(log) = log.filter(|_| !summary.crashes.is_empty()) {
         log.keep();
@@ -482,6 +486,7 @@ async fn run_plan(
     }
     let told = terminal.finish().and_then(|()| streams.into_iter().try_for_each(Stream::finish));
     let told = told.map_err(Error::Output);
+    cases.stored.iter().for_each(|line| say(line));
     let run = journal.into_run();
     let written = write_reports(reports, &run);
     if let Some(bundle) = bundle {
@@ -505,6 +510,26 @@ async fn run_plan(
         Some(_) if summary.says_nothing() => Exit::Success,
         _ => summary.verdict().into(),
     })
+}
+
+/// Stores the checks of volumes in use that fail, where `--regressions` names a directory. Suites whose inputs are random store their cases
+/// themselves.
+struct InUseCases<'a> {
+    target: &'a Target,
+    seed: u64,
+    /// A line for each case.
+    stored: Vec<String>,
+}
+
+impl Reporter for InUseCases<'_> {
+    fn event(&mut self, event: &Event<'_>) {
+        if let Event::CheckFinished(report) = event
+            && let Some(folder) = &self.target.config().effort.regressions
+            && let Some(case) = InUseCase::of(report, self.target, self.seed)
+        {
+            self.stored.push(case.store_in(folder));
+        }
+    }
 }
 
 /// What may come after the run.

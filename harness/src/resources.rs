@@ -5,6 +5,7 @@ pub(crate) mod attachments;
 pub mod cleanup;
 pub mod contents;
 pub mod driver_directory;
+pub mod frozen;
 pub mod left_behind;
 pub mod logbook;
 pub(crate) mod machine;

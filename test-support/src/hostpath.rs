@@ -1,7 +1,7 @@
 //! Runs the reference driver with real mounts, correct or with a defect.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use csi_faulty_driver::Defect;
@@ -9,8 +9,7 @@ use csi_harness::driver::{Driver, Supervisor};
 use csi_harness::resources::mounts;
 use csi_hostpath_driver::args::Args;
 use csi_hostpath_driver::{Config, HostpathDriver, StartError};
-use csi_proto::{Endpoint, Listener};
-use tokio::task::JoinSet;
+use csi_proto::Endpoint;
 use tonic::service::Routes;
 
 /// Returns the endpoint of the driver whose files are in a directory.
@@ -51,19 +50,17 @@ fn services(
     Ok(std::iter::once((endpoint(root), first)).chain(others).collect())
 }
 
-/// Names the directory of a driver in a process of its own.
-const DIRECTORY: &str = "SERVE_HOSTPATH_IN";
-/// Names its defect; an empty value means none.
-const DEFECT: &str = "SERVE_HOSTPATH_WITH";
-/// Holds its flags, separated by spaces.
-const FLAGS: &str = "SERVE_HOSTPATH_FLAGS";
+/// Holds the arguments of a driver in a process of its own, separated by spaces.
+pub const ARGUMENTS: &str = "SERVE_HOSTPATH";
 
 /// Returns a driver as [`driver`] does, in a process of its own, for which the test program starts itself once more.
 pub fn child(root: &Path, flags: &[&str], defect: Option<Defect>) -> std::io::Result<Driver> {
     let program = std::env::current_exe()?;
-    let (root, program, flags) = (root.display(), program.display(), flags.join(" "));
-    let defect = defect.map_or("", Defect::id);
-    let command = format!("{DIRECTORY}='{root}' {DEFECT}='{defect}' {FLAGS}='{flags}' exec '{program}'");
+    let (place, endpoint) = (root.display(), endpoint(root));
+    let defect = defect.map_or_else(String::new, |defect| format!("--defect={} ", defect.id()));
+    let own = format!("--nodeid=node1 --statedir={place}/state --endpoint={endpoint}");
+    let (program, flags) = (program.display(), flags.join(" "));
+    let command = format!("{ARGUMENTS}='{defect}{own} {flags}' exec '{program}'");
     Ok(Driver::child(&command, None, None))
 }
 
@@ -79,25 +76,10 @@ pub async fn can_be_watched() -> bool {
 
 /// Serves a driver if this program was started for that. It belongs at the beginning of `main`.
 pub fn serve_if_asked() -> Option<ExitCode> {
-    let root = PathBuf::from(std::env::var_os(DIRECTORY)?);
-    let served = || -> Result<(), Box<dyn std::error::Error>> {
-        let (id, flags) = (std::env::var(DEFECT)?, std::env::var(FLAGS)?);
-        let defect = Defect::ALL.iter().find(|defect| defect.id() == id).copied();
-        let flags: Vec<&str> = flags.split_whitespace().collect();
-        let runtime = tokio::runtime::Runtime::new()?;
-        runtime.block_on(async {
-            let mut nodes = JoinSet::new();
-            for (endpoint, routes) in services(&root, &config(&root, &flags), defect)? {
-                let listener = Listener::bind(&endpoint).await?;
-                nodes.spawn(listener.serve(routes, std::future::pending()));
-            }
-            match nodes.join_next().await {
-                Some(ended) => Ok(ended??),
-                None => Ok(()),
-            }
-        })
-    };
-    match served() {
+    let arguments = std::env::var(ARGUMENTS).ok()?;
+    let arguments = ["csi-faulty-driver"].into_iter().chain(arguments.split_whitespace());
+    let arguments = arguments.map(OsString::from).collect();
+    match tokio::runtime::Runtime::new().unwrap().block_on(csi_faulty_driver::serve(arguments)) {
         Ok(()) => Some(ExitCode::SUCCESS),
         // The harness records the output of the driver.
         Err(error) => panic!("the reference driver cannot be served: {error}"),

@@ -1,10 +1,13 @@
 //! Calls beside workloads, and the judgement on both: a workload may not be hurt, and a copy that a call makes of
 //! its volume has to be right.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use csi_harness::prelude::*;
+use csi_harness::resources::cleanup::Cleanup;
+use csi_harness::resources::frozen;
 use csi_harness::spec::requirements::Requirement;
 use csi_proto::Rpc;
 use csi_proto::lock::Mutex;
@@ -66,6 +69,8 @@ pub struct ObservedWorkload {
     workload: Arc<Workload>,
     /// The last time for which the driver stood still, on the clock of workloads.
     still: Arc<Mutex<Still>>,
+    /// The file system of the volume, if it is known where the node has it.
+    file_system: Option<FileSystem>,
 }
 
 impl ObservedWorkload {
@@ -73,7 +78,25 @@ impl ObservedWorkload {
     pub fn new(cx: &Cx, workload: Workload) -> ObservedWorkload {
         let workload = Arc::new(workload);
         cx.removes(workload.clone());
-        ObservedWorkload { cx: cx.clone(), workload, still: Arc::default() }
+        ObservedWorkload { cx: cx.clone(), workload, still: Arc::default(), file_system: None }
+    }
+
+    /// Thaws the file system of the volume where the driver leaves it frozen. The paths are those at which the node has the volume, first the one
+    /// of the workload.
+    #[must_use]
+    pub fn on_file_system(self, own_paths: [PathBuf; 2]) -> ObservedWorkload {
+        let file_system = FileSystem(own_paths);
+        // It comes before the workload is removed, which cannot end while it waits for a write.
+        self.cx.removes(Arc::new(file_system.clone()));
+        ObservedWorkload { file_system: Some(file_system), ..self }
+    }
+
+    /// Thaws the file system of the volume if nothing else can be hurt by that. Returns a clause if it was frozen.
+    async fn thaw(&self) -> &'static str {
+        match &self.file_system {
+            Some(file_system) if file_system.thaw().await => ", since the file system is frozen",
+            _ => "",
+        }
     }
 
     /// The workload.
@@ -136,12 +159,13 @@ impl ObservedWorkload {
         let held_us = self.still.lock().held_us(&record, judged_us);
         let took = Duration::from_micros(took_us.saturating_sub(held_us));
         call.action.rpcs.iter().for_each(|rpc| self.cx.writer_paused(*rpc, took));
+        let frozen = if is_met { "" } else { self.thaw().await };
         let pause = |limit: Duration| {
             let end = if record.durable_us.is_some() { "" } else { ", and has not ended" };
             Violation::new(format!("a write of the workload is held up during {}", call.action.name))
                 .of(&IN_USE_002)
                 .expected(format!("a write that takes at most {}", seconds(limit)))
-                .actual(format!("write {} took {}{end}", record.number, seconds(took)))
+                .actual(format!("write {} took {}{end}{frozen}", record.number, seconds(took)))
                 .timeline(self.workload.log(|log| timeline(log, call, None)))
         };
         if took > limit {
@@ -199,12 +223,13 @@ impl ObservedWorkload {
         if let Some(trouble) = self.trouble() {
             return Err(self.hurt(&call, &trouble));
         }
+        let frozen = if has_ended { "" } else { self.thaw().await };
         ensure!(
             has_ended,
             "a workload cannot end after {}", last.name;
             of: &IN_USE_002,
             expected: format!("a read of the volume that takes at most {}", seconds(limit)),
-            actual: "no answer of the volume"
+            actual: format!("no answer of the volume{frozen}")
         );
         if !self.workload.log(Log::has_ended) {
             return Err(Stop::broken("the workload has died"));
@@ -219,6 +244,29 @@ impl ObservedWorkload {
 
     fn stall_limit(&self) -> Duration {
         Duration::from_millis(self.cx.config().time_limits.stall_ms)
+    }
+}
+
+/// The file system of a volume, by the paths at which the node has it. The first one is that of the workload.
+#[derive(Clone, Debug)]
+struct FileSystem([PathBuf; 2]);
+
+impl FileSystem {
+    async fn thaw(&self) -> bool {
+        frozen::thaw(&self.0[0], &self.0.each_ref().map(PathBuf::as_path)).await
+    }
+}
+
+/// A driver may have left it frozen.
+#[tonic::async_trait]
+impl Cleanup for FileSystem {
+    fn name(&self) -> String {
+        format!("the frozen file system at {}", self.0[0].display())
+    }
+
+    async fn remove(&self) -> Result<(), String> {
+        self.thaw().await;
+        Ok(())
     }
 }
 

@@ -13,20 +13,11 @@ use rustix::mount::{MountFlags, mount_remount};
 /// # Errors
 /// The file system is another one, is mounted elsewhere too, or cannot be made read-only.
 pub fn turn_read_only(target: &Path, paths: &[&Path]) -> io::Result<()> {
-    let mount = mounts::at(target).pop().ok_or_else(|| io::Error::other("nothing is mounted there"))?;
+    let mount = mounts::alone_at(target, paths)?;
     if mount.fs_type != "ext4" {
         return Err(io::Error::other(format!("it is {}, and not ext4", mount.fs_type)));
     }
-    let paths = paths.iter().map(fs::canonicalize).collect::<io::Result<Vec<_>>>()?;
     let device = fs::canonicalize(&mount.source)?;
-    let is_own = |point: &Path| paths.iter().any(|path| point.starts_with(path));
-    let is_elsewhere = |other: &mounts::Mount| {
-        fs::canonicalize(&other.source).is_ok_and(|source| source == device)
-            && (other.root != Path::new("/") || !is_own(&other.point))
-    };
-    if mounts::table().iter().any(is_elsewhere) {
-        return Err(io::Error::other("the file system is mounted elsewhere too"));
-    }
     let name = device.file_name().ok_or_else(|| io::Error::other("it is on no device"))?;
     let trigger = Path::new("/sys/fs/ext4").join(name).join("trigger_fs_error");
     // Others leave it to the next check of the file system.

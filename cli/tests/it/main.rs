@@ -16,6 +16,7 @@ mod exit_codes;
 mod exported;
 mod exported_go;
 mod faults;
+mod faulty_driver;
 mod fuzz;
 mod gate;
 mod init;

@@ -1,5 +1,6 @@
 //! A failing case, stored and run again.
 
+use crate::faulty_driver;
 use crate::program::check;
 
 #[test]
@@ -69,4 +70,46 @@ fn a_case_in_which_the_driver_was_ended_is_replayed_with_that_end() {
     // Each attempt ends the driver, so that there are fewer than of others.
     let said = check(&["replay", case.to_str().unwrap()], 0, &[]);
     assert!(said.stdout.contains("not seen again in 10 attempts"), "{}", said.stdout);
+}
+
+#[test]
+fn as_root_a_case_of_a_volume_in_use_is_replayed_with_its_workload() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root for loop devices");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().to_str().unwrap();
+    faulty_driver::put_into(folder.path());
+    let driver = |defect: &str| {
+        let endpoint = format!("unix://{place}/csi.sock");
+        let flags = "--nodeid=node1 --backend=image --enable-attach";
+        let command = format!(
+            "exec {place}/csi-faulty-driver {defect} {flags} --statedir={place}/state --endpoint={endpoint}"
+        );
+        ["--no-config".to_owned(), "--endpoint".to_owned(), endpoint, "--driver-command".to_owned(), command]
+    };
+    let run = |arguments: &[&str], defect: &str, code: i32| {
+        let driver = driver(defect);
+        let driver: Vec<&str> = driver.iter().map(String::as_str).collect();
+        check(&[arguments, &driver, &["--driver-log", "/dev/null"]].concat(), code, &[])
+    };
+    let defect = "--defect=hostpath/snapshot-breaks-writer";
+    let cases = folder.path().join("cases");
+    let selected = ["run", "--filter", "in-use/create-snapshot", "--access-type", "block"];
+    let stored = ["--seed", "7", "--regressions", cases.to_str().unwrap()];
+    let said = run(&[&selected[..], &stored].concat(), defect, 1);
+    assert!(said.stderr.contains("csi-sanity replay"), "{}", said.stderr);
+
+    let case = cases.join("in-use-create-snapshot-block-IN-USE-001.yaml");
+    let text = std::fs::read_to_string(&case).unwrap();
+    for line in ["check: in-use/create-snapshot@block", "seed: 7", "volume-bytes: ", "CreateSnapshot → "] {
+        assert!(text.contains(line), "{line:?} is missing:\n{text}");
+    }
+    let case = case.to_str().unwrap();
+    let said = run(&["replay", case], defect, 1);
+    assert!(said.stdout.contains("IN-USE-001") && said.stdout.contains("seed 7"), "{}", said.stdout);
+    let said = run(&["replay", case], "", 0);
+    assert!(said.stderr.contains("fixed"), "{}", said.stderr);
+    check(&["replay", case, "--format", "grpcurl"], 2, &["--format"]);
 }

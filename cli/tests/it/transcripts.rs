@@ -8,6 +8,7 @@ use std::process::Command;
 use csi_mock_driver::Config;
 
 use crate::driver::Driver;
+use crate::faulty_driver;
 use crate::program::{Said, program};
 
 /// Stands for whatever differs from run to run: inside a line, or for any number of lines where it is alone on one.
@@ -59,8 +60,11 @@ fn fits(pattern: &[String], lines: &[&str]) -> bool {
 fn run(command: &str, directory: &Path) -> Said {
     let ours = program();
     let folder = Path::new(ours.get_program()).parent().unwrap();
+    // A directory may have a driver for its commands.
     let path = std::env::join_paths(
-        [folder.to_owned()].into_iter().chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
+        [folder.to_owned(), directory.to_owned()]
+            .into_iter()
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap())),
     );
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).current_dir(directory).env("PATH", path.unwrap());
@@ -101,6 +105,17 @@ fn of_the_readme() {
         return;
     }
     check("../README.md");
+}
+
+#[test]
+fn of_volumes_in_use() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    faulty_driver::put_into(directory.path());
+    check_in("in-use.md", directory.path());
 }
 
 #[test]

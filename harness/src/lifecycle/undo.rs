@@ -13,8 +13,8 @@ use crate::client::answer::{Answer, Exists, NoAnswer, Refused};
 use crate::client::patience::{Pauses, Settles};
 use crate::client::session::Session;
 use crate::protocol::effect::{self, Effect};
-use crate::resources::mounts;
 use crate::resources::resource::{Obstacle, Resource, Stays};
+use crate::resources::{frozen, mounts};
 use crate::text::shorten::named;
 
 /// Times that a call to undo something is made.
@@ -73,11 +73,13 @@ impl Resource {
             Resource::Staging { volume_id, path } => {
                 let (volume_id, staging_target_path) = (volume_id.clone(), path.clone());
                 let request = v1::NodeUnstageVolumeRequest { volume_id, staging_target_path };
+                thaw(session, path).await;
                 unstacked(session, path, || insist(session, request.clone(), exists)).await
             }
             Resource::Publication { volume_id, path } => {
                 let (volume_id, target_path) = (volume_id.clone(), path.clone());
                 let request = v1::NodeUnpublishVolumeRequest { volume_id, target_path };
+                thaw(session, path).await;
                 unstacked(session, path, || insist(session, request.clone(), exists)).await
             }
             Resource::StagingDirectory(path) => Ok(session.paths().remove_staging(path).await?),
@@ -91,6 +93,22 @@ impl Resource {
             Resource::Mount(path) => own_mounts::take_away(path).map_err(|error| error.to_string().into()),
             Resource::Broken { hook, what } => Ok(hooks::heal(session.config(), hook, what).await?),
         }
+    }
+}
+
+/// Thaws the file system of a volume that is about to be given back. Once it is unmounted, nothing can be done about it, and its device stays
+/// busy.
+async fn thaw(session: &Session, path: &str) {
+    if session.paths().commands().is_some() {
+        return;
+    }
+    let directory = session.target().driver_directory();
+    let roots: Vec<&Path> = session.paths().roots().into_iter().chain(directory.as_deref()).collect();
+    if frozen::thaw(Path::new(path), &roots).await {
+        session.note(format!(
+            "the file system at {} was frozen when its volume was given back, so that all writes to it waited; it is thawed now",
+            named(path)
+        ));
     }
 }
 

@@ -1,5 +1,5 @@
-//! Storage that is attached to this machine: disks, device-mapper devices, and the sessions with the storage servers that they come from. The
-//! kernel reports each of them below `/sys`.
+//! Storage that is attached to this machine: disks, device-mapper devices, the sessions with the storage servers that they come from, and the
+//! devices with a file system in use. The kernel reports each of them below `/sys`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,6 +10,9 @@ use crate::text::shorten::named;
 
 /// The names of block devices that are no disks: loop devices are counted for themselves, and the others are in memory.
 const NO_DISKS: [&str; 4] = ["loop", "ram", "zram", "dm-"];
+
+/// The directories of `/sys/fs` in which the kernel has an entry for each file system in use, by the name of its device.
+const FILE_SYSTEMS: [&str; 3] = ["ext4", "xfs", "f2fs"];
 
 /// Something that connects volumes to this machine, and that the driver has to undo when they are given back.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +81,19 @@ pub(crate) fn attachments() -> BTreeSet<Attachment> {
 /// The number of disks of this machine that have a medium.
 pub(crate) fn disks() -> u64 {
     disks_in(Path::new("/sys"))
+}
+
+/// The block devices with a file system that is in use. If none of them is mounted here, it is mounted in another mount namespace, or it was
+/// frozen when it was unmounted, and stays in use until it is mounted again and thawed.
+pub(crate) fn file_systems() -> BTreeSet<PathBuf> {
+    file_systems_in(Path::new("/sys"))
+}
+
+fn file_systems_in(sys: &Path) -> BTreeSet<PathBuf> {
+    let used = FILE_SYSTEMS.iter().flat_map(|type_| entries(sys.join("fs").join(type_)));
+    // Beside the devices, there are entries for the type as a whole.
+    let devices = used.filter(|(name, _)| sys.join("class/block").join(name).exists());
+    devices.map(|(name, _)| Path::new("/dev").join(name)).collect()
 }
 
 fn attachments_in(sys: &Path) -> BTreeSet<Attachment> {
@@ -155,6 +171,21 @@ mod tests {
                 "device-mapper device pool-vol-4, which is suspended, so that all reads and writes wait",
             ]
         );
+    }
+
+    #[test]
+    fn file_systems_are_seen_by_their_devices() {
+        let sys = sys(&[
+            ("fs/ext4/loop3/errors_count", "0"),
+            ("fs/ext4/features/lazy_itable_init", "supported"),
+            ("fs/xfs/stats/stats", ""),
+            ("fs/xfs/dm-0/error/fail_at_unmount", "1"),
+            ("class/block/loop3/size", "2097152"),
+            ("class/block/dm-0/size", "2097152"),
+            ("class/block/sda/size", "2097152"),
+        ]);
+        let devices = ["/dev/dm-0", "/dev/loop3"].map(PathBuf::from);
+        assert_eq!(file_systems_in(sys.path()), BTreeSet::from(devices));
     }
 
     #[test]

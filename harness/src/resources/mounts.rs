@@ -65,6 +65,27 @@ pub fn at(path: &Path) -> Vec<Mount> {
     table().into_iter().filter(|mount| mount.point == path).collect()
 }
 
+/// The mount at a target path, if it shows a file system as a whole and all mounts of that are at or below these paths, so that nothing else
+/// can be hurt by a change of it.
+///
+/// # Errors
+/// Says why it is not so.
+pub fn alone_at(target: &Path, paths: &[&Path]) -> io::Result<Mount> {
+    let mount = at(target).pop().ok_or_else(|| io::Error::other("nothing is mounted there"))?;
+    // Nothing is mounted at a path that does not exist.
+    let paths: Vec<PathBuf> = paths.iter().filter_map(|path| std::fs::canonicalize(path).ok()).collect();
+    let device = std::fs::canonicalize(&mount.source)?;
+    let is_own = |point: &Path| paths.iter().any(|path| point.starts_with(path));
+    let is_elsewhere = |other: &Mount| {
+        std::fs::canonicalize(&other.source).is_ok_and(|source| source == device)
+            && (other.root != Path::new("/") || !is_own(&other.point))
+    };
+    match table().iter().any(is_elsewhere) {
+        true => Err(io::Error::other("the file system is mounted elsewhere too")),
+        false => Ok(mount),
+    }
+}
+
 /// Returns true if the file system of a directory is in memory, so that a reboot deletes its files.
 pub fn is_in_memory(directory: &Path) -> bool {
     let on = table().into_iter().filter(|mount| directory.starts_with(&mount.point));

@@ -38,6 +38,8 @@ pub enum Resource {
     Disks,
     /// Sessions of the machine with iSCSI targets and NVMe subsystems, and devices that are mapped onto others.
     Sessions,
+    /// File systems on devices of the machine, also those that are frozen and mounted nowhere.
+    FileSystems,
     /// Files and directories below its directory.
     Entries,
     /// What these take up, in bytes.
@@ -46,9 +48,23 @@ pub enum Resource {
 
 impl Resource {
     /// All of them.
-    pub const ALL: [Resource; 12] = {
+    pub const ALL: [Resource; 13] = {
         use Resource::*;
-        [Memory, Files, Sockets, Threads, Children, Zombies, Mounts, Loops, Disks, Sessions, Entries, Storage]
+        [
+            Memory,
+            Files,
+            Sockets,
+            Threads,
+            Children,
+            Zombies,
+            Mounts,
+            Loops,
+            Disks,
+            Sessions,
+            FileSystems,
+            Entries,
+            Storage,
+        ]
     };
 
     /// Whether it is counted in bytes.
@@ -79,6 +95,8 @@ impl Resource {
             (Resource::Disks, false) => "disks",
             (Resource::Sessions, true) => "storage session or mapped device",
             (Resource::Sessions, false) => "storage sessions and mapped devices",
+            (Resource::FileSystems, true) => "file system in use",
+            (Resource::FileSystems, false) => "file systems in use",
             (Resource::Entries, true) => "file or directory of the driver",
             (Resource::Entries, false) => "files and directories of the driver",
         }
@@ -132,6 +150,7 @@ impl Usage {
         usage.add(Resource::Loops, mounts::loops().values().filter(|file| is_its(file)).count() as u64);
         usage.add(Resource::Disks, attachments::disks());
         usage.add(Resource::Sessions, attachments::attachments().len() as u64);
+        usage.add(Resource::FileSystems, attachments::file_systems().len() as u64);
         let mut is_seen = false;
         for one in tree(process) {
             is_seen |= usage.count(&one, one.id == process);

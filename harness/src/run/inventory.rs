@@ -9,7 +9,7 @@ use crate::client::patience::Settles;
 use crate::client::session::Session;
 use crate::client::target::{Node, Ownership, Target};
 use crate::protocol::capability::Capability;
-use crate::resources::attachments::{Attachment, attachments};
+use crate::resources::attachments::{Attachment, attachments, file_systems};
 use crate::resources::left_behind::{LeftBehind, Removal};
 use crate::resources::mounts;
 use crate::resources::paths::Paths;
@@ -157,14 +157,15 @@ async fn clear(session: &Session, point: &Path) -> bool {
     false
 }
 
-/// Things that a driver may leave on its host and that no list of CSI has: mounts outside of the directories of the run, loop devices, and
-/// sessions with storage servers.
+/// Things that a driver may leave on its host and that no list of CSI has: mounts outside of the directories of the run, loop devices, file
+/// systems that are mounted nowhere, and sessions with storage servers.
 #[derive(Debug, Default)]
 pub(crate) struct Surroundings {
     /// Whether the driver's mounts are seen from here.
     seen: bool,
     mounts: BTreeSet<PathBuf>,
     loops: BTreeMap<String, String>,
+    unmounted: BTreeSet<PathBuf>,
     attached: BTreeSet<Attachment>,
 }
 
@@ -183,11 +184,12 @@ impl Surroundings {
             seen: true,
             mounts: mounts::points().into_iter().collect(),
             loops: mounts::loops(),
+            unmounted: unmounted(),
             attached: attachments(),
         }
     }
 
-    /// Returns the new mounts, loop devices and sessions that belong to the driver or to the run. Other programs mount and attach at the same time,
+    /// Returns the new mounts, loop devices, file systems and sessions that belong to the driver or to the run. Other programs mount and attach at the same time,
     /// and theirs are left out.
     pub(crate) fn news(self, target: &Target) -> Vec<LeftBehind> {
         if !self.seen {
@@ -208,12 +210,31 @@ impl Surroundings {
             let remove = format!("losetup -d {device}");
             New { what, id: device.clone(), path: file, remove }.left_behind(target)
         });
+        let unmounted = now.unmounted.difference(&self.unmounted).filter_map(|device| {
+            let id = device.to_string_lossy().into_owned();
+            let path = now.loops.get(&id).unwrap_or(&id);
+            let what =
+                format!("file system on {id} ({}), frozen or in use elsewhere, and not mounted", named(path));
+            let remove = format!("d=$(mktemp -d) && mount {id} $d && fsfreeze --unfreeze $d; umount $d");
+            New { what, id: id.clone(), path, remove }.left_behind(target)
+        });
         let attached = now.attached.difference(&self.attached).filter_map(|one| {
             let (what, id) = (one.describe(), one.name().to_owned());
             New { what, id, path: one.name(), remove: one.remove() }.left_behind(target)
         });
-        mounts.chain(loops).chain(attached).collect()
+        mounts.chain(unmounted).chain(loops).chain(attached).collect()
     }
+}
+
+/// The devices whose file systems are in use, although they are not mounted here.
+fn unmounted() -> BTreeSet<PathBuf> {
+    let mut devices = file_systems();
+    if !devices.is_empty() {
+        for mount in mounts::table() {
+            devices.remove(&std::fs::canonicalize(&mount.source).unwrap_or_default());
+        }
+    }
+    devices
 }
 
 /// Something that was not there before, and has to do with a path or a name.

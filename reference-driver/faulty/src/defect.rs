@@ -207,6 +207,8 @@ defects! {
     SnapshotBreaksWriter = "hostpath/snapshot-breaks-writer";
     /// CreateSnapshot leaves the file system of its source frozen for a while after it has returned.
     SnapshotFreezesWriter = "hostpath/snapshot-freezes-writer";
+    /// CreateSnapshot leaves the file system of its source frozen for good.
+    SnapshotLeavesFrozen = "hostpath/snapshot-leaves-source-frozen";
     /// Of two snapshots that are taken at the same time, one leaves the file system of its source frozen.
     OverlappingSnapshotsStayFrozen = "hostpath/overlapping-snapshots-stay-frozen";
     /// DeleteSnapshot makes all writes to the source of the snapshot fail.

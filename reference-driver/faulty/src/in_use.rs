@@ -104,6 +104,8 @@ enum Harm {
     Breaks,
     /// The file system is frozen for a while.
     Freezes,
+    /// The file system stays frozen.
+    FreezesForGood,
     /// Bytes of the volume are changed.
     Damages,
     /// The volume loses everything.
@@ -116,6 +118,7 @@ enum Harm {
 const HARMS: &[(Defect, Moment, Harm)] = &[
     (Defect::SnapshotBreaksWriter, Moment::Snapshot, Harm::Breaks),
     (Defect::SnapshotFreezesWriter, Moment::Snapshot, Harm::Freezes),
+    (Defect::SnapshotLeavesFrozen, Moment::Snapshot, Harm::FreezesForGood),
     (Defect::SnapshotDamagesSource, Moment::Snapshot, Harm::Damages),
     (Defect::RepeatedSnapshotFreezes, Moment::RepeatedSnapshot, Harm::Freezes),
     (Defect::OverlappingSnapshotsStayFrozen, Moment::OverlappingSnapshot, Harm::Freezes),
@@ -560,6 +563,8 @@ fn do_harm(harm: Harm, target: &str) {
     match harm {
         Harm::Breaks => break_writes(target),
         Harm::Freezes => freeze(target.to_owned()),
+        Harm::FreezesForGood if Path::new(target).is_dir() => run("fsfreeze", &["--freeze", target]),
+        Harm::FreezesForGood => {}
         Harm::Damages => change(target, Contents::damaged),
         Harm::Empties | Harm::Reverts => change(target, Contents::emptied),
     }

@@ -11,16 +11,21 @@ mod node;
 pub mod plain;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use csi_hostpath_driver::HostpathDriver;
+use csi_hostpath_driver::args::Args;
 use csi_proto::v1::controller_server::{Controller, ControllerServer};
 use csi_proto::v1::group_controller_server::{GroupController, GroupControllerServer};
 use csi_proto::v1::identity_server::IdentityServer;
 use csi_proto::v1::node_server::{Node, NodeServer};
 use csi_proto::v1::snapshot_metadata_server::{SnapshotMetadata, SnapshotMetadataServer};
 use csi_proto::v1::*;
+use csi_proto::{Endpoint, Listener};
 use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 
@@ -124,6 +129,42 @@ pub fn routes_of_nodes(
         .add_service(SnapshotMetadataServer::new(faulty.clone()))
         .add_service(NodeServer::new(faulty));
     (first, others)
+}
+
+/// Serves all nodes of the driver that the arguments describe, with the first one the name of the program: those of csi-hostpath-driver, and
+/// before them `--defect=ID` for a driver with a defect. It serves until its process ends.
+///
+/// # Errors
+/// The arguments are wrong, or the driver cannot be started.
+pub async fn serve(mut arguments: Vec<OsString>) -> Result<(), Box<dyn Error>> {
+    let defect = match arguments.get(1).and_then(|first| first.to_str()?.strip_prefix("--defect=")) {
+        Some(id) => {
+            let found = Defect::ALL.iter().find(|defect| defect.id() == id).copied();
+            Some(found.ok_or_else(|| format!("{id:?} is no defect of this driver"))?)
+        }
+        None => None,
+    };
+    if defect.is_some() {
+        arguments.remove(1);
+    }
+    let args = Args::read(arguments)?;
+    let endpoints = [args.endpoint.clone()]
+        .into_iter()
+        .chain(args.node_endpoint.iter().map(|other| other.endpoint.clone()));
+    let endpoints: Vec<Endpoint> = endpoints.collect();
+    let config = args.into_config()?;
+    let others: Vec<&str> = config.other_nodes.iter().map(String::as_str).collect();
+    let driver = HostpathDriver::new(config.clone())?;
+    let (first, others) = routes_of_nodes(&driver, defect, &others);
+    let mut nodes = JoinSet::new();
+    for (endpoint, routes) in endpoints.iter().zip([first].into_iter().chain(others)) {
+        let listener = Listener::bind(endpoint).await?;
+        nodes.spawn(listener.serve(routes, std::future::pending()));
+    }
+    match nodes.join_next().await {
+        Some(ended) => Ok(ended??),
+        None => Ok(()),
+    }
 }
 
 impl Faults {

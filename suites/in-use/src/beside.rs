@@ -85,7 +85,8 @@ impl InUse {
 
     fn with(cx: Cx, volume: TrackedVolume, started: Result<Workload, StartError>) -> CheckResult<InUse> {
         let workload = started.map_err(|error| Stop::skip(format!("no workload can be started: {error}")))?;
-        Ok(InUse { workload: ObservedWorkload::new(&cx, workload), cx, volume })
+        let own_paths = [&volume.target_path, &volume.staging_path].map(PathBuf::from);
+        Ok(InUse { workload: ObservedWorkload::new(&cx, workload).on_file_system(own_paths), cx, volume })
     }
 
     /// The scope of the use, for calls that are undone with it.

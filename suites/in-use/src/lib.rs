@@ -3,6 +3,7 @@
 
 mod beside;
 mod callers;
+pub mod case;
 mod copies;
 mod expansion;
 mod frozen;

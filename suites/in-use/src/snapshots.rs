@@ -24,6 +24,7 @@ check! {
         refuted_by: [
             "hostpath/snapshot-breaks-writer",
             "hostpath/snapshot-freezes-writer",
+            "hostpath/snapshot-leaves-source-frozen",
             "hostpath/snapshot-damages-source",
             "hostpath/snapshots-miss-use",
             "hostpath/restores-later",
