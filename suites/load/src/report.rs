@@ -250,6 +250,14 @@ fn stage_entry(stage: &StageRecord) -> StageEntry {
 }
 
 impl Report {
+    /// The report as JSON.
+    pub fn json(&self) -> String {
+        // It has nothing in it that JSON cannot say.
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
     /// A line for each RPC in each stage.
     pub fn csv(&self) -> String {
         let mut lines = vec![
