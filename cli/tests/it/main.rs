@@ -21,6 +21,7 @@ mod gate;
 mod init;
 mod install;
 mod interrupt;
+mod load;
 mod moments;
 mod output;
 mod peers;

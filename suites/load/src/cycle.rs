@@ -1,5 +1,6 @@
 //! The life cycles of a load: the calls that an orchestrator makes for one purpose, and undoes.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,11 +12,12 @@ use csi_harness::resources::contents::{Found, Stamp};
 use csi_harness::resources::workload::{self, WriteLocation};
 use csi_ops::operation::{Operation, Request, Response};
 use csi_ops::volume::TrackedVolume;
+use csi_proto::lock::Mutex;
 use csi_proto::{Call as _, Rpc};
 use serde::Deserialize;
 use v1::volume_content_source::{SnapshotSource, Type as Source};
 
-use crate::judge::{Judge, LOAD_001};
+use crate::judge::LOAD_001;
 use crate::load::Load;
 use crate::recorder::{CallerClock, Recorder};
 
@@ -130,6 +132,12 @@ impl Caller {
             self.cx = self.unmeasured.observed_by(observer);
         }
     }
+}
+
+/// Volumes that are not listed.
+fn missing(expected: &BTreeSet<String>, listed: &[String]) -> Vec<String> {
+    let listed: BTreeSet<&String> = listed.iter().collect();
+    expected.iter().filter(|id| !listed.contains(id)).cloned().collect()
 }
 
 impl Load {
@@ -285,42 +293,35 @@ impl Load {
             request.starting_token = page.next_token;
         }
         // Pages that are read while volumes come and go need not show all of them.
-        if pages == 1 {
-            let lacks = |listed: &[String]| -> Vec<String> {
-                let listed: std::collections::BTreeSet<&String> = listed.iter().collect();
-                expected.iter().filter(|id| !listed.contains(id)).cloned().collect()
-            };
-            if !lacks(&listed).is_empty() {
-                self.confirm_lost(caller, lacks(&listed)).await?;
-            }
+        if pages == 1 && !missing(&expected, &listed).is_empty() {
+            self.find_lost(caller, &expected).await?;
         }
         Ok(Some(listed.len()))
     }
 
-    /// Lists again until the volumes are listed, and reports those that stay away.
-    pub(crate) async fn confirm_lost(&self, caller: &Caller, mut lost: Vec<String>) -> CheckResult {
-        if self.judge.has_lost_volumes() {
-            return Ok(());
-        }
+    /// Lists until all of these volumes are listed, and reports those that stay away.
+    ///
+    /// # Errors
+    /// Broken as for every cycle.
+    pub(crate) async fn find_lost(&self, caller: &Caller, expected: &BTreeSet<String>) -> CheckResult {
+        let lost = Mutex::new(Vec::new());
         let found = caller.cx.eventually(Settles::VolumeListed, || async {
             let entries = caller.cx.list_volumes().await?;
             let listed = entries.into_iter().filter_map(|entry| entry.volume).map(|volume| volume.volume_id);
-            let listed: std::collections::BTreeSet<String> = listed.collect();
-            Ok(lost.iter().all(|id| listed.contains(id)).then_some(()))
+            *lost.lock() = missing(expected, &listed.collect::<Vec<_>>());
+            Ok(lost.lock().is_empty().then_some(()))
         });
-        match found.await {
-            Ok(Some(())) => return Ok(()),
-            Ok(None) => {}
-            // Another cycle reports that.
-            Err(_) => return Ok(()),
+        // A list that is rejected proves nothing here.
+        if !matches!(found.await, Ok(None)) || self.judge.has_lost_volumes() {
+            return Ok(());
         }
-        let number = lost.len();
-        lost.truncate(NAMED_MAX);
+        let lost = std::mem::take(&mut *lost.lock());
+        let named = lost.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join(", ");
         self.judge.blame(
             Violation::new("ListVolumes lacks volumes that were created and not deleted")
                 .of(&LOAD_001)
                 .expected("each of them is listed")
-                .actual(format!("{number} are not listed, such as {}", lost.join(", ")))
+                .actual(format!("{} of {} are not listed, such as {named}", lost.len(), expected.len()))
                 .damage(Damage::DataLoss),
         );
         Ok(())
@@ -492,7 +493,7 @@ impl Load {
             let refused = match reply.answer() {
                 Answer::Ok(response) => return Some(response.clone()),
                 Answer::Unknown(no_answer) => {
-                    Judge::unanswered(&self.judge, &caller.cx, rpc, no_answer).await;
+                    self.judge.unanswered(&caller.cx, rpc, no_answer).await;
                     break;
                 }
                 Answer::Refused(refused) if effect::is_not_now(rpc.method, refused.code) => {

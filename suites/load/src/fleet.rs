@@ -268,8 +268,7 @@ impl Load {
     /// Broken if a path cannot be made.
     pub(crate) async fn inspect(&self, callers: &[Caller]) -> CheckResult {
         if self.cx.target().capabilities().has(Capability::ListVolumes) && !self.judge.is_dead() {
-            let expected: Vec<String> = self.fleet.ids().into_iter().collect();
-            self.confirm_lost(&callers[0], expected).await?;
+            self.find_lost(&callers[0], &self.fleet.ids()).await?;
         }
         let mut all: Vec<Held> = self.fleet.idle.lock().clone();
         all.extend(self.fleet.published.lock().iter().cloned());

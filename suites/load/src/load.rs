@@ -149,7 +149,13 @@ impl Load {
 
     async fn stage(&self, stage: &Stage, callers: &mut [Caller], sampler: &Sampler) -> CheckResult {
         let course = stage.course;
-        self.recorder.begin(&stage.name, course.planned(), course.duration());
+        let is_steady = match course {
+            Course::Callers { is_ramp, .. } => !is_ramp,
+            Course::Rate { from, to, .. } => from == to,
+            Course::Burst(_) => false,
+        };
+        let steady = course.duration().filter(|_| is_steady);
+        self.recorder.begin(&stage.name, course.planned(), steady);
         let next = AtomicU64::new(0);
         let begun = Instant::now();
         let count = callers.len();
@@ -167,12 +173,10 @@ impl Load {
                 tokio::time::sleep(TICK).await;
             }
         };
-        let is_steady = matches!(course, Course::Callers { is_ramp: false, .. })
-            || matches!(course, Course::Rate { from, to, .. } if from == to);
         tokio::select! {
             ended = join_all(work) => ended.into_iter().collect::<CheckResult>()?,
             () = progress => {}
-            () = sampler.watch(&self.recorder, is_steady.then(|| course.duration()).flatten()) => {}
+            () = sampler.watch(&self.recorder, steady) => {}
         }
         self.recorder.end();
         Ok(())

@@ -125,9 +125,8 @@ pub struct StageRecord {
     /// Calls by RPC.
     pub rpcs: BTreeMap<&'static str, Series>,
     started: Instant,
-    /// Its length, if that was known before.
-    length: Option<Duration>,
-    is_over: bool,
+    /// Its length, if its load is constant.
+    steady: Option<Duration>,
 }
 
 /// The measurements of a load.
@@ -135,8 +134,8 @@ pub struct StageRecord {
 pub struct Recorder(Mutex<Vec<StageRecord>>);
 
 impl Recorder {
-    /// Begins a stage; the one before it has ended.
-    pub(crate) fn begin(&self, name: &str, planned: Option<u64>, length: Option<Duration>) {
+    /// Begins a stage; the one before it has ended. A stage of constant load has a length.
+    pub(crate) fn begin(&self, name: &str, planned: Option<u64>, steady: Option<Duration>) {
         self.0.lock().push(StageRecord {
             name: name.to_owned(),
             planned,
@@ -145,17 +144,13 @@ impl Recorder {
             elapsed: Duration::ZERO,
             rpcs: BTreeMap::new(),
             started: Instant::now(),
-            length,
-            is_over: false,
+            steady,
         });
     }
 
     /// Ends the stage.
     pub(crate) fn end(&self) {
-        self.with_stage(|stage| {
-            stage.elapsed = stage.started.elapsed();
-            stage.is_over = true;
-        });
+        self.with_stage(|_| {});
     }
 
     /// Begins anew, for a load that runs once more.
@@ -176,13 +171,9 @@ impl Recorder {
         self.0.lock().iter().map(|stage| stage.ended).sum()
     }
 
-    /// The stages so far. One that is not over has the time that it has taken.
+    /// The stages so far.
     pub fn stages(&self) -> Vec<StageRecord> {
-        let mut stages = self.0.lock().clone();
-        for stage in stages.iter_mut().filter(|stage| !stage.is_over) {
-            stage.elapsed = stage.started.elapsed();
-        }
-        stages
+        self.0.lock().clone()
     }
 
     /// All calls of an RPC, and the time of the stages in which there were any.
@@ -201,17 +192,21 @@ impl Recorder {
     fn with_stage(&self, change: impl FnOnce(&mut StageRecord)) {
         if let Some(stage) = self.0.lock().last_mut() {
             change(stage);
+            // A load that is stopped has the time up to its last call.
+            stage.elapsed = stage.started.elapsed();
         }
     }
 
     fn done(&self, rpc: Rpc, since_due: Duration, took: Duration) {
         self.with_stage(|stage| {
-            let part = stage.length.map_or(0.0, |length| {
+            let part = stage.steady.map(|length| {
                 stage.started.elapsed().as_secs_f64() / length.as_secs_f64().max(f64::MIN_POSITIVE)
             });
             let series = stage.rpcs.entry(rpc.method).or_default();
             series.add(since_due);
-            series.add_to_window((part * WINDOWS as f64) as usize, took);
+            if let Some(part) = part {
+                series.add_to_window((part * WINDOWS as f64) as usize, took);
+            }
         });
     }
 }

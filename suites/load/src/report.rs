@@ -27,7 +27,7 @@ const SLOWER: u32 = 4;
 const PARTS_MIN: usize = 8;
 const CALLS_MIN: u64 = 4;
 /// The score of the Mann-Kendall test that this needs.
-const SCORE_MIN: f64 = 3.0;
+const SCORE_MIN: f64 = 2.5;
 
 /// Everything that was measured.
 #[derive(Clone, Debug, Serialize)]
