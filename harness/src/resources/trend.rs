@@ -55,7 +55,7 @@ impl Growth {
         Growth { after: later.after, rounds: self.rounds + later.rounds, ..self }
     }
 
-    /// Returns true if an earlier growth goes on.
+    /// Returns true if this is more of an earlier growth.
     pub fn is_again(&self, before: &Growth) -> bool {
         self.resource == before.resource && self.per_round() >= before.per_round() * SAME
     }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_levels_off_comes_and_goes_or_is_little_does_not() {
+    fn resources_that_level_off_or_come_and_go_do_not_grow() {
         let mib = |amounts: &[u64]| {
             samples(&amounts.iter().map(|one| one << 20).collect::<Vec<_>>(), Resource::Memory)
         };
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_not_told_as_a_file_as_well() {
+    fn a_socket_is_not_reported_as_a_file_as_well() {
         let sample = |at: u64| {
             let usage = Usage::from_amounts([(Resource::Files, 10 + at), (Resource::Sockets, at)]);
             Sample { rounds: at, usage }

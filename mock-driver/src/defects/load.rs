@@ -13,10 +13,10 @@ pub(crate) const HIDDEN_LIMIT: u32 = 200;
 const STALLS_EVERY: u32 = 100;
 const STALL: Duration = Duration::from_secs(2);
 /// The number of calls after which each one takes longer.
-const FAST_CALLS: u32 = 300;
-const SLOWER: Duration = Duration::from_millis(100);
+const FAST_CALLS: u32 = 200;
+const SLOWER: Duration = Duration::from_millis(250);
 /// The part of the time of a list that each pair of volumes takes.
-const OF_A_PAIR: Duration = Duration::from_nanos(200);
+const OF_A_PAIR: Duration = Duration::from_micros(1);
 /// Volumes that are made at the same time, the forgotten one included, and one in how many is forgotten then.
 const FORGETS_BESIDE: usize = 4;
 const FORGETS_EVERY: u32 = 8;

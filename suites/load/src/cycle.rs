@@ -110,7 +110,7 @@ pub(crate) struct Held {
 pub(crate) struct Caller {
     /// Its calls are measured, and what they make is undone with its scope.
     pub(crate) cx: Cx,
-    /// The same without the measurement.
+    /// Its calls without the measurement.
     unmeasured: Cx,
     clock: Arc<CallerClock>,
     pub(crate) rng: fastrand::Rng,
@@ -124,7 +124,7 @@ impl Caller {
         Caller { cx: unmeasured.observed_by(observer), unmeasured, clock, rng: cx.rng() }
     }
 
-    /// Undoes what a life cycle has left, and goes on without what stays.
+    /// Undoes what a life cycle has left. What cannot be undone stays in the ledger, and is out of the way of the next life cycle.
     async fn tidy(&mut self) {
         if self.unmeasured.undo_best_effort().await.is_some() {
             self.unmeasured = self.unmeasured.scope();
@@ -386,7 +386,9 @@ impl Load {
         operation: Operation,
     ) -> CheckResult<bool> {
         let request = held.volume.request(&caller.cx, operation).await?;
-        let blames = (!held.is_doubtful).then_some(held.volume.volume.id.as_str());
+        // A driver may keep a volume as long as something is left that uses it.
+        let may_be_used = operation.undoes().is_some() && self.judge.is_in_doubt();
+        let blames = (!held.is_doubtful && !may_be_used).then_some(held.volume.volume.id.as_str());
         match self.send(caller, operation.rpc(), blames, || request.send(&caller.cx)).await {
             Some(response) => {
                 held.volume.record(response);

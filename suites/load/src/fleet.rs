@@ -18,7 +18,7 @@ use crate::judge::LOAD_004;
 use crate::load::Load;
 use crate::workload::Workload;
 
-/// Volumes that cannot be created or published, one after the other, after which no more are tried.
+/// Volumes that cannot be created or published, after which creation stops.
 const FAILURES_MAX: u32 = 16;
 /// Lists are timed when there are this many volumes, and whenever their number has doubled.
 const LISTED_MIN: u32 = 16;
@@ -98,7 +98,7 @@ impl Fleet {
         self.ids.lock().clone()
     }
 
-    /// A volume that nobody else uses until it is given back.
+    /// A volume that no other life cycle uses until it is given back.
     pub(crate) fn take_idle(&self, rng: &mut fastrand::Rng) -> Option<Held> {
         let mut idle = self.idle.lock();
         let number = (!idle.is_empty()).then(|| rng.usize(..idle.len()))?;
@@ -221,7 +221,7 @@ impl Load {
         Ok(())
     }
 
-    /// Publishes a volume once more while nothing else goes on, if the driver said that the node has no room for it, and reports a limit
+    /// Publishes a volume once more while no other call is under way, if the driver said that the node has no room for it, and reports a limit
     /// that the node does not name.
     async fn confirm_limit(&self, caller: &Caller, in_use: usize) -> CheckResult {
         let failed = self.fleet.idle.lock().iter().find(|held| held.is_doubtful).cloned();
@@ -262,7 +262,7 @@ impl Load {
         Ok(shortest)
     }
 
-    /// Looks whether each volume is still there, while nothing else goes on.
+    /// Asks for each volume, while the load rests.
     ///
     /// # Errors
     /// Broken if a path cannot be made.

@@ -160,6 +160,11 @@ impl Judge {
             .any(|(rule, message)| *rule == LOAD_001.id && message.starts_with("ListVolumes"))
     }
 
+    /// Returns true if something went wrong before, so that something else may be left that uses a volume.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        !self.given_up.lock().is_empty() || !self.faults.lock().is_empty()
+    }
+
     /// Takes in that part of the load could not be made.
     pub(crate) fn lacks(&self, what: String) {
         self.lacking.lock().push(what);

@@ -20,7 +20,7 @@ use crate::report::{Cost, GrowthEntry, ThresholdEntry};
 use crate::resources::Sampler;
 use crate::workload::{Course, Stage, Workload};
 
-/// Callers that create, check and delete the volumes that stay, at the most.
+/// The largest number of callers that create, check and delete the volumes that stay.
 const KEEPERS_MAX: u32 = 16;
 /// Time between two updates of the progress.
 const TICK: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ pub(crate) struct Load {
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) judge: Judge,
     pub(crate) fleet: Fleet,
-    /// Tells the writes of this load from others.
+    /// Marks the writes of this load, so that those of others are not taken for them.
     pub(crate) run: u64,
 }
 
@@ -74,7 +74,7 @@ pub fn suite(workload: &Workload, results: &Results) -> Suite {
 }
 
 async fn run(cx: &Cx, mut workload: Workload, results: &Results) -> CheckResult {
-    // A load that runs once more, because its connection broke, is measured anew.
+    // A load that runs once more, because its connection broke, has new measurements.
     results.recorder.clear();
     let info = cx.target().info();
     *results.findings.lock() =
@@ -182,7 +182,7 @@ impl Load {
         Ok(())
     }
 
-    /// Makes the life cycles of one caller, until no more are due.
+    /// Makes the life cycles of one caller, until the last one that is due in this stage.
     async fn take_part(
         &self,
         caller: &mut Caller,

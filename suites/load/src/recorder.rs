@@ -14,7 +14,7 @@ use hdrhistogram::Histogram;
 const DIGITS: u8 = 2;
 /// Windows into which a stage is divided to see whether calls become slower.
 pub(crate) const WINDOWS: usize = 20;
-/// The longest time that is told from longer ones.
+/// The longest time that is recorded; longer ones count as this.
 const LONGEST_US: u64 = 24 * 3_600 * 1_000_000;
 
 /// Calls of one RPC in one stage.
@@ -50,8 +50,10 @@ fn histogram() -> Histogram<u64> {
     Histogram::new(DIGITS).unwrap_or_else(|error| unreachable!("{error}"))
 }
 
-fn microseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(LONGEST_US).clamp(1, LONGEST_US)
+fn record(times: &mut Histogram<u64>, time: Duration) {
+    let us = u64::try_from(time.as_micros()).unwrap_or(LONGEST_US).clamp(1, LONGEST_US);
+    // The histogram grows with the time, which has a limit.
+    let _ = times.record(us);
 }
 
 impl Series {
@@ -59,7 +61,7 @@ impl Series {
     pub fn add(&mut self, since_due: Duration) {
         self.done += 1;
         self.sum += since_due;
-        self.times.saturating_record(microseconds(since_due));
+        record(&mut self.times, since_due);
     }
 
     /// Adds the time of a try to a part of the stage.
@@ -68,7 +70,7 @@ impl Series {
             self.windows.resize_with(WINDOWS, histogram);
         }
         if let Some(window) = self.windows.get_mut(window) {
-            window.saturating_record(microseconds(took));
+            record(window, took);
         }
     }
 
@@ -153,7 +155,7 @@ impl Recorder {
         self.with_stage(|_| {});
     }
 
-    /// Begins anew, for a load that runs once more.
+    /// Forgets everything, for a load that runs once more.
     pub(crate) fn clear(&self) {
         self.0.lock().clear();
     }

@@ -22,6 +22,9 @@ pub fn summary(report: &Report) -> String {
     let mut text = String::new();
     // Nothing can go wrong while a text is written to.
     let _ = write(&mut text, report);
+    // The verdict begins with an empty line.
+    text.truncate(text.trim_end().len());
+    text.push('\n');
     text
 }
 
@@ -63,12 +66,10 @@ fn write_stage(text: &mut String, stage: &StageEntry, width: usize) -> std::fmt:
     if stage.cycles_begun > 0 {
         let rate = |cycles: u64| cycles as f64 / stage.seconds.max(1e-6);
         write!(text, ", {} life cycles, {:.1}/s", stage.cycles_ended, rate(stage.cycles_ended))?;
-        if let Some(due) = stage.cycles_due {
-            write!(text, " of {:.1}/s", rate(due))?;
-            let late = due.saturating_sub(stage.cycles_begun);
-            if late > 0 {
-                write!(text, ", {ODD}{late} were due and did not begin{ODD:#}")?;
-            }
+        let late = stage.cycles_due.map_or(0, |due| due.saturating_sub(stage.cycles_begun));
+        if late > 0 {
+            let due = rate(stage.cycles_begun + late);
+            write!(text, " of {due:.1}/s, {ODD}{late} were due and did not begin{ODD:#}")?;
         }
     }
     writeln!(text)?;

@@ -176,7 +176,7 @@ mod tests {
     fn a_wrong_threshold_is_explained() {
         for (text, expected) in [
             ("CreateVolume p99", "write for example"),
-            ("CreateVolum p99 < 5s", "did you mean CreateVolume?"),
+            ("CreateVolum p99 < 5s", "did you mean CreateVolume"),
             ("CreateVolume p98 < 5s", "p99.9"),
             ("CreateVolume p99 <= 5s", "neither < nor >"),
             ("CreateVolume p99 < 5", "no limit"),

@@ -39,7 +39,7 @@ pub struct Workload {
     /// Volumes that are there while the stages run.
     #[serde(default)]
     pub volumes: u32,
-    /// The number of them that are published meanwhile.
+    /// The number of them that are published while the stages run.
     #[serde(default)]
     pub published: u32,
     /// The most life cycles at the same time.

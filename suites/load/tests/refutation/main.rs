@@ -6,7 +6,7 @@ use std::time::Duration;
 use csi_harness::checks::registry::Registry;
 use csi_harness::config::Config;
 use csi_harness::results::outcome::{CheckReport, Outcome};
-use csi_mock_driver::Quirk;
+use csi_mock_driver::{Defect, Quirk};
 use csi_suite_load::workload::{Changes, Workload};
 use csi_suite_load::{Results, suite};
 use csi_test_support::mock::{self, everything_set, run_on};
@@ -87,6 +87,18 @@ fn played(preset: &str, changes: Changes, defects: &str, seed: u64) -> Result<Ve
     process::played(registry.clone(), &check, defects, seed)
 }
 
+/// Runs a preset on the mock driver in this process.
+fn with_defect(
+    preset: &str,
+    changes: Changes,
+    defect: &str,
+    results: &Results,
+) -> Result<Vec<CheckReport>, Failed> {
+    let defects = vec![defect.parse::<Defect>().map_err(|unknown| unknown.to_string())?];
+    let mock = csi_mock_driver::Config { defects, ..Default::default() };
+    Ok(mock::run(registry(preset, changes, results)?, mock, everything_set(), 1, |_| true)?.reports)
+}
+
 fn unusual(quirk: Quirk) -> Result<(), Failed> {
     let mock = csi_mock_driver::Config { quirks: vec![quirk], ..Default::default() };
     let run =
@@ -145,9 +157,7 @@ fn is_found(reports: &[CheckReport], [rule, text]: [&str; 2]) -> Result<(), Fail
 /// The calls that wait behind one that stalls count from the moment at which they were due.
 fn a_stall_is_not_in_the_mean() -> Result<(), Failed> {
     let results = Results::default();
-    let registry = registry("smoke", stalling(), &results)?;
-    let check = registry.check_refs().next().ok_or("the suite has a check")?;
-    process::played(registry.clone(), &check, "create-volume-stalls", 1)?;
+    with_defect("smoke", stalling(), "create-volume-stalls", &results)?;
     let met: Vec<bool> = results.report("smoke").thresholds.iter().map(|one| one.is_met).collect();
     match met[..] {
         [false, true] => Ok(()),
