@@ -87,7 +87,7 @@ fn rise(samples: &[Sample], resource: Resource) -> Option<Growth> {
         && late >= early * STEADY;
     let before =
         points.iter().take(points.len() / 4).map(|(_, amount)| *amount).fold(f64::INFINITY, f64::min);
-    is_rise.then(|| Growth {
+    is_rise.then_some(Growth {
         resource,
         before: before as u64,
         after: (before + whole * rounds) as u64,
