@@ -15,6 +15,8 @@ use csi_harness::protocol::capability::Capability;
 use csi_harness::protocol::version::{CsiVersion, Version};
 use csi_mock_driver::Defect;
 use csi_report::Format;
+use csi_suite_load::threshold::Threshold;
+use csi_suite_load::workload::Workload;
 
 use crate::exit::Exit;
 
@@ -68,6 +70,9 @@ pub(crate) enum Command {
     /// Break commands, system calls and resources of a driver one at a time, and check what it does meanwhile and afterwards
     #[command(after_help = exit_codes())]
     Faults(Box<FaultsArgs>),
+    /// Put a driver under load, measure it, and check that nothing is lost, leaks or goes wrong
+    #[command(after_help = load_help())]
+    Load(Box<LoadArgs>),
     /// Probe a driver, and write a configuration and a DriverDefinition for it
     Init(Box<InitArgs>),
     /// Check this machine, a driver and its settings, and list the checks that each gap costs
@@ -426,6 +431,96 @@ pub(crate) struct FaultsArgs {
     pub(crate) limits: LimitArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// Creates volumes, runs life cycles of volumes at a rate or as fast as a number of callers can, and measures every call. Calls are
+/// made as kubelet and the sidecars make them: a call that the driver puts off is made again. Latency counts from the moment at
+/// which a call was due, so that a driver that stalls is not measured only by the calls that it happens to answer.
+///
+/// A lost volume, a wrong answer, a death or a leak fails the run. A slow driver is reported, and fails only with --threshold.
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// A load that comes with the program [default: smoke]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Workload::presets()), conflicts_with = "workload", help_heading = LOAD)]
+    pub(crate) preset: Option<String>,
+    /// YAML file with a load of your own; --print shows the presets, which are such files
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = LOAD)]
+    pub(crate) workload: Option<PathBuf>,
+    /// Do not run: print the file of the preset
+    #[arg(long, conflicts_with = "workload", help_heading = LOAD)]
+    pub(crate) print: bool,
+    /// The highest rate, in life cycles for each second; lower rates of the load change in proportion, and stages that only name
+    /// callers get it
+    #[arg(long, value_name = "NUMBER", value_parser = load_rate, help_heading = LOAD)]
+    pub(crate) rate: Option<f64>,
+    /// The length of all stages together, such as 5m; each changes in proportion
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = LOAD)]
+    pub(crate) duration: Option<Duration>,
+    /// Volumes that are there meanwhile; the number of those that are published changes in proportion
+    #[arg(long, value_name = "NUMBER", help_heading = LOAD)]
+    pub(crate) volumes: Option<u32>,
+    /// The most life cycles at the same time
+    #[arg(long, value_name = "NUMBER", help_heading = LOAD)]
+    pub(crate) callers: Option<u32>,
+    /// A limit that fails the run, such as 'CreateVolume p99 < 5s'; repeatable. Metrics: p50, p90, p95, p99, p99.9, max and mean (a
+    /// time), rate (calls done for each second), errors (a percentage of the tries)
+    #[arg(long, value_name = "LIMIT", help_heading = LOAD)]
+    pub(crate) threshold: Vec<Threshold>,
+    /// Write the measurements: json=FILE for programs, csv=FILE for spreadsheets; repeatable. The verdict is in --report
+    #[arg(long, value_name = "KIND=FILE", value_hint = ValueHint::FilePath, help_heading = LOAD)]
+    pub(crate) results: Vec<ResultsArg>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) volume: VolumeArgs,
+    #[command(flatten)]
+    pub(crate) paths: PathArgs,
+    #[command(flatten)]
+    pub(crate) course: CourseArgs,
+    #[command(flatten)]
+    pub(crate) limits: LimitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+/// The heading of the flags of a load.
+const LOAD: &str = "Load";
+
+const LOAD_EXAMPLES: &str = "\
+Examples:
+  csi-sanity load                                            see a load, on the built-in mock driver
+  csi-sanity load --endpoint /run/csi/csi.sock --preset attach-storm
+  csi-sanity load --preset smoke --rate 100 --threshold 'CreateVolume p99 < 1s' --threshold 'NodePublishVolume errors < 1%'
+  csi-sanity load --preset soak --print > mine.yaml          a file to change
+  csi-sanity load --workload mine.yaml --duration 10m --results json=load.json --results csv=load.csv";
+
+fn load_help() -> String {
+    format!("{LOAD_EXAMPLES}\n\n{}", exit_codes())
+}
+
+fn load_rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if (0.001..=1e5).contains(&rate) => Ok(rate),
+        _ => Err("write life cycles for each second, such as 0.5 or 200".to_owned()),
+    }
+}
+
+/// `KIND=FILE` of `--results`.
+#[derive(Clone, Debug)]
+pub(crate) struct ResultsArg {
+    pub(crate) is_csv: bool,
+    pub(crate) path: PathBuf,
+}
+
+impl FromStr for ResultsArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ResultsArg, String> {
+        let known =
+            text.split_once('=').filter(|(kind, path)| ["json", "csv"].contains(kind) && !path.is_empty());
+        let (kind, path) = known.ok_or_else(|| format!("{text:?} is neither json=FILE nor csv=FILE"))?;
+        Ok(ResultsArg { is_csv: kind == "csv", path: path.into() })
+    }
 }
 
 /// Which cluster, and what the driver is installed with.

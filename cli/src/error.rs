@@ -53,6 +53,8 @@ pub(crate) enum Error {
     UnknownId(String),
     #[error("failed to write --report {format}")]
     Report { format: &'static str, source: DestinationError },
+    #[error("failed to write --results {format}")]
+    Results { format: &'static str, source: DestinationError },
     #[error("failed to write {} reports:\n  {}", .0.len(), .0.join("\n  "))]
     Reports(Vec<String>),
     #[error("--output: the list was not written")]
@@ -121,12 +123,13 @@ impl Error {
             | Error::ReportDirectory { .. }
             | Error::NoBundle { .. }
             | Error::UnknownId(_) => Exit::Usage,
-            Error::Report { source, .. } | Error::List { source } | Error::Bundle { source } => {
-                match source {
-                    DestinationError::Open { .. } => Exit::Usage,
-                    DestinationError::Write { .. } => Exit::Broken,
-                }
-            }
+            Error::Report { source, .. }
+            | Error::Results { source, .. }
+            | Error::List { source }
+            | Error::Bundle { source } => match source {
+                DestinationError::Open { .. } => Exit::Usage,
+                DestinationError::Write { .. } => Exit::Broken,
+            },
             // The part that nobody has seen may be the one with the failure.
             Error::Merge(MergeError::Missing { .. }) => Exit::Broken,
             Error::Merge(_) => Exit::Usage,

@@ -118,8 +118,9 @@ fn kebab(rpc: &str) -> String {
 /// A requirement of the specification, or a rule of a suite's own.
 fn rule(id: &str, registry: &Registry) -> Option<&'static Requirement> {
     let id = id.to_ascii_uppercase();
-    let own =
-        || registry.checks().flat_map(|(_, check)| check.requirements).copied().find(|rule| rule.id == id);
+    let of_checks = registry.checks().flat_map(|(_, check)| check.requirements);
+    // The checks of a load are made when it runs.
+    let own = || of_checks.chain(csi_suite_load::judge::RULES).copied().find(|rule| rule.id == id);
     Requirement::find(&id).or_else(own)
 }
 

@@ -21,6 +21,7 @@ mod faults;
 mod fuzz;
 mod init;
 mod list;
+mod load;
 mod manual;
 mod merge;
 mod next;
@@ -117,6 +118,7 @@ fn execute(cli: Cli, repeat: repeat::Repeat) -> Result<Exit, Error> {
         Command::E2e(args) => e2e::e2e(*args, repeat),
         Command::Fuzz(args) => fuzz::fuzz(*args, repeat),
         Command::Faults(args) => faults::faults(*args, repeat),
+        Command::Load(args) => load::load(*args, repeat),
         Command::Init(args) => init::init(*args),
         Command::Doctor(args) => doctor::doctor(*args),
         Command::Merge(args) => merge::merge(&args, &repeat),

@@ -26,6 +26,7 @@ const LEFT_OUT: &[&str] = &[
     "dry_run",
     "timeout",
     "report",
+    "results",
     "bundle",
     "junit_names",
     "driver_log",
@@ -58,6 +59,7 @@ const OWN: &[&str] = &[
     "jobs",
     "timeout",
     "report",
+    "results",
     "bundle",
     "junit_names",
     "driver_log",
@@ -96,7 +98,7 @@ impl Repeat {
             (String::new(), String::new(), String::new(), Vec::new());
         let Some((name, matches)) = matches.subcommand() else { return Repeat::default() };
         let Some(own) =
-            ["run", "replay", "e2e", "faults", "fuzz", "merge"].into_iter().find(|own| *own == name)
+            ["run", "replay", "e2e", "faults", "fuzz", "load", "merge"].into_iter().find(|own| *own == name)
         else {
             return Repeat::default();
         };

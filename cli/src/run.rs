@@ -106,6 +106,22 @@ pub(crate) fn run_suites(
     }
 }
 
+/// Makes a text that is shown before the verdict, once the run is over.
+pub(crate) type SummaryText = Box<dyn Fn() -> String>;
+
+/// Runs the checks of a suite that measures, and shows the measurements.
+pub(crate) fn run_measured(
+    args: &RunArgs,
+    settings: Config,
+    suite: Suite,
+    summary: Option<SummaryText>,
+    repeat: Repeat,
+) -> Result<Exit, Error> {
+    let registry = Registry::new([suite]);
+    let plan = Plan::of(args, settings, &Terms::default(), &registry, registry.clone())?;
+    carry_out(args, Plan { summary, ..plan }, repeat)
+}
+
 /// Undoes what earlier runs have left, or forgets it.
 pub(crate) fn clean_up(args: &RunArgs) -> Result<Exit, Error> {
     if args.course.forget {
@@ -196,6 +212,8 @@ struct Plan {
     in_turn: bool,
     /// The demands of the DriverDefinition, if the checks come from one.
     defined: Defined,
+    /// A text that is shown before the verdict.
+    summary: Option<SummaryText>,
 }
 
 impl Plan {
@@ -208,9 +226,9 @@ impl Plan {
         let selection = selection(&registry, &Terms::default());
         let known = KnownFailing::default();
         let reports = open_reports(&args.output.words)?;
-        let (shard, in_turn, defined) = Default::default();
+        let (shard, in_turn, defined, summary) = Default::default();
         let registry = crate::suites::all();
-        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn, defined })
+        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn, defined, summary })
     }
 
     fn new(args: &RunArgs) -> Result<Plan, Error> {
@@ -233,8 +251,8 @@ impl Plan {
         let known_failing = args.course.known_failing.as_deref();
         let plan::Plan { checks, known } = plan::Plan::new(chosen, &filter, known_failing, &config, note)?;
         let reports = open_reports(&args.output.words)?;
-        let (shard, in_turn, defined) = Default::default();
-        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn, defined })
+        let (shard, in_turn, defined, summary) = Default::default();
+        Ok(Plan { config, registry, checks, selection, shard, known, reports, in_turn, defined, summary })
     }
 
     /// Leaves out what falls to other shards.
@@ -411,7 +429,7 @@ async fn run_plan(
     driver: Option<Driver>,
     log: Option<&mut LogFile>,
 ) -> Result<Exit, Error> {
-    let Plan { config, registry, checks, selection, shard, known, reports, in_turn, defined } = plan;
+    let Plan { config, registry, checks, selection, shard, known, reports, in_turn, defined, summary } = plan;
     let bundle = Bundle::open(&args.output, &reports)?;
     let settings = provenance::settings(&config);
     let is_built_in = args.target.is_embedded() && selection.is_whole;
@@ -443,6 +461,7 @@ async fn run_plan(
     let mut terminal = terminal(&args.output.words, &reports)
         .trace(args.output.trace)
         .first_line(first_line)
+        .summary(summary)
         .asked(selection.clone(), shard.clone());
     let mut journal = Journal::new(Order {
         version: env!("CARGO_PKG_VERSION"),

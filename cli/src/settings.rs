@@ -27,6 +27,7 @@ impl Command {
             Command::Run(args) => &args.target,
             Command::Fuzz(args) => &args.target,
             Command::Faults(args) => &args.target,
+            Command::Load(args) if !args.print => &args.target,
             Command::Init(args) => &args.driver.target,
             Command::Doctor(args) => &args.driver.target,
             Command::Replay(args) if args.format.is_none() => &args.driver.target,

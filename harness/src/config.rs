@@ -332,7 +332,11 @@ pub fn read_yaml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, Confi
     parse_yaml(path, &text)
 }
 
-pub(crate) fn parse_yaml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
+/// Reads a value from the text of a YAML file.
+///
+/// # Errors
+/// A value is wrong: the file, the line and the column.
+pub fn parse_yaml<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, ConfigError> {
     // No excerpt of the file with an error: the lines around it may hold secrets.
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
     serde_saphyr::from_str_with_options(text, options)

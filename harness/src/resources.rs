@@ -16,6 +16,7 @@ pub mod read_back;
 pub(crate) mod resource;
 pub(crate) mod room;
 pub mod state_dir;
+pub mod trend;
 pub mod usage;
 pub(crate) mod volumes;
 pub mod workload;

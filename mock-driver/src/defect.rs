@@ -106,6 +106,13 @@ named! {
     NodeStageRefusalLeavesZombie, "node-stage-refusal-leaves-zombie", "some NodeStageVolume that are rejected leave a child process that has ended and was not waited for";
     NodeUnpublishLeavesZombie, "node-unpublish-leaves-zombie", "some NodeUnpublishVolume leave a child process that has ended and was not waited for";
 
+    // Behaviour under load, with many volumes or after many calls.
+    ControllerPublishHiddenLimit, "controller-publish-hidden-limit", "a node takes 200 volumes, and NodeGetInfo names no limit";
+    CreateVolumeForgetsUnderLoad, "create-volume-forgets-under-load", "some volumes that are made beside three others are forgotten";
+    CreateVolumeStalls, "create-volume-stalls", "every hundredth CreateVolume takes two seconds";
+    ListVolumesQuadratic, "list-volumes-quadratic", "the time of ListVolumes grows with the square of the number of volumes";
+    NodePublishSlowsDown, "node-publish-slows-down", "after 200 calls, each NodePublishVolume takes a quarter of a second longer";
+
     // GetPluginInfo.
     GetPluginInfoUnimplemented, "get-plugin-info-unimplemented", "GetPluginInfo answers UNIMPLEMENTED although it is mandatory or advertised";
     GetPluginInfoFails, "get-plugin-info-fails", "GetPluginInfo answers INTERNAL";
@@ -916,6 +923,18 @@ impl Defect {
             NodeStageKeepsChild,
             NodeStageRefusalLeavesZombie,
             NodeUnpublishLeavesZombie,
+        ]
+    };
+
+    /// Defects that only show with many volumes, many callers or after many calls. The load suite has to find them.
+    pub const UNDER_LOAD: &[Defect] = {
+        use Defect::*;
+        &[
+            ControllerPublishHiddenLimit,
+            CreateVolumeForgetsUnderLoad,
+            CreateVolumeStalls,
+            ListVolumesQuadratic,
+            NodePublishSlowsDown,
         ]
     };
 

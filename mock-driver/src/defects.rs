@@ -18,6 +18,7 @@ mod identity;
 mod leaks;
 mod list_snapshots;
 mod list_volumes;
+mod load;
 mod metadata;
 mod node_expand_volume;
 mod node_get_info;
@@ -65,6 +66,7 @@ pub(crate) use self::leaks::{
 };
 pub(crate) use self::list_snapshots::list_snapshots;
 pub(crate) use self::list_volumes::list_volumes;
+pub(crate) use self::load::{HIDDEN_LIMIT, forget_under_load, wait_under_load};
 pub(crate) use self::metadata::{get_metadata_allocated, get_metadata_delta, send};
 pub(crate) use self::node_expand_volume::node_expand_volume;
 pub(crate) use self::node_get_info::node_get_info;

@@ -19,7 +19,7 @@ use crate::config::RpcName;
 use crate::defect::Defect;
 use crate::defects::{
     End, StaleRead, corrupt_rejection, crash_on_second_connection, has_saving_defect, leak_after,
-    leak_for_connection, print_secrets, save_with_defect, send, stays_locked,
+    leak_for_connection, print_secrets, save_with_defect, send, stays_locked, wait_under_load,
 };
 use crate::driver::MockDriver;
 use crate::hold::{HoldPoint, HoldStage};
@@ -92,6 +92,7 @@ impl MockDriver {
         let after = After::of(self, R::METHOD);
         let pending = self.lock(connection, request)?;
         self.wait_before_handler::<R>().await;
+        wait_under_load(self, R::METHOD).await;
         let answer = match self.injected_failure(R::METHOD).or_else(|| self.check_secrets(request).err()) {
             Some(refusal) => Err(refusal),
             None => handler.await,

@@ -54,6 +54,9 @@ pub enum Detail {
     Full,
 }
 
+/// Makes a text once the checks have ended.
+type SummaryText = Box<dyn Fn() -> String>;
+
 /// Tells a run to a person.
 ///
 /// Colour codes are always written; give it a stream that removes them where they are not wanted. When the reader
@@ -65,6 +68,8 @@ pub struct Terminal<W: Write> {
     traces: bool,
     /// How long the run may take, if that is known before.
     first_line: Option<String>,
+    /// Makes the text that stands before failures and verdict.
+    summary: Option<SummaryText>,
     progress: Progress,
     stories: Stories,
     areas: Areas,
@@ -100,6 +105,7 @@ impl<W: Write> Terminal<W> {
             columns: None,
             traces: false,
             first_line: None,
+            summary: None,
             progress: Progress::hidden(),
             stories: Stories::default(),
             areas: Areas::default(),
@@ -129,6 +135,12 @@ impl<W: Write> Terminal<W> {
     /// Says, before the first check, how long the run may take.
     pub fn first_line(mut self, first_line: Option<String>) -> Terminal<W> {
         self.first_line = first_line;
+        self
+    }
+
+    /// Shows this text once the checks have ended, before failures and the verdict.
+    pub fn summary(mut self, summary: Option<SummaryText>) -> Terminal<W> {
+        self.summary = summary;
         self
     }
 
@@ -248,6 +260,10 @@ impl<W: Write> Terminal<W> {
 
     fn finished(&mut self, summary: &Summary) {
         self.progress.end();
+        if let Some(summary) = self.summary.take().filter(|_| self.detail > Detail::Quiet) {
+            let text = summary();
+            self.tell(|out| out.write_all(text.as_bytes()));
+        }
         let stories = std::mem::take(&mut self.stories);
         let areas = std::mem::take(&mut self.areas);
         let skipped = std::mem::take(&mut self.skipped);

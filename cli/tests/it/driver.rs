@@ -68,9 +68,14 @@ impl Driver {
 
     /// Waits until it holds a volume.
     pub(crate) fn wait_for_volume(&self) {
+        self.wait_for_volumes(1);
+    }
+
+    /// Waits until it holds so many volumes.
+    pub(crate) fn wait_for_volumes(&self, count: usize) {
         let started = Instant::now();
-        while self.volumes().is_empty() {
-            assert!(started.elapsed() < LONG, "no volume is ever made");
+        while self.volumes().len() < count {
+            assert!(started.elapsed() < LONG, "{count} volumes are never made");
             std::thread::yield_now();
         }
     }

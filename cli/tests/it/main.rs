@@ -22,6 +22,7 @@ mod gate;
 mod init;
 mod install;
 mod interrupt;
+mod load;
 mod moments;
 mod output;
 mod peers;

@@ -129,6 +129,11 @@ fn of_a_failure() {
 }
 
 #[test]
+fn of_a_load() {
+    check("load.md");
+}
+
+#[test]
 fn of_a_driver_that_wants_a_parameter() {
     let required_parameters = BTreeMap::from([("pool".to_owned(), "fast".to_owned())]);
     let driver = Driver::start(Config { required_parameters, ..Config::default() });

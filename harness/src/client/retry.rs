@@ -72,13 +72,18 @@ impl<'a, T: Send + 'a> PendingCall<'a, T> {
     ///
     /// # Errors
     /// Broken, so that one fault of the driver is one failure.
-    pub async fn setup(mut self, what: &str) -> Result<T, Stop> {
+    pub async fn setup(self, what: &str) -> Result<T, Stop> {
+        self.patiently().await.setup(what)
+    }
+
+    /// Sends it as patiently as an orchestrator, as [`PendingCall::setup`] does, to be judged.
+    pub async fn patiently(mut self) -> Reply<T> {
         let settled = Instant::now() + self.session.settle_limit();
         let mut tries = Tries::of(&self);
         loop {
             let reply = (self.send)().await;
             if !tries.go_on(reply.answer().as_ref().map(drop), settled).await {
-                return reply.setup(what);
+                return reply;
             }
         }
     }

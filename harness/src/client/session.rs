@@ -39,6 +39,12 @@ pub(crate) trait AfterCall: fmt::Debug + Send + Sync {
     async fn lost(&self) -> Option<Rpc>;
 }
 
+/// Learns how each call of a caller ended, also if the call is sent again after that.
+pub trait CallObserver: fmt::Debug + Send + Sync {
+    /// Takes note of the end of a call, and of the time that it took.
+    fn ended(&self, rpc: Rpc, answer: &Answer<()>, took: Duration);
+}
+
 /// Sends calls for one check, records them, and keeps to its deadline.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -52,6 +58,7 @@ pub struct Session {
     /// In place of those that are configured.
     secrets: Option<Arc<Secret>>,
     probe: Option<Arc<dyn AfterCall>>,
+    observer: Option<Arc<dyn CallObserver>>,
 }
 
 /// How the response to a request is read.
@@ -80,8 +87,19 @@ struct Sent {
 impl Session {
     pub(crate) fn new(target: Arc<Target>, log: Arc<CallLog>, check: &str, limit: Duration) -> Session {
         let deadline = Instant::now() + limit;
-        let (node, worker, cleanup, secrets, probe) = Default::default();
-        Session { target, log, check: check.into(), deadline, node, worker, cleanup, secrets, probe }
+        let (node, worker, cleanup, secrets, probe, observer) = Default::default();
+        Session {
+            target,
+            log,
+            check: check.into(),
+            deadline,
+            node,
+            worker,
+            cleanup,
+            secrets,
+            probe,
+            observer,
+        }
     }
 
     /// The same, with a look at the driver after each call.
@@ -91,7 +109,18 @@ impl Session {
 
     pub(crate) fn for_cleanup(&self) -> Session {
         let limit = Duration::from_millis(self.config().time_limits.undo_ms);
-        Session { deadline: Instant::now() + limit, cleanup: true, probe: None, ..self.clone() }
+        Session {
+            deadline: Instant::now() + limit,
+            cleanup: true,
+            probe: None,
+            observer: None,
+            ..self.clone()
+        }
+    }
+
+    /// The same, with someone who learns how each call ends, except for calls that only clean up.
+    pub(crate) fn observed_by(&self, observer: Arc<dyn CallObserver>) -> Session {
+        Session { observer: Some(observer), ..self.clone() }
     }
 
     /// The same, with another node behind the calls of the Node service.
@@ -486,6 +515,9 @@ impl Session {
             self.patience().took(took);
         }
         self.target.tally.add(&self.check, rpc, &answer, took);
+        if let Some(observer) = &self.observer {
+            observer.ended(rpc, &answer.as_ref().map(drop), took);
+        }
         self.log.ended(sent.ticket, answer);
         if let Some(probe) = &self.probe {
             probe.after(&self.log, sent.ticket).await;

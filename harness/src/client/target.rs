@@ -41,6 +41,8 @@ use interview::Interview;
 const ALIVE_PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(200)];
 /// Longest time that a driver gets to start because its starts take long.
 const RESTART_MAX: Duration = Duration::from_secs(300);
+/// Ids and paths of which it is kept which check made them. A run under load makes more.
+const MADE_MAX: usize = 100_000;
 /// Time to be back for a driver that the run cannot start.
 const UNATTENDED: Duration = Duration::from_secs(10);
 /// Time to answer for one that was waited for in vain since the same start.
@@ -808,6 +810,8 @@ impl Target {
     /// Notes that a check has made something.
     pub(crate) fn made(&self, id: &str, check: &str) {
         let mut made = self.made.lock();
-        made.entry(id.to_owned()).or_insert_with(|| check.to_owned());
+        if made.len() < MADE_MAX {
+            made.entry(id.to_owned()).or_insert_with(|| check.to_owned());
+        }
     }
 }

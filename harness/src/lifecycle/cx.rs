@@ -15,7 +15,7 @@ use crate::client::answer::{Answer, Exists};
 use crate::client::record::CallLog;
 use crate::client::reply::Reply;
 use crate::client::retry::PendingCall;
-use crate::client::session::Session;
+use crate::client::session::{CallObserver, Session};
 use crate::client::spent::Part;
 use crate::client::target::Target;
 use crate::config::{AccessType, Pairs, Secret};
@@ -162,6 +162,11 @@ impl Cx {
     /// The same check as one of several callers at the same time, told apart in the record of its calls.
     pub fn worker(&self, worker: usize) -> Cx {
         Cx { session: self.session.of_worker(worker), ..self.clone() }
+    }
+
+    /// The same check with someone who learns how each of its calls ends.
+    pub fn observed_by(&self, observer: Arc<dyn CallObserver>) -> Cx {
+        Cx { session: self.session.observed_by(observer), ..self.clone() }
     }
 
     /// The same check with volumes of this access type, whatever it runs for.

@@ -1,7 +1,7 @@
 //! What a check has made and not yet undone. An entry is written before the call that makes the resource is sent, so
 //! that it is undone whatever happens: failure, timeout, panic, Ctrl-C.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use csi_proto::lock::Mutex;
@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 
 use crate::client::answer::Exists;
 use crate::client::session::Session;
+use crate::client::stages::Stage;
 use crate::config::Secret;
 use crate::driver::Driver;
 use crate::resources::left_behind::{LeftBehind, Removal};
@@ -25,7 +26,10 @@ pub(crate) struct Ledger {
 
 #[derive(Debug, Default)]
 struct Inner {
-    entries: Vec<Entry>,
+    /// By the order in which they were made.
+    entries: BTreeMap<u64, Entry>,
+    /// The place of each entry by its key: under load there are many.
+    places: HashMap<String, u64>,
     /// How many claims there have been.
     claimed: u64,
     /// The scope around each scope. The first one is that of the whole check and has none.
@@ -64,6 +68,8 @@ struct Entry {
     noted: Option<u64>,
 }
 
+/// The progress of a check that undoes all that is left.
+pub(crate) const UNDOING: &str = "undoing what it made";
 /// What is said of a resource that nobody came to undo.
 const NOT_TRIED: &str = "the run ended before it was undone";
 
@@ -119,9 +125,9 @@ impl Ledger {
             None => {
                 let noted = self.logbook.as_ref().map(|logbook| logbook.begun(&resource, node));
                 let exists = Exists::No;
-                let key = key.clone();
-                inner.entries.push(Entry {
-                    key,
+                inner.places.insert(key.clone(), latest);
+                let entry = Entry {
+                    key: key.clone(),
                     resource,
                     node,
                     secrets,
@@ -132,7 +138,8 @@ impl Ledger {
                     stays: None,
                     is_given_up: false,
                     noted,
-                });
+                };
+                inner.entries.insert(latest, entry);
             }
         }
         Claim { ledger: self, key, exists: Exists::Perhaps }
@@ -207,7 +214,13 @@ impl Ledger {
         Box::pin(async move {
             let mut round = Round::default();
             let mut is_gone = session.target().driver().is_some_and(Driver::has_ended);
+            let mut done = 0;
             while let Some((resource, node, secrets, exists)) = self.youngest(scope, &round.left) {
+                if scope == WHOLE {
+                    done += 1;
+                    let stage = Stage { what: UNDOING, number: done, of: Some(done + self.count() - 1) };
+                    session.target().stages.set(session.label(), stage);
+                }
                 let session_of_thing = session.at_node(node).with_secrets(secrets);
                 let mut undone = match is_gone && resource.takes_a_call() {
                     // Each call would be made again for as long as a driver may need to come back.
@@ -258,9 +271,9 @@ impl Ledger {
     /// Does not ask any more for what calls without an answer may have made, of which nobody knows the id.
     pub(crate) fn give_up_unnamed(&self, scope: Scope) {
         let mut inner = self.lock();
-        for at in 0..inner.entries.len() {
-            let is_within = inner.is_within(inner.entries[at].scope, scope);
-            let entry = &mut inner.entries[at];
+        let Inner { entries, around, .. } = &mut *inner;
+        for entry in entries.values_mut() {
+            let is_within = is_within(around, entry.scope, scope);
             let is_in_doubt = matches!(entry.exists, Exists::Unlikely | Exists::Perhaps);
             if is_within && is_in_doubt && entry.resource.request().is_some() {
                 entry.is_given_up = true;
@@ -270,12 +283,17 @@ impl Ledger {
         }
     }
 
+    /// The number of entries.
+    fn count(&self) -> u64 {
+        self.lock().entries.len() as u64
+    }
+
     /// What could not be undone, or was not tried any more.
     pub(crate) fn open(&self) -> Vec<String> {
         let inner = self.lock();
         inner
             .entries
-            .iter()
+            .values()
             .filter(|entry| !entry.is_in_doubt())
             .map(|entry| entry.resource.to_string())
             .collect()
@@ -288,7 +306,7 @@ impl Ledger {
             let stays = entry.stays.as_ref();
             entry.exists == Exists::Yes && stays.is_some_and(|stays| stays.obstacle == Obstacle::StillMounted)
         };
-        inner.entries.iter().filter(is_still_mounted).map(|one| (one.resource.clone(), one.node)).collect()
+        inner.entries.values().filter(is_still_mounted).map(|one| (one.resource.clone(), one.node)).collect()
     }
 
     /// Everything that is still in the ledger.
@@ -302,7 +320,7 @@ impl Ledger {
             check: Some(check.to_owned()),
             remove: is_kept.then_some(Removal::Cleanup),
         };
-        self.lock().entries.iter().map(told).collect()
+        self.lock().entries.values().map(told).collect()
     }
 
     /// The youngest resource in a scope that may be there, but for those that could not be undone.
@@ -311,14 +329,14 @@ impl Ledger {
         let of_scope = |entry: &&Entry| {
             entry.exists != Exists::No
                 && !entry.is_given_up
-                && inner.is_within(entry.scope, scope)
+                && is_within(&inner.around, entry.scope, scope)
                 && !left.iter().any(|(key, _)| *key == entry.key)
         };
-        let mut entry = inner.entries.iter().rev().find(of_scope)?;
+        let mut entry = inner.entries.values().rev().find(of_scope)?;
         // A volume made anew under an old id may be younger than what it is attached to, or staged once more after it was
         // published.
         while let Some(user) =
-            inner.entries.iter().rev().find(|user| of_scope(user) && user.resource.uses(&entry.resource))
+            inner.entries.values().rev().find(|user| of_scope(user) && user.resource.uses(&entry.resource))
         {
             entry = user;
         }
@@ -328,11 +346,11 @@ impl Ledger {
     /// Removes the entry if nobody says that the resource is there, or may come to be.
     fn sweep(&self, inner: &mut Inner, key: &str) {
         let is_gone = |entry: &Entry| entry.claims == 0 && entry.exists == Exists::No;
-        let Some(place) = inner.entries.iter().position(|entry| is_gone(entry) && entry.key == key) else {
+        if !inner.find(key).is_some_and(|entry| is_gone(entry)) {
             return;
-        };
-        let gone = inner.entries.remove(place);
-        if let (Some(logbook), Some(noted)) = (&self.logbook, gone.noted) {
+        }
+        let gone = inner.places.remove(key).and_then(|place| inner.entries.remove(&place));
+        if let (Some(logbook), Some(noted)) = (&self.logbook, gone.and_then(|gone| gone.noted)) {
             logbook.gone(noted);
         }
     }
@@ -354,18 +372,19 @@ fn key(resource: &Resource, node: usize) -> String {
 
 impl Inner {
     fn find(&mut self, key: &str) -> Option<&mut Entry> {
-        self.entries.iter_mut().find(|entry| entry.key == key)
+        self.entries.get_mut(self.places.get(key)?)
     }
+}
 
-    fn is_within(&self, mut scope: Scope, around: Scope) -> bool {
-        while scope != around {
-            if scope == WHOLE {
-                return false;
-            }
-            scope = self.around[scope];
+/// Returns true if a scope is another one or inside it.
+fn is_within(around: &[Scope], mut scope: Scope, outer: Scope) -> bool {
+    while scope != outer {
+        if scope == WHOLE {
+            return false;
         }
-        true
+        scope = around[scope];
     }
+    true
 }
 
 /// A call under way that undoes a resource, with the latest call that may have made it before.

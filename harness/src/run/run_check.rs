@@ -15,6 +15,7 @@ use crate::client::spent::TimeSpent;
 use crate::client::target::Target;
 use crate::driver::Driver;
 use crate::lifecycle::cx::Cx;
+use crate::lifecycle::ledger::UNDOING;
 use crate::resources::machine;
 use crate::results::fault;
 use crate::results::outcome::{CheckReport, Halt, Outcome};
@@ -131,7 +132,7 @@ async fn run_and_undo(
         // Calls that its end has left without an answer say nothing.
         log.forget_silence();
     }
-    cx.stage("undoing what it made", 0, None);
+    cx.stage(UNDOING, 0, None);
     let leftovers = cx.finish().await;
     let still_mounted = match &*leftovers {
         [] => None,

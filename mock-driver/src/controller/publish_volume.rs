@@ -8,6 +8,7 @@ use tonic::Status;
 use super::placement;
 use crate::config::NodeConfig;
 use crate::defect::Defect;
+use crate::defects::HIDDEN_LIMIT;
 use crate::driver::MockDriver;
 use crate::quirk::Quirk;
 use crate::state::{Attachment, Map, State, Usage, Volume};
@@ -95,7 +96,10 @@ fn check_new(
         let message = format!("the volume cannot be reached from node {}", node.id);
         return Err(Status::failed_precondition(message));
     }
-    let limit = driver.config.attach_limit.unwrap_or(driver.config.max_volumes_per_node);
+    let limit = match driver.has(Defect::ControllerPublishHiddenLimit) {
+        true => HIDDEN_LIMIT,
+        false => driver.config.attach_limit.unwrap_or(driver.config.max_volumes_per_node),
+    };
     let limit = limit.saturating_sub(u32::from(driver.has(Defect::ControllerPublishLimitComesEarly)));
     let is_late = limit > 0 && driver.has(Defect::ControllerPublishLimitComesLate);
     let limit = limit.saturating_add(u32::from(is_late));

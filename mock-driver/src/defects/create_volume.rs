@@ -10,7 +10,10 @@ use tonic::{Code, Status};
 use super::overlap::Abandoned;
 use super::side_effects::after_rejected_create_volume;
 use super::volume::corrupt_volume;
-use super::{GIB, drop_unknown, host, leak_for_copy, leak_for_rejected_name, plain_capability, recode};
+use super::{
+    GIB, drop_unknown, forget_under_load, host, leak_for_copy, leak_for_rejected_name, plain_capability,
+    recode,
+};
 use crate::config::StaticVolume;
 use crate::controller;
 use crate::defect::Defect;
@@ -48,6 +51,9 @@ pub(crate) async fn create_volume(
     abandoned.answered();
     if let Ok(CreateVolumeResponse { volume: Some(volume) }) = &mut answer {
         corrupt_volume(driver, volume);
+    }
+    if let Ok(response) = &answer {
+        forget_under_load(driver, response).await;
     }
     if let Some(source) = original.volume_content_source.as_ref().and_then(|source| source.r#type.as_ref()) {
         leak_for_copy(driver, source, answer.is_ok());

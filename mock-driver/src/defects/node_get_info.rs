@@ -41,6 +41,9 @@ pub(crate) async fn node_get_info(
     if has(Defect::NodeGetInfoLimitNegative) {
         *max_volumes_per_node = -1;
     }
+    if has(Defect::ControllerPublishHiddenLimit) {
+        *max_volumes_per_node = 0;
+    }
     if has(Defect::NodeGetInfoOmitsTopology) {
         *accessible_topology = None;
     }

@@ -1058,7 +1058,7 @@ async fn each_defect_shows_and_nothing_else_differs() {
         healthy.push(first);
     }
     let mut hidden = Vec::new();
-    let others = [Defect::IN_HISTORIES, Defect::OVER_TIME, Defect::UNDER_ATTACK].concat();
+    let others = [Defect::IN_HISTORIES, Defect::OVER_TIME, Defect::UNDER_ATTACK, Defect::UNDER_LOAD].concat();
     for defect in Defect::ALL.iter().filter(|defect| !others.contains(defect)) {
         let mut shows = false;
         for (config, expected) in stages().into_iter().zip(&healthy) {

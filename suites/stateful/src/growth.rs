@@ -4,18 +4,17 @@
 mod back_end;
 mod cycle;
 pub mod rules;
-mod trend;
 
 use std::time::{Duration, Instant};
 
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
+use csi_harness::resources::trend::{Growth, Sample, growing};
 use csi_harness::resources::usage::{Resource, Usage, connections_to_others};
 use csi_ops::operation::Operation::*;
 
 use cycle::{Cycle, Scene};
 use rules::{GROWTH_001, GROWTH_002, GROWTH_003};
-use trend::{Growth, Sample, growing};
 
 /// The growth suite.
 pub const SUITE: Suite = Suite { name: "growth", checks: Checks::Declared(&[CHECKS]), retired: &[] };

@@ -267,7 +267,7 @@ fn write_matrix(seen: &BTreeMap<&'static str, String>) -> Result<(), Failed> {
 
 /// Returns the defects that this suite has to find.
 fn defects() -> impl Iterator<Item = Defect> {
-    let others = [Defect::IN_HISTORIES, Defect::OVER_TIME, Defect::UNDER_ATTACK].concat();
+    let others = [Defect::IN_HISTORIES, Defect::OVER_TIME, Defect::UNDER_ATTACK, Defect::UNDER_LOAD].concat();
     Defect::ALL.iter().copied().filter(move |defect| !others.contains(defect))
 }
 

@@ -1,0 +1,97 @@
+//! A load: its measurements are written, thresholds fail it, and what it made is undone when it is stopped.
+
+use std::fs;
+use std::process::Stdio;
+
+use csi_mock_driver::Config;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::driver::Driver;
+use crate::program::{check, program};
+
+#[test]
+fn the_measurements_are_written_and_every_field_is_documented() {
+    let directory = tempfile::tempdir().unwrap();
+    let [json, csv] = ["load.json", "load.csv"].map(|name| directory.path().join(name));
+    let arguments =
+        ["json", "csv"].iter().zip([&json, &csv]).map(|(kind, path)| format!("{kind}={}", path.display()));
+    let arguments: Vec<String> = arguments.flat_map(|argument| ["--results".to_owned(), argument]).collect();
+    let mut all = vec![
+        "load",
+        "--preset",
+        "smoke",
+        "--duration",
+        "2s",
+        "--seed",
+        "1",
+        "--threshold",
+        "CreateVolume p50 < 20s",
+    ];
+    all.extend(arguments.iter().map(String::as_str));
+    check(&all, 0, &[]);
+    let text = fs::read_to_string(json).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let names: Vec<&str> =
+        report["stages"].as_array().unwrap().iter().map(|stage| stage["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["create", "ramp", "hold", "burst", "check", "delete"]);
+    assert_eq!((&report["version"], &report["thresholds"][0]["is_met"]), (&1.into(), &true.into()));
+    let documented = include_str!("../../../docs/load.md");
+    let mut open = vec![&report];
+    while let Some(value) = open.pop() {
+        for (key, value) in value.as_object().into_iter().flatten() {
+            // The keys of errors are codes.
+            if key != "errors" {
+                open.push(value);
+            }
+            assert!(documented.contains(&format!("`{key}")), "{key} is missing in docs/load.md");
+        }
+        open.extend(value.as_array().into_iter().flatten());
+    }
+    let csv = fs::read_to_string(csv).unwrap();
+    assert!(csv.starts_with("stage,rpc,done,") && csv.contains("\nhold,CreateVolume,"), "{csv}");
+}
+
+#[test]
+fn a_wrong_workload_is_explained() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("mine.yaml");
+    fs::write(&file, "name: mine\ncallers: 2\nmix: {volume: 1}\nstages:\n- {hold: 5s, rate: -1}\n").unwrap();
+    let said = check(&["load", "--workload", file.to_str().unwrap()], 2, &[]);
+    assert!(
+        said.stderr.contains("mine.yaml") && said.stderr.contains("line 5") && said.stderr.contains("rate"),
+        "{}",
+        said.stderr
+    );
+    let said = check(&["load", "--threshold", "CreateVolum p99 < 1s"], 2, &[]);
+    assert!(said.stderr.contains("did you mean CreateVolume"), "{}", said.stderr);
+}
+
+#[test]
+fn a_preset_can_be_printed_changed_and_run() {
+    let said = check(&["load", "--preset", "smoke", "--print"], 0, &[]);
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("mine.yaml");
+    fs::write(&file, said.stdout.replace("name: smoke", "name: mine")).unwrap();
+    let said = check(&["load", "--workload", file.to_str().unwrap(), "--duration", "1s"], 0, &[]);
+    assert!(said.stdout.contains("hold"), "{}", said.stdout);
+}
+
+#[test]
+fn a_signal_stops_the_load_and_undoes_it() {
+    let driver = Driver::start(Config::default());
+    let child = program()
+        .env("TMPDIR", driver.directory())
+        .args(["load", "--endpoint", &driver.endpoint, "--preset", "soak"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The first volume is made to find out which size the driver accepts.
+    driver.wait_for_volumes(2);
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130));
+    assert_eq!(driver.volumes(), Vec::<String>::new());
+    let printed = String::from_utf8(ended.stdout).unwrap();
+    assert!(printed.contains("CreateVolume"), "the measurements so far are shown: {printed}");
+}

@@ -1,0 +1,59 @@
+//! Defects that show only with many volumes, many callers, or after many calls.
+
+use std::time::Duration;
+
+use csi_proto::v1::CreateVolumeResponse;
+
+use crate::defect::Defect;
+use crate::driver::MockDriver;
+
+/// The number of volumes at which a node is full, although it names no limit.
+pub(crate) const HIDDEN_LIMIT: u32 = 200;
+/// One in this many calls stalls.
+const STALLS_EVERY: u32 = 100;
+const STALL: Duration = Duration::from_secs(2);
+/// The number of calls after which each one takes longer.
+const FAST_CALLS: u32 = 200;
+const SLOWER: Duration = Duration::from_millis(250);
+/// The part of the time of a list that each pair of volumes takes.
+const OF_A_PAIR: Duration = Duration::from_micros(1);
+/// Volumes that are made at the same time, the forgotten one included, and one in how many is forgotten then.
+const FORGETS_BESIDE: usize = 4;
+const FORGETS_EVERY: u32 = 8;
+/// The time during which other volumes count as made at the same time.
+const OVERLAP: Duration = Duration::from_millis(2);
+
+/// Waits as long as a driver with such a defect takes longer.
+pub(crate) async fn wait_under_load(driver: &MockDriver, method: &str) {
+    let longer = match method {
+        "CreateVolume" if driver.has(Defect::CreateVolumeStalls) => {
+            let stalls = driver.next_number() % STALLS_EVERY == STALLS_EVERY - 1;
+            if stalls { STALL } else { Duration::ZERO }
+        }
+        "NodePublishVolume" if driver.has(Defect::NodePublishSlowsDown) => {
+            if driver.next_number() < FAST_CALLS { Duration::ZERO } else { SLOWER }
+        }
+        "ListVolumes" if driver.has(Defect::ListVolumesQuadratic) => {
+            let volumes = u32::try_from(driver.state().volumes.len()).unwrap_or(u32::MAX);
+            OF_A_PAIR.saturating_mul(volumes.saturating_mul(volumes))
+        }
+        _ => return,
+    };
+    tokio::time::sleep(longer).await;
+}
+
+/// Forgets a volume that was made beside others, now and then.
+pub(crate) async fn forget_under_load(driver: &MockDriver, response: &CreateVolumeResponse) {
+    if !driver.has(Defect::CreateVolumeForgetsUnderLoad) {
+        return;
+    }
+    tokio::time::sleep(OVERLAP).await;
+    let is_made = |object: &&String| object.starts_with("volume named ");
+    let beside = driver.busy.lock().keys().filter(is_made).count();
+    if beside >= FORGETS_BESIDE
+        && driver.next_number() % FORGETS_EVERY == FORGETS_EVERY - 1
+        && let Some(volume) = &response.volume
+    {
+        driver.state().volumes.remove(&volume.volume_id);
+    }
+}

@@ -1,0 +1,338 @@
+//! The volumes that are there while the stages run: created before them, checked and deleted after them.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use csi_harness::prelude::*;
+use csi_ops::lifecycle::Lifecycle;
+use csi_ops::malformed::malformed;
+use csi_ops::operation::{Operation, Request};
+use csi_ops::volume::TrackedVolume;
+use csi_proto::Service;
+use csi_proto::lock::Mutex;
+use futures_util::future::join_all;
+
+use crate::cycle::{Caller, Held};
+use crate::judge::LOAD_004;
+use crate::load::Load;
+use crate::workload::Workload;
+
+/// Volumes that cannot be created or published, after which creation stops.
+const FAILURES_MAX: u32 = 16;
+/// Lists are timed when there are this many volumes, and whenever their number has doubled.
+const LISTED_MIN: u32 = 16;
+/// Times that each of these lists is read; the shortest time counts.
+const LISTED_TIMES: usize = 3;
+/// Operations whose malformed requests are sent. All of them are rejected before anything is made.
+const MALFORMED: [Operation; 6] = [
+    Operation::CreateVolume,
+    Operation::ControllerPublishVolume,
+    Operation::NodeStageVolume,
+    Operation::NodePublishVolume,
+    Operation::CreateSnapshot,
+    Operation::DeleteSnapshot,
+];
+
+/// The volumes of a load, and what all requests have in common.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    /// A request to create a volume, apart from its name.
+    pub(crate) create: v1::CreateVolumeRequest,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) node_id: String,
+    /// The number of volumes that the node names as its limit; 0 if it names none.
+    max_volumes_per_node: i64,
+    idle: Mutex<Vec<Held>>,
+    published: Mutex<Vec<Held>>,
+    /// Ids of all volumes that are held and of which nothing is in doubt.
+    ids: Mutex<BTreeSet<String>>,
+    malformed: Vec<Request>,
+    accepted: Mutex<BTreeSet<usize>>,
+}
+
+/// The time that a list of so many volumes took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ListTime {
+    pub(crate) volumes: usize,
+    pub(crate) time: Duration,
+}
+
+impl Fleet {
+    /// Finds out what the requests need.
+    ///
+    /// # Errors
+    /// Broken if the driver rejects calls that only ask, or a path cannot be made.
+    pub(crate) async fn new(cx: &Cx, workload: &Workload) -> CheckResult<Fleet> {
+        let create = cx.create_node_volume_request().await?;
+        let (mut node_id, mut max_volumes_per_node) = Default::default();
+        if cx.target().serves(Service::Node) {
+            let info = cx.call(v1::NodeGetInfoRequest {}).setup("the node").await?;
+            (node_id, max_volumes_per_node) = (info.node_id, info.max_volumes_per_node);
+        }
+        let rejects = workload.mix.keys().any(|cycle| *cycle == crate::cycle::Cycle::Rejection);
+        let malformed = if rejects { malformed_requests(cx).await? } else { Vec::new() };
+        Ok(Fleet {
+            create,
+            lifecycle: Lifecycle::of(cx),
+            node_id,
+            max_volumes_per_node,
+            idle: Mutex::default(),
+            published: Mutex::default(),
+            ids: Mutex::default(),
+            malformed,
+            accepted: Mutex::default(),
+        })
+    }
+
+    /// The number of volumes that may be published, of so many that the workload asks for.
+    pub(crate) fn room(&self, wanted: u32) -> u32 {
+        match u32::try_from(self.max_volumes_per_node) {
+            Ok(limit) if limit > 0 => wanted.min(limit),
+            _ => wanted,
+        }
+    }
+
+    /// Ids of all volumes that are held and of which nothing is in doubt.
+    pub(crate) fn ids(&self) -> BTreeSet<String> {
+        self.ids.lock().clone()
+    }
+
+    /// A volume that no other life cycle uses until it is given back.
+    pub(crate) fn take_idle(&self, rng: &mut fastrand::Rng) -> Option<Held> {
+        let mut idle = self.idle.lock();
+        let number = (!idle.is_empty()).then(|| rng.usize(..idle.len()))?;
+        Some(idle.swap_remove(number))
+    }
+
+    pub(crate) fn give_back(&self, held: Held) {
+        self.idle.lock().push(held);
+    }
+
+    /// A copy of what is known of a published volume.
+    pub(crate) fn published(&self, rng: &mut fastrand::Rng) -> Option<Held> {
+        choose(&self.published.lock(), rng)
+    }
+
+    /// A copy of what is known of any volume that is there.
+    pub(crate) fn any(&self, rng: &mut fastrand::Rng) -> Option<Held> {
+        let found = choose(&self.idle.lock(), rng);
+        found.or_else(|| self.published(rng))
+    }
+
+    /// A request that the driver must reject, with its number.
+    pub(crate) fn malformed(&self, rng: &mut fastrand::Rng) -> Option<(usize, &Request)> {
+        let accepted = self.accepted.lock();
+        let left: Vec<usize> =
+            (0..self.malformed.len()).filter(|number| !accepted.contains(number)).collect();
+        let number = *rng.choice(&left)?;
+        Some((number, &self.malformed[number]))
+    }
+
+    pub(crate) fn was_accepted(&self, number: usize) {
+        self.accepted.lock().insert(number);
+    }
+}
+
+fn choose(from: &[Held], rng: &mut fastrand::Rng) -> Option<Held> {
+    rng.choice(from).cloned()
+}
+
+/// Malformed requests about a volume that was deleted.
+async fn malformed_requests(cx: &Cx) -> CheckResult<Vec<Request>> {
+    let mut deleted = TrackedVolume::new(cx, NodeVolume::default());
+    deleted.volume.id = cx.deleted_volume_id().await?;
+    let mut requests = Vec::new();
+    for operation in MALFORMED.into_iter().filter(|operation| operation.is_offered(cx)) {
+        let right = deleted.request(cx, operation).await?;
+        let wrong = malformed(cx, &deleted, &right).into_iter().filter(|wrong| wrong.must_be_rejected);
+        requests.extend(wrong.map(|wrong| wrong.request));
+    }
+    Ok(requests)
+}
+
+impl Load {
+    /// Creates the volumes, and publishes some of them. Returns the times of lists on the way.
+    ///
+    /// # Errors
+    /// Broken if a path cannot be made.
+    pub(crate) async fn fill(&self, callers: &mut [Caller]) -> CheckResult<Vec<ListTime>> {
+        let Workload { volumes, published, .. } = self.workload;
+        let room = self.fleet.room(published);
+        if room < published {
+            self.cx.note(format!("the node takes {room} volumes by max_volumes_per_node, so that {room} are published instead of {published}"));
+        }
+        let lists = self.cx.target().capabilities().has(Capability::ListVolumes);
+        let mut times = Vec::new();
+        let (begun, failures) = (AtomicU32::new(0), AtomicU32::new(0));
+        for goal in goals(volumes) {
+            let filled =
+                join_all(callers.iter().map(|caller| self.fill_up(caller, goal, room, &begun, &failures)));
+            filled.await.into_iter().collect::<CheckResult>()?;
+            if lists
+                && goal >= LISTED_MIN
+                && failures.load(Ordering::Relaxed) == 0
+                && goals(volumes).len() > 1
+            {
+                times.extend(self.time_list(&callers[0]).await?);
+            }
+        }
+        let (there, in_use) = (self.fleet.ids.lock().len(), self.fleet.published.lock().len());
+        if in_use < room as usize {
+            self.confirm_limit(&callers[0], in_use).await?;
+        }
+        if there < volumes as usize {
+            self.judge.lacks(format!(
+                "{there} of the {volumes} volumes that the load needs could be created and published"
+            ));
+        }
+        Ok(times)
+    }
+
+    async fn fill_up(
+        &self,
+        caller: &Caller,
+        goal: u32,
+        room: u32,
+        begun: &AtomicU32,
+        failures: &AtomicU32,
+    ) -> CheckResult {
+        while !self.judge.is_dead() && failures.load(Ordering::Relaxed) < FAILURES_MAX {
+            let number = begun.fetch_add(1, Ordering::Relaxed);
+            if number >= goal {
+                begun.fetch_sub(1, Ordering::Relaxed);
+                break;
+            }
+            self.cx.stage("volume", u64::from(number) + 1, Some(self.workload.volumes.into()));
+            let Some(mut held) = self.create(caller, None).await? else {
+                failures.fetch_add(1, Ordering::Relaxed);
+                continue;
+            };
+            let is_published = number < room;
+            if is_published && !self.publish(caller, &mut held).await? {
+                failures.fetch_add(1, Ordering::Relaxed);
+                self.fleet.idle.lock().push(held);
+                continue;
+            }
+            self.fleet.ids.lock().insert(held.volume.volume.id.clone());
+            let place = if is_published { &self.fleet.published } else { &self.fleet.idle };
+            place.lock().push(held);
+        }
+        Ok(())
+    }
+
+    /// Publishes a volume once more while no other call is under way, if the driver said that the node has no room for it, and reports a limit
+    /// that the node does not name.
+    async fn confirm_limit(&self, caller: &Caller, in_use: usize) -> CheckResult {
+        let failed = self.fleet.idle.lock().iter().find(|held| held.is_doubtful).cloned();
+        let Some(mut held) = failed else { return Ok(()) };
+        let Some(operation) = held.failed_at.filter(|operation| *operation != Operation::CreateVolume) else {
+            return Ok(());
+        };
+        let request = held.volume.request(&caller.cx, operation).await?;
+        let reply = request.send(&caller.cx).patiently().await;
+        if let Answer::Refused(refused) = reply.answer()
+            && refused.code == Code::ResourceExhausted
+            && caller.cx.target().has_done(operation.rpc())
+        {
+            let named = match self.fleet.max_volumes_per_node {
+                0 => "no limit".to_owned(),
+                limit => format!("{limit} as its limit"),
+            };
+            self.judge.blame(
+                Violation::new(format!("{} stops before the limit of the node", operation.method()))
+                    .of(&LOAD_004)
+                    .expected(format!("room for more volumes: NodeGetInfo names {named}"))
+                    .actual(format!("{refused} after {in_use} volumes")),
+            );
+        }
+        Ok(())
+    }
+
+    async fn time_list(&self, caller: &Caller) -> CheckResult<Option<ListTime>> {
+        let mut shortest: Option<ListTime> = None;
+        for _ in 0..LISTED_TIMES {
+            let begun = Instant::now();
+            let Some(volumes) = self.list(caller).await? else { return Ok(None) };
+            let time = begun.elapsed();
+            if shortest.is_none_or(|shortest| time < shortest.time) {
+                shortest = Some(ListTime { volumes, time });
+            }
+        }
+        Ok(shortest)
+    }
+
+    /// Asks for each volume, while the load rests.
+    ///
+    /// # Errors
+    /// Broken if a path cannot be made.
+    pub(crate) async fn inspect(&self, callers: &[Caller]) -> CheckResult {
+        if self.cx.target().capabilities().has(Capability::ListVolumes) && !self.judge.is_dead() {
+            self.find_lost(&callers[0], &self.fleet.ids()).await?;
+        }
+        let mut all: Vec<Held> = self.fleet.idle.lock().clone();
+        all.extend(self.fleet.published.lock().iter().cloned());
+        let next = AtomicUsize::new(0);
+        let looks = callers.iter().map(|caller| async {
+            while !self.judge.is_dead()
+                && let Some(held) = all.get(next.fetch_add(1, Ordering::Relaxed))
+            {
+                self.validate(caller, &mut held.clone()).await;
+            }
+        });
+        join_all(looks).await;
+        Ok(())
+    }
+
+    /// Deletes the volumes. What cannot be undone here stays in the ledger, which undoes it at the end.
+    ///
+    /// # Errors
+    /// Broken if a path cannot be made.
+    pub(crate) async fn clear(&self, callers: &[Caller]) -> CheckResult {
+        let published = std::mem::take(&mut *self.fleet.published.lock());
+        let idle = std::mem::take(&mut *self.fleet.idle.lock());
+        self.fleet.ids.lock().clear();
+        let all: Vec<(Held, bool)> = published
+            .into_iter()
+            .map(|held| (held, true))
+            .chain(idle.into_iter().map(|held| (held, false)))
+            .collect();
+        let next = AtomicUsize::new(0);
+        let clears = callers.iter().map(|caller| async {
+            while !self.judge.is_dead()
+                && let Some((held, is_published)) = all.get(next.fetch_add(1, Ordering::Relaxed))
+            {
+                let mut held = held.clone();
+                self.cx.stage("volume deleted", next.load(Ordering::Relaxed) as u64, Some(all.len() as u64));
+                if !held.is_doubtful && (!is_published || self.unpublish(caller, &mut held).await?) {
+                    self.operate(caller, &mut held, Operation::DeleteVolume).await?;
+                }
+            }
+            Ok(())
+        });
+        join_all(clears).await.into_iter().collect()
+    }
+}
+
+/// Numbers of volumes at which creation pauses, so that lists can be timed.
+fn goals(volumes: u32) -> Vec<u32> {
+    let mut goals: Vec<u32> =
+        (0..32).map(|halved| volumes >> halved).take_while(|goal| *goal >= LISTED_MIN).collect();
+    if goals.is_empty() {
+        goals.push(volumes);
+    }
+    goals.reverse();
+    goals
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_timed_whenever_the_number_has_doubled() {
+        assert_eq!(goals(100), [25, 50, 100]);
+        assert_eq!((goals(5), goals(0)), (vec![5], vec![0]));
+        assert_eq!(goals(10_000).first(), Some(&19));
+    }
+}

@@ -1,0 +1,18 @@
+//! Load: many life cycles at once, with many volumes, for a long time. A [workload](workload) says which cycles run and when they are due,
+//! [cycles](cycle) make their calls as an orchestrator does, the [recorder] measures every call, and the [judge] keeps what was wrong.
+//!
+//! A slow driver is only reported, unless the user gave a [threshold]. A wrong answer, a lost volume, a death or a leak is a failure.
+
+mod cycle;
+mod fleet;
+pub mod judge;
+mod load;
+pub mod recorder;
+pub mod report;
+mod resources;
+mod summary;
+pub mod threshold;
+pub mod workload;
+
+pub use load::{Results, suite};
+pub use summary::summary;

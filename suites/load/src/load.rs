@@ -1,0 +1,253 @@
+//! The check that a workload becomes: volumes are created, the stages run, and everything is judged and undone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use csi_harness::checks::check::{Body, Check, Runs};
+use csi_harness::checks::registry::{Checks, Suite};
+use csi_harness::prelude::*;
+use csi_harness::resources::workload::new_run;
+use csi_proto::Service;
+use csi_proto::lock::Mutex;
+use futures_util::future::join_all;
+
+use crate::cycle::{Caller, Cycle};
+use crate::fleet::Fleet;
+use crate::judge::{Judge, LOAD_005, RULES};
+use crate::recorder::Recorder;
+use crate::report::{Cost, GrowthEntry, ThresholdEntry};
+use crate::resources::Sampler;
+use crate::workload::{Course, Stage, Workload};
+
+/// The largest number of callers that create, check and delete the volumes that stay.
+const KEEPERS_MAX: u32 = 16;
+/// Time between two updates of the progress.
+const TICK: Duration = Duration::from_secs(1);
+/// Time after which life cycles of a burst that have not begun are left out.
+const BURST_MAX: Duration = Duration::from_secs(600);
+
+/// The measurements of a load, while it runs and afterwards.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) findings: Arc<Mutex<Findings>>,
+}
+
+/// Findings beside the measurements of calls.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Findings {
+    pub(crate) driver: String,
+    pub(crate) growth: Vec<GrowthEntry>,
+    pub(crate) cost: Vec<Cost>,
+    pub(crate) thresholds: Vec<ThresholdEntry>,
+}
+
+/// A load under way.
+#[derive(Debug)]
+pub(crate) struct Load {
+    pub(crate) cx: Cx,
+    pub(crate) workload: Workload,
+    pub(crate) recorder: Arc<Recorder>,
+    pub(crate) judge: Judge,
+    pub(crate) fleet: Fleet,
+    /// Marks the writes of this load, so that those of others are not taken for them.
+    pub(crate) run: u64,
+}
+
+/// The suite with the check of this workload. Its measurements go to `results`.
+pub fn suite(workload: &Workload, results: &Results) -> Suite {
+    let (workload, results) = (workload.clone(), results.clone());
+    let id = format!("load/{}", workload.name);
+    let title = format!("nothing is lost, leaks or goes wrong under the load {}", workload.name);
+    let body = Body::made(move |cx| {
+        let (workload, results) = (workload.clone(), results.clone());
+        Box::pin(async move { run(cx, workload, &results).await })
+    });
+    let check = Check {
+        requirements: RULES,
+        needs: &[CREATE_DELETE_VOLUME],
+        runs: Runs::Serial,
+        ..Check::new(id.into(), title.into(), body)
+    };
+    Suite { name: "load", checks: Checks::made([check]), retired: &[] }
+}
+
+async fn run(cx: &Cx, mut workload: Workload, results: &Results) -> CheckResult {
+    // A load that runs once more, because its connection broke, has new measurements.
+    results.recorder.clear();
+    let info = cx.target().info();
+    *results.findings.lock() =
+        Findings { driver: format!("{} {}", info.name, info.vendor_version), ..Findings::default() };
+    leave_out(cx, &mut workload)?;
+    let fleet = Fleet::new(cx, &workload).await?;
+    let (recorder, judge, run) = (results.recorder.clone(), Judge::default(), new_run());
+    let load = Load { cx: cx.clone(), workload, recorder, judge, fleet, run };
+    load.run(results).await
+}
+
+/// Leaves out the life cycles that the driver does not offer.
+fn leave_out(cx: &Cx, workload: &mut Workload) -> CheckResult {
+    let has_node = cx.target().serves(Service::Node);
+    let has = |cycle: &Cycle| {
+        cycle.needs().is_none_or(|capability| cx.target().capabilities().has(capability))
+            && (has_node || !cycle.needs_node())
+    };
+    let lacking: Vec<&str> =
+        workload.mix.keys().filter(|cycle| !has(cycle)).map(|cycle| cycle.name()).collect();
+    if !lacking.is_empty() {
+        cx.note(format!(
+            "the driver has no calls for these life cycles, which are left out: {}",
+            lacking.join(", ")
+        ));
+    }
+    workload.mix.retain(|cycle, share| has(cycle) && *share > 0);
+    if !has_node {
+        workload.published = 0;
+    }
+    match workload.mix.is_empty() {
+        true => Err(Stop::skip("the driver has no calls for any of the life cycles")),
+        false => Ok(()),
+    }
+}
+
+impl Load {
+    async fn run(&self, results: &Results) -> CheckResult {
+        let keepers = self.workload.callers.min(KEEPERS_MAX) as usize;
+        let mut keepers = self.callers(keepers, 0);
+        let mut callers = self.callers(self.workload.callers as usize, keepers.len());
+        self.recorder.begin(
+            "create",
+            (self.workload.volumes > 0).then(|| self.workload.volumes.into()),
+            None,
+        );
+        let times = self.fill(&mut keepers).await?;
+        self.recorder.end();
+        let sampler = Sampler::new(&self.cx).await;
+        for stage in &self.workload.stages {
+            if !self.judge.is_dead() {
+                self.stage(stage, &mut callers, &sampler).await?;
+            }
+        }
+        if !self.judge.is_dead() {
+            self.recorder.begin("check", None, None);
+            self.inspect(&keepers).await?;
+            self.recorder.end();
+            let growth = sampler.judge(self, &mut callers[0]).await?;
+            results.findings.lock().growth = growth;
+            self.recorder.begin("delete", None, None);
+            self.clear(&keepers).await?;
+            self.recorder.end();
+        }
+        self.judge_times(results, times);
+        self.judge.conclude(&self.cx)
+    }
+
+    fn callers(&self, count: usize, first: usize) -> Vec<Caller> {
+        (first..first + count).map(|number| Caller::new(&self.cx, number, &self.recorder)).collect()
+    }
+
+    async fn stage(&self, stage: &Stage, callers: &mut [Caller], sampler: &Sampler) -> CheckResult {
+        let course = stage.course;
+        let is_steady = match course {
+            Course::Callers { is_ramp, .. } => !is_ramp,
+            Course::Rate { from, to, .. } => from == to,
+            Course::Burst(_) => false,
+        };
+        let steady = course.duration().filter(|_| is_steady);
+        self.recorder.begin(&stage.name, course.planned(), steady);
+        let next = AtomicU64::new(0);
+        let begun = Instant::now();
+        let count = callers.len();
+        let work = callers.iter_mut().enumerate().map(|(number, caller)| {
+            let offset = match course {
+                Course::Callers { duration, is_ramp: true } => duration.mul_f64(number as f64 / count as f64),
+                _ => Duration::ZERO,
+            };
+            self.take_part(caller, course, &next, begun, offset)
+        });
+        let progress = async {
+            let of = course.duration().map(|duration| duration.as_secs().max(1));
+            for second in 1.. {
+                self.cx.stage("second of the load", second, of);
+                tokio::time::sleep(TICK).await;
+            }
+        };
+        tokio::select! {
+            ended = join_all(work) => ended.into_iter().collect::<CheckResult>()?,
+            () = progress => {}
+            () = sampler.watch(&self.recorder, steady) => {}
+        }
+        self.recorder.end();
+        Ok(())
+    }
+
+    /// Makes the life cycles of one caller, until the last one that is due in this stage.
+    async fn take_part(
+        &self,
+        caller: &mut Caller,
+        course: Course,
+        next: &AtomicU64,
+        begun: Instant,
+        offset: Duration,
+    ) -> CheckResult {
+        let end = begun + course.duration().unwrap_or(BURST_MAX);
+        tokio::time::sleep(offset).await;
+        while !self.judge.is_dead() {
+            let due = match course {
+                Course::Callers { .. } => Instant::now(),
+                Course::Rate { .. } | Course::Burst(_) => {
+                    let Some(due) = course.due(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                    begun + due
+                }
+            };
+            tokio::time::sleep_until(due.into()).await;
+            if Instant::now() >= end {
+                break;
+            }
+            let cycle = self.choose(&mut caller.rng);
+            self.cycle(caller, cycle, due).await?;
+            // A driver in this process has its turn also while all answers are there at once.
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+
+    fn choose(&self, rng: &mut fastrand::Rng) -> Cycle {
+        let shares: u32 = self.workload.mix.values().sum();
+        let mut left = rng.u32(..shares.max(1));
+        for (cycle, share) in &self.workload.mix {
+            match left.checked_sub(*share) {
+                Some(rest) => left = rest,
+                None => return *cycle,
+            }
+        }
+        Cycle::Rejection
+    }
+
+    /// Compares the measurements with the limits of the user, and looks for calls that become slower.
+    fn judge_times(&self, results: &Results, times: Vec<crate::fleet::ListTime>) {
+        let mut findings = results.findings.lock();
+        for threshold in &self.workload.thresholds {
+            let Some((series, elapsed)) = self.recorder.whole(threshold.rpc()) else {
+                self.judge.lacks(format!("{threshold}: {} was not called", threshold.rpc()));
+                continue;
+            };
+            let (value, is_met) = threshold.evaluate(&series, elapsed);
+            if !is_met {
+                let violation = Violation::new(format!("the threshold {threshold} is not met"));
+                self.judge.blame(violation.of(&LOAD_005).expected(threshold).actual(&value));
+            }
+            findings.thresholds.push(ThresholdEntry { threshold: threshold.to_string(), value, is_met });
+        }
+        findings.cost = Cost::of_lists(&times).into_iter().collect();
+        findings.cost.iter().filter_map(Cost::violation).for_each(|slow| self.judge.blame(slow));
+        for stage in self.recorder.stages() {
+            for (rpc, series) in &stage.rpcs {
+                if let Some(slower) = crate::report::slower(&stage, rpc, series) {
+                    self.judge.blame(slower);
+                }
+            }
+        }
+    }
+}

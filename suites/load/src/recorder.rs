@@ -1,0 +1,307 @@
+//! Measures every call: how long it took, counted from the moment at which it was due, and how its tries ended.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use csi_harness::client::answer::{Answer, NoAnswer};
+use csi_harness::client::session::CallObserver;
+use csi_proto::Rpc;
+use csi_proto::lock::Mutex;
+use hdrhistogram::Histogram;
+
+/// Digits of a time that are exact.
+const DIGITS: u8 = 2;
+/// Windows into which a stage is divided to see whether calls become slower.
+pub(crate) const WINDOWS: usize = 20;
+/// The longest time that is recorded; longer ones count as this.
+const LONGEST_US: u64 = 24 * 3_600 * 1_000_000;
+
+/// Calls of one RPC in one stage.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Calls that the driver did.
+    pub done: u64,
+    /// Tries that ended otherwise, by gRPC code, or `no answer`. Most of them were made again.
+    pub codes: BTreeMap<&'static str, u64>,
+    /// Times of calls that were done, from the moment at which they were due, in microseconds.
+    times: Histogram<u64>,
+    /// The sum of these times.
+    sum: Duration,
+    /// Times of the last try alone, by the part of the stage in which it ended.
+    windows: Vec<Histogram<u64>>,
+}
+
+impl Default for Series {
+    fn default() -> Series {
+        Series {
+            done: 0,
+            codes: BTreeMap::new(),
+            times: histogram(),
+            sum: Duration::ZERO,
+            windows: Vec::new(),
+        }
+    }
+}
+
+/// A histogram that grows with the times in it.
+fn histogram() -> Histogram<u64> {
+    // The number of digits is one of those that are allowed.
+    Histogram::new(DIGITS).unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+fn record(times: &mut Histogram<u64>, time: Duration) {
+    let us = u64::try_from(time.as_micros()).unwrap_or(LONGEST_US).clamp(1, LONGEST_US);
+    // The histogram grows with the time, which has a limit.
+    let _ = times.record(us);
+}
+
+impl Series {
+    /// Adds a call that was done, with the time since it was due.
+    pub fn add(&mut self, since_due: Duration) {
+        self.done += 1;
+        self.sum += since_due;
+        record(&mut self.times, since_due);
+    }
+
+    /// Adds the time of a try to a part of the stage.
+    fn add_to_window(&mut self, window: usize, took: Duration) {
+        if self.windows.is_empty() {
+            self.windows.resize_with(WINDOWS, histogram);
+        }
+        if let Some(window) = self.windows.get_mut(window) {
+            record(window, took);
+        }
+    }
+
+    /// Adds a try that was not done.
+    pub fn failed(&mut self, code: &'static str) {
+        *self.codes.entry(code).or_default() += 1;
+    }
+
+    /// Tries that were not done.
+    pub fn errors(&self) -> u64 {
+        self.codes.values().sum()
+    }
+
+    /// The time that so many percent of the calls did not exceed.
+    pub fn percentile(&self, percent: f64) -> Duration {
+        Duration::from_micros(self.times.value_at_quantile(percent / 100.0).min(self.times.max()))
+    }
+
+    /// The mean time.
+    pub fn mean(&self) -> Duration {
+        u32::try_from(self.done.max(1)).map_or(Duration::ZERO, |done| self.sum / done)
+    }
+
+    /// The median time of a try in each part of the stage, and how many tries there were.
+    pub(crate) fn medians(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        self.windows.iter().map(|window| (Duration::from_micros(window.value_at_quantile(0.5)), window.len()))
+    }
+
+    /// Adds the calls of another stage.
+    fn merge(&mut self, other: &Series) {
+        self.done += other.done;
+        self.sum += other.sum;
+        // Both have the same number of digits, and no limit.
+        let _ = self.times.add(&other.times);
+        for (code, tries) in &other.codes {
+            *self.codes.entry(code).or_default() += tries;
+        }
+    }
+}
+
+/// A stage, as far as it has come.
+#[derive(Clone, Debug)]
+pub struct StageRecord {
+    /// Its name.
+    pub name: String,
+    /// Life cycles that were due, where that does not depend on the driver.
+    pub planned: Option<u64>,
+    /// Life cycles that began.
+    pub begun: u64,
+    /// Life cycles that ended.
+    pub ended: u64,
+    /// The time that it took.
+    pub elapsed: Duration,
+    /// Calls by RPC.
+    pub rpcs: BTreeMap<&'static str, Series>,
+    started: Instant,
+    /// Its length, if its load is constant.
+    steady: Option<Duration>,
+}
+
+/// The measurements of a load.
+#[derive(Debug, Default)]
+pub struct Recorder(Mutex<Vec<StageRecord>>);
+
+impl Recorder {
+    /// Begins a stage; the one before it has ended. A stage of constant load has a length.
+    pub(crate) fn begin(&self, name: &str, planned: Option<u64>, steady: Option<Duration>) {
+        self.0.lock().push(StageRecord {
+            name: name.to_owned(),
+            planned,
+            begun: 0,
+            ended: 0,
+            elapsed: Duration::ZERO,
+            rpcs: BTreeMap::new(),
+            started: Instant::now(),
+            steady,
+        });
+    }
+
+    /// Ends the stage.
+    pub(crate) fn end(&self) {
+        self.with_stage(|_| {});
+    }
+
+    /// Forgets everything, for a load that runs once more.
+    pub(crate) fn clear(&self) {
+        self.0.lock().clear();
+    }
+
+    pub(crate) fn cycle_begins(&self) {
+        self.with_stage(|stage| stage.begun += 1);
+    }
+
+    pub(crate) fn cycle_ends(&self) {
+        self.with_stage(|stage| stage.ended += 1);
+    }
+
+    /// Life cycles that have ended in all stages.
+    pub(crate) fn cycles(&self) -> u64 {
+        self.0.lock().iter().map(|stage| stage.ended).sum()
+    }
+
+    /// The stages so far.
+    pub fn stages(&self) -> Vec<StageRecord> {
+        self.0.lock().clone()
+    }
+
+    /// All calls of an RPC, and the time of the stages in which there were any.
+    pub fn whole(&self, rpc: &str) -> Option<(Series, Duration)> {
+        let stages = self.stages();
+        let parts = stages.iter().filter_map(|stage| Some((stage.rpcs.get(rpc)?, stage.elapsed)));
+        let mut whole: Option<(Series, Duration)> = None;
+        for (series, elapsed) in parts {
+            let (sum, time) = whole.get_or_insert_default();
+            sum.merge(series);
+            *time += elapsed;
+        }
+        whole
+    }
+
+    fn with_stage(&self, change: impl FnOnce(&mut StageRecord)) {
+        if let Some(stage) = self.0.lock().last_mut() {
+            change(stage);
+            // A load that is stopped has the time up to its last call.
+            stage.elapsed = stage.started.elapsed();
+        }
+    }
+
+    fn done(&self, rpc: Rpc, since_due: Duration, took: Duration) {
+        self.with_stage(|stage| {
+            let part = stage.steady.map(|length| {
+                stage.started.elapsed().as_secs_f64() / length.as_secs_f64().max(f64::MIN_POSITIVE)
+            });
+            let series = stage.rpcs.entry(rpc.method).or_default();
+            series.add(since_due);
+            if let Some(part) = part {
+                series.add_to_window((part * WINDOWS as f64) as usize, took);
+            }
+        });
+    }
+}
+
+/// Measures the calls of one caller, who makes one after another.
+#[derive(Debug)]
+pub(crate) struct CallerClock {
+    recorder: Arc<Recorder>,
+    /// The moment at which the operation under way was due: when its first try was sent, or, for the first one of a life cycle, when
+    /// that was due.
+    due: Mutex<Option<Instant>>,
+}
+
+impl CallerClock {
+    pub(crate) fn new(recorder: Arc<Recorder>) -> CallerClock {
+        CallerClock { recorder, due: Mutex::default() }
+    }
+
+    /// Begins a life cycle that was due at this moment.
+    pub(crate) fn cycle_was_due(&self, due: Instant) {
+        *self.due.lock() = Some(due);
+    }
+
+    /// Begins another operation, which is due when it is sent.
+    pub(crate) fn gives_up(&self) {
+        *self.due.lock() = None;
+    }
+}
+
+impl CallObserver for CallerClock {
+    fn ended(&self, rpc: Rpc, answer: &Answer<()>, took: Duration) {
+        let now = Instant::now();
+        let sent = now.checked_sub(took).unwrap_or(now);
+        let mut due = self.due.lock();
+        let since = due.map_or(sent, |due| due.min(sent));
+        let code = match answer {
+            Answer::Ok(()) => {
+                *due = None;
+                return self.recorder.done(rpc, now - since, took);
+            }
+            // The driver did not do it, and is asked again.
+            Answer::Refused(refused) | Answer::Unknown(NoAnswer::GivenUp(refused)) => refused.code_name(),
+            Answer::Unknown(NoAnswer::NotSent(_)) => return,
+            Answer::Unknown(_) => "no answer",
+        };
+        *due = Some(since);
+        self.recorder.with_stage(|stage| stage.rpcs.entry(rpc.method).or_default().failed(code));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use csi_harness::client::answer::Refused;
+    use csi_proto::{Call as _, v1};
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn refused() -> Answer<()> {
+        let message = "later".to_owned();
+        Answer::Refused(Refused { code: csi_harness::prelude::Code::Aborted, message, after_messages: 0 })
+    }
+
+    /// Otherwise a driver that stalls would be measured only by the calls that happened to be under way.
+    #[test]
+    fn a_call_is_measured_from_the_moment_at_which_it_was_due() {
+        let recorder = Arc::new(Recorder::default());
+        recorder.begin("hold", Some(2), None);
+        let clock = CallerClock::new(recorder.clone());
+        let rpc = v1::CreateVolumeRequest::RPC;
+        clock.cycle_was_due(Instant::now().checked_sub(500 * MS).unwrap());
+        clock.ended(rpc, &refused(), MS);
+        clock.ended(rpc, &Answer::Ok(()), MS);
+        clock.ended(rpc, &Answer::Ok(()), 7 * MS);
+        let (series, _) = recorder.whole("CreateVolume").unwrap();
+        assert_eq!((series.done, series.errors(), series.codes.get("ABORTED")), (2, 1, Some(&1)));
+        assert!(series.percentile(100.0) >= 500 * MS && series.percentile(50.0) < 8 * MS, "{series:?}");
+        assert!(series.mean() > 250 * MS);
+    }
+
+    #[test]
+    fn stages_add_up_to_the_whole() {
+        let recorder = Arc::new(Recorder::default());
+        let clock = CallerClock::new(recorder.clone());
+        for stage in ["ramp", "hold"] {
+            recorder.begin(stage, None, Some(MS));
+            (0..50).for_each(|ms| clock.ended(v1::ProbeRequest::RPC, &Answer::Ok(()), ms * MS));
+            recorder.end();
+        }
+        assert_eq!(recorder.whole("Probe").unwrap().0.done, 100);
+        assert!(recorder.whole("CreateVolume").is_none());
+        let names: Vec<String> = recorder.stages().into_iter().map(|stage| stage.name).collect();
+        assert_eq!(names, ["ramp", "hold"]);
+    }
+}

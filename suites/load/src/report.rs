@@ -1,0 +1,321 @@
+//! The report of a load, for programs: JSON and CSV.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use csi_harness::prelude::*;
+use csi_harness::resources::trend::slope;
+use csi_harness::resources::usage::Resource;
+use serde::{Serialize, Serializer};
+
+use crate::fleet::ListTime;
+use crate::judge::LOAD_006;
+use crate::load::Results;
+use crate::recorder::{Series, StageRecord};
+use crate::threshold::Time;
+
+/// The version of the form of the JSON report. It changes when a field changes its meaning or goes; fields may be added.
+pub const VERSION: u32 = 1;
+
+/// An exponent from which on the cost counts as more than proportional.
+const EXPONENT_MAX: f64 = 1.5;
+/// Times below this depend on the machine more than on the driver.
+const WORTH_A_WORD: Duration = Duration::from_millis(20);
+/// Calls are slower if they take this many times as long at the end of a stage as at its beginning.
+const SLOWER: u32 = 4;
+/// Parts of a stage with calls, and calls in each of them, that this needs.
+const PARTS_MIN: usize = 8;
+const CALLS_MIN: u64 = 4;
+
+/// Everything that was measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The version of the form.
+    pub version: u32,
+    /// The workload.
+    pub workload: String,
+    /// The driver, with its version.
+    pub driver: String,
+    /// The parts of the load, those that create, check and delete the volumes included.
+    pub stages: Vec<StageEntry>,
+    /// Resources of the driver, if its process is seen.
+    pub growth: Vec<GrowthEntry>,
+    /// Times that depend on the number of volumes.
+    pub cost: Vec<Cost>,
+    /// Limits of the user.
+    pub thresholds: Vec<ThresholdEntry>,
+}
+
+/// A part of the load.
+#[derive(Clone, Debug, Serialize)]
+pub struct StageEntry {
+    /// Its name.
+    pub name: String,
+    /// Its length in seconds.
+    pub seconds: f64,
+    /// Life cycles that were due; `null` if that depended on the driver.
+    pub cycles_due: Option<u64>,
+    /// Life cycles that began.
+    pub cycles_begun: u64,
+    /// Life cycles that ended.
+    pub cycles_ended: u64,
+    /// Calls by RPC.
+    pub rpcs: Vec<RpcEntry>,
+}
+
+/// Calls of one RPC in one stage. Times are in milliseconds, of calls that were done, from the moment at which they were due.
+#[derive(Clone, Debug, Serialize)]
+pub struct RpcEntry {
+    /// Its name.
+    pub rpc: String,
+    /// Calls that were done.
+    pub done: u64,
+    /// The number of them for each second.
+    pub per_second: f64,
+    /// Tries that were not done, by gRPC code, or `no answer`. Most were made again.
+    pub errors: BTreeMap<String, u64>,
+    /// Their mean time.
+    pub mean_ms: f64,
+    /// The time that 50 % did not exceed.
+    pub p50_ms: f64,
+    /// The time that 90 % did not exceed.
+    pub p90_ms: f64,
+    /// The time that 95 % did not exceed.
+    pub p95_ms: f64,
+    /// The time that 99 % did not exceed.
+    pub p99_ms: f64,
+    /// The time that 99.9 % did not exceed.
+    pub p99_9_ms: f64,
+    /// The longest time.
+    pub max_ms: f64,
+}
+
+/// A resource of the driver over the longest stage of constant load.
+#[derive(Clone, Debug, Serialize)]
+pub struct GrowthEntry {
+    /// The resource.
+    #[serde(serialize_with = "resource_name")]
+    pub resource: Resource,
+    /// The amount at the beginning.
+    pub before: u64,
+    /// The amount at the end.
+    pub after: u64,
+    /// The amount that came with each life cycle, if it grew steadily.
+    pub per_cycle: Option<f64>,
+}
+
+fn resource_name<S: Serializer>(resource: &Resource, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&format!("{resource:?}").to_lowercase())
+}
+
+/// A limit of the user.
+#[derive(Clone, Debug, Serialize)]
+pub struct ThresholdEntry {
+    /// The limit, as it was given.
+    pub threshold: String,
+    /// The value that was measured.
+    pub value: String,
+    /// True if the limit was kept.
+    pub is_met: bool,
+}
+
+/// The time of a call that depends on the number of volumes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// The RPC, through all its pages.
+    pub rpc: &'static str,
+    /// The power of the number of volumes with which the time grows; `null` if it is too short to say.
+    pub exponent: Option<f64>,
+    /// The number of volumes, and the time in milliseconds.
+    pub points: Vec<(usize, f64)>,
+}
+
+impl Cost {
+    pub(crate) fn of_lists(times: &[ListTime]) -> Option<Cost> {
+        let last = times.last()?;
+        let logs: Vec<(f64, f64)> = times
+            .iter()
+            .map(|point| ((point.volumes.max(1) as f64).ln(), point.time.as_secs_f64().max(1e-6).ln()))
+            .collect();
+        // At first, most of the time goes into the call itself.
+        let large = &logs[logs.len().saturating_sub(4)..];
+        let exponent = (large.len() >= 3 && last.time >= WORTH_A_WORD).then(|| slope(large));
+        let points = times.iter().map(|point| (point.volumes, milliseconds(point.time))).collect();
+        Some(Cost { rpc: "ListVolumes", exponent, points })
+    }
+
+    /// The cost in words.
+    pub(crate) fn text(&self) -> String {
+        let (volumes, ms) = self.points.last().copied().unwrap_or_default();
+        let time = Time(Duration::from_secs_f64(ms / 1e3));
+        match self.exponent {
+            Some(exponent) => {
+                format!("{} grows with n^{exponent:.1}: {time} for {volumes} volumes", self.rpc)
+            }
+            None => format!("{} takes {time} for {volumes} volumes", self.rpc),
+        }
+    }
+
+    pub(crate) fn violation(&self) -> Option<Violation> {
+        self.exponent.filter(|exponent| *exponent > EXPONENT_MAX)?;
+        let points =
+            self.points.iter().map(|(volumes, ms)| format!("{volumes}: {ms:.1} ms")).collect::<Vec<_>>();
+        Some(
+            Violation::new(format!("the time of {} grows more than the number of volumes", self.rpc))
+                .of(&LOAD_006)
+                .expected("time in proportion to the number of volumes")
+                .actual(format!("{} ({})", self.text(), points.join(", "))),
+        )
+    }
+}
+
+/// The remark on an RPC whose calls become slower while the load stays the same.
+pub(crate) fn slower(stage: &StageRecord, rpc: &str, series: &Series) -> Option<Violation> {
+    let medians: Vec<f64> = series
+        .medians()
+        .filter(|(_, calls)| *calls >= CALLS_MIN)
+        .map(|(median, _)| median.as_secs_f64())
+        .collect();
+    if medians.len() < PARTS_MIN {
+        return None;
+    }
+    let third = medians.len() / 3;
+    let mut first = medians[..third].to_vec();
+    first.sort_by(f64::total_cmp);
+    // One slow part at the end, as on a machine that was busy, is no trend.
+    let last = medians[medians.len() - third..].iter().copied().fold(f64::INFINITY, f64::min);
+    let (first, last) = (Duration::from_secs_f64(first[third / 2]), Duration::from_secs_f64(last));
+    (last >= first * SLOWER && last - first >= WORTH_A_WORD).then(|| {
+        Violation::new(format!("{rpc} becomes slower while the load stays the same"))
+            .of(&LOAD_006)
+            .expected("calls that take as long at the end of a stage as at its beginning")
+            .actual(format!(
+                "a median of {} in the first third of {:?}, and of {} or more in its last third",
+                Time(first),
+                stage.name,
+                Time(last)
+            ))
+    })
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    // Microseconds are enough.
+    time.as_micros() as f64 / 1e3
+}
+
+impl Results {
+    /// The report, also of a load that was stopped.
+    pub fn report(&self, workload: &str) -> Report {
+        let findings = self.findings.lock().clone();
+        Report {
+            version: VERSION,
+            workload: workload.to_owned(),
+            driver: findings.driver,
+            stages: self.recorder.stages().iter().map(stage_entry).collect(),
+            growth: findings.growth,
+            cost: findings.cost,
+            thresholds: findings.thresholds,
+        }
+    }
+}
+
+fn stage_entry(stage: &StageRecord) -> StageEntry {
+    let rpc = |(rpc, series): (&&'static str, &Series)| {
+        let percentile = |percent| milliseconds(series.percentile(percent));
+        RpcEntry {
+            rpc: (*rpc).to_owned(),
+            done: series.done,
+            per_second: series.done as f64 / stage.elapsed.as_secs_f64().max(1e-6),
+            errors: series.codes.iter().map(|(code, tries)| ((*code).to_owned(), *tries)).collect(),
+            mean_ms: milliseconds(series.mean()),
+            p50_ms: percentile(50.0),
+            p90_ms: percentile(90.0),
+            p95_ms: percentile(95.0),
+            p99_ms: percentile(99.0),
+            p99_9_ms: percentile(99.9),
+            max_ms: percentile(100.0),
+        }
+    };
+    StageEntry {
+        name: stage.name.clone(),
+        seconds: stage.elapsed.as_secs_f64(),
+        cycles_due: stage.planned,
+        cycles_begun: stage.begun,
+        cycles_ended: stage.ended,
+        rpcs: stage.rpcs.iter().map(rpc).collect(),
+    }
+}
+
+impl Report {
+    /// The report as JSON.
+    pub fn json(&self) -> String {
+        // It has nothing in it that JSON cannot say.
+        let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
+        text.push('\n');
+        text
+    }
+
+    /// A line for each RPC in each stage.
+    pub fn csv(&self) -> String {
+        let mut lines = vec![
+            "stage,rpc,done,per_second,errors,mean_ms,p50_ms,p90_ms,p95_ms,p99_ms,p99_9_ms,max_ms".to_owned(),
+        ];
+        for stage in &self.stages {
+            for one in &stage.rpcs {
+                let errors: u64 = one.errors.values().sum();
+                lines.push(format!(
+                    "{},{},{},{:.3},{errors},{:.3},{:.3},{:.3},{:.3},{:.3},{:.3},{:.3}",
+                    quoted(&stage.name),
+                    one.rpc,
+                    one.done,
+                    one.per_second,
+                    one.mean_ms,
+                    one.p50_ms,
+                    one.p90_ms,
+                    one.p95_ms,
+                    one.p99_ms,
+                    one.p99_9_ms,
+                    one.max_ms
+                ));
+            }
+        }
+        lines.push(String::new());
+        lines.join("\n")
+    }
+}
+
+fn quoted(text: &str) -> String {
+    match text.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(time_us: impl Fn(u64) -> u64) -> Vec<ListTime> {
+        let volumes = [31, 62, 125, 250, 500, 1_000];
+        volumes.map(|n| ListTime { volumes: n as usize, time: Duration::from_micros(time_us(n)) }).to_vec()
+    }
+
+    #[test]
+    fn only_a_cost_above_the_proportion_is_remarked_on() {
+        let quadratic = Cost::of_lists(&times(|n| 300 + n * n / 5)).unwrap();
+        assert!(quadratic.text().starts_with("ListVolumes grows with n^2.0"), "{}", quadratic.text());
+        assert!(quadratic.violation().is_some());
+        assert_eq!(Cost::of_lists(&times(|n| 500 + 40 * n)).unwrap().violation(), None);
+        assert_eq!(
+            Cost::of_lists(&times(|n| 500 + n * n / 200)).unwrap().exponent,
+            None,
+            "5 ms depend on the machine"
+        );
+        assert_eq!(Cost::of_lists(&[]), None);
+    }
+
+    #[test]
+    fn names_are_quoted_in_csv() {
+        assert_eq!((quoted("hold"), quoted("a,\"b\"")), ("hold".to_owned(), "\"a,\"\"b\"\"\"".to_owned()));
+    }
+}

@@ -1,0 +1,166 @@
+//! Shows that a load finds what it should: a correct driver passes, and each wrong one is found by a preset.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use csi_harness::checks::registry::Registry;
+use csi_harness::config::Config;
+use csi_harness::results::outcome::{CheckReport, Outcome};
+use csi_mock_driver::{Defect, Quirk};
+use csi_suite_load::workload::{Changes, Workload};
+use csi_suite_load::{Results, suite};
+use csi_test_support::mock::{self, everything_set, run_on};
+use csi_test_support::run::{Run, outcomes};
+use csi_test_support::{hostpath, process};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// Loads at the same time: each of them takes what the machine has.
+const TRIALS_AT_ONCE: usize = 2;
+const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
+
+fn main() -> ExitCode {
+    if let Some(code) = process::serve_if_asked().or_else(hostpath::serve_if_asked) {
+        return code;
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
+    let mut trials = Vec::new();
+    for seed in SEEDS {
+        for preset in ["smoke", "attach-storm", "polling", "snapshot-tree"] {
+            let name = format!("healthy/{preset}/seed-{seed}");
+            trials.push(Trial::test(name, move || no_accusation(&played(preset, short(6), "", seed)?)));
+        }
+        trials.push(Trial::test(format!("reference-driver/seed-{seed}"), move || reference_driver(seed)));
+    }
+    for quirk in [Quirk::ThrottlesEveryFifthCall, Quirk::SlowCalls] {
+        trials.push(Trial::test(format!("quirk/{quirk}"), move || unusual(quirk)));
+    }
+    for (defect, preset, changes, expected) in refutations() {
+        let name = format!("defect/{defect}");
+        trials.push(Trial::test(name, move || {
+            is_found(&played(preset, changes.clone(), defect, 1)?, expected)
+        }));
+    }
+    trials.push(Trial::test("threshold/a-stall-is-not-in-the-mean", a_stall_is_not_in_the_mean));
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Each defect with the preset that finds it, and the rule and the words of the finding.
+fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])> {
+    let fast = |seconds, rate| Changes { rate: Some(rate), ..short(seconds) };
+    let many = Changes { volumes: Some(1_000), ..short(3) };
+    vec![
+        ("create-volume-stalls", "smoke", stalling(), ["LOAD-005", "CreateVolume p99 < 1s"]),
+        ("list-volumes-quadratic", "10k-volumes", many, ["LOAD-006", "ListVolumes grows with n^"]),
+        ("node-publish-refusal-keeps-file", "smoke", fast(12, 100.0), ["LOAD-003", "open file"]),
+        ("delete-volume-keeps-file", "smoke", fast(12, 100.0), ["LOAD-003", "open file"]),
+        ("controller-publish-hidden-limit", "256-on-a-node", short(3), ["LOAD-004", "after 200 volumes"]),
+        ("create-volume-forgets-under-load", "attach-storm", short(3), ["LOAD-001", "not deleted"]),
+        (
+            "node-publish-slows-down",
+            "smoke",
+            fast(20, 100.0),
+            ["LOAD-006", "NodePublishVolume becomes slower"],
+        ),
+    ]
+}
+
+fn short(seconds: u64) -> Changes {
+    Changes { duration: Some(Duration::from_secs(seconds)), ..Changes::default() }
+}
+
+/// One caller, behind whom life cycles wait while the driver stalls: those that wait count as well.
+fn stalling() -> Changes {
+    let thresholds = ["CreateVolume p99 < 1s", "CreateVolume mean < 800ms"].map(|text| text.parse());
+    let thresholds = thresholds.into_iter().flatten().collect();
+    Changes { thresholds, rate: Some(40.0), callers: Some(1), ..short(12) }
+}
+
+fn registry(preset: &str, changes: Changes, results: &Results) -> Result<Registry, Failed> {
+    Ok(Registry::new([suite(&Workload::preset(preset, changes)?, results)]))
+}
+
+/// Runs a preset on the mock driver in a process of its own, so that its resources are seen.
+fn played(preset: &str, changes: Changes, defects: &str, seed: u64) -> Result<Vec<CheckReport>, Failed> {
+    let registry = registry(preset, changes, &Results::default())?;
+    let check = registry.check_refs().next().ok_or("the suite has a check")?;
+    process::played(registry.clone(), &check, defects, seed)
+}
+
+/// Runs a preset on the mock driver in this process.
+fn with_defect(
+    preset: &str,
+    changes: Changes,
+    defect: &str,
+    results: &Results,
+) -> Result<Vec<CheckReport>, Failed> {
+    let defects = vec![defect.parse::<Defect>().map_err(|unknown| unknown.to_string())?];
+    let mock = csi_mock_driver::Config { defects, ..Default::default() };
+    Ok(mock::run(registry(preset, changes, results)?, mock, everything_set(), 1, |_| true)?.reports)
+}
+
+fn unusual(quirk: Quirk) -> Result<(), Failed> {
+    let mock = csi_mock_driver::Config { quirks: vec![quirk], ..Default::default() };
+    let run =
+        mock::run(registry("smoke", short(6), &Results::default())?, mock, everything_set(), 1, |_| true)?;
+    no_accusation(&run.reports)
+}
+
+/// With real mounts, so that the contents of volumes are read under load, too.
+fn reference_driver(seed: u64) -> Result<(), Failed> {
+    let played = hostpath::in_directory(async |root| -> Result<Run, Failed> {
+        let config = Config {
+            endpoint: Some(hostpath::endpoint(root).to_string()),
+            state_dir: Some(root.join("state")),
+            mount_dir: Some(root.join("mount")),
+            staging_dir: Some(root.join("staging")),
+            volume_size_bytes: Some(16 << 20),
+            parameters: Default::default(),
+            mutable_parameters: Default::default(),
+            nodes: Vec::new(),
+            ..everything_set()
+        };
+        let registry = registry("smoke", short(8), &Results::default())?;
+        run_on(registry, hostpath::child(root, &[], None)?, config, seed, |_| true).await
+    });
+    played.map_or(Ok(()), |run| no_accusation(&run?.reports))
+}
+
+fn no_accusation(reports: &[CheckReport]) -> Result<(), Failed> {
+    let is_content = |outcome: &&Outcome| matches!(outcome, Outcome::Passed);
+    let accused: Vec<String> = reports
+        .iter()
+        .filter(|report| !outcomes(report).all(|outcome| is_content(&outcome)) || !report.warnings.is_empty())
+        .map(|report| format!("{:#?}\n{:#?}\n{:#?}", report.outcome, report.warnings, report.notes))
+        .collect();
+    match accused.is_empty() && !reports.is_empty() {
+        true => Ok(()),
+        false => Err(accused.join("\n").into()),
+    }
+}
+
+/// Checks that a failure or a warning names the rule, and that its words or the notes beside it contain a text.
+fn is_found(reports: &[CheckReport], [rule, text]: [&str; 2]) -> Result<(), Failed> {
+    let findings = reports.iter().flat_map(|report| {
+        let failed = outcomes(report).filter_map(Outcome::violation);
+        failed.chain(&report.warnings).collect::<Vec<_>>()
+    });
+    let found = findings
+        .filter(|found| found.requirement.is_some_and(|one| one.id == rule))
+        .any(|found| format!("{} {}", found.message, found.actual).contains(text));
+    match found {
+        true => Ok(()),
+        false => Err(format!("{rule} {text:?} is missing: {reports:#?}").into()),
+    }
+}
+
+/// The calls that wait behind one that stalls count from the moment at which they were due.
+fn a_stall_is_not_in_the_mean() -> Result<(), Failed> {
+    let results = Results::default();
+    with_defect("smoke", stalling(), "create-volume-stalls", &results)?;
+    let met: Vec<bool> = results.report("smoke").thresholds.iter().map(|one| one.is_met).collect();
+    match met[..] {
+        [false, true] => Ok(()),
+        _ => Err(format!("{:#?}", results.report("smoke")).into()),
+    }
+}
