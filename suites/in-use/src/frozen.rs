@@ -204,7 +204,7 @@ check! {
                 }
                 _ => continue,
             };
-            judge_copy(cx, &evidence, copy, call.origin).await?;
+            judge_copy(cx, evidence, copy, call.origin).await?;
         }
         Ok(())
     }

@@ -162,7 +162,7 @@ check! {
         let mut moments = Vec::new();
         for ((snapshot_id, bytes), evidence) in members.into_iter().zip(&evidence) {
             let copy = copy_of(cx, from_snapshot(&snapshot_id), bytes).await?;
-            moments.push(judge_copy(cx, &evidence, copy, "a member of a group snapshot").await?);
+            moments.push(judge_copy(cx, evidence, copy, "a member of a group snapshot").await?);
         }
         judge_group(&moments)
     }
