@@ -36,12 +36,12 @@ pub struct Part {
 pub struct Wrong {
     /// The number of bytes before it in the part.
     pub after_bytes: u64,
-    /// What is there.
+    /// The data that are there instead.
     pub found: Found,
 }
 
 impl Part {
-    /// A file of a file system. The name tells parts of one volume apart.
+    /// A file of a file system. The parts of one volume have different names.
     pub fn of_file_system(target: &Path, name: &str, bytes: u64, stamp: Stamp) -> Part {
         let file = target.join(format!("csi-sanity-in-use-{name}"));
         Part { file, is_device: false, offset: 0, bytes: bytes / PIECE_BYTES * PIECE_BYTES, stamp }
@@ -59,7 +59,7 @@ impl Part {
         self.bytes == 0
     }
 
-    /// What is written to it, as in messages.
+    /// The identity of the data that are written to it.
     pub fn stamp(&self) -> &Stamp {
         &self.stamp
     }
