@@ -36,12 +36,12 @@ pub struct Part {
 pub struct Wrong {
     /// The number of bytes before it in the part.
     pub after_bytes: u64,
-    /// What is there.
+    /// The data that are there instead.
     pub found: Found,
 }
 
 impl Part {
-    /// A file of a file system. The name tells parts of one volume apart.
+    /// A file of a file system. The parts of one volume have different names.
     pub fn of_file_system(target: &Path, name: &str, bytes: u64, stamp: Stamp) -> Part {
         let file = target.join(format!("csi-sanity-in-use-{name}"));
         Part { file, is_device: false, offset: 0, bytes: bytes / PIECE_BYTES * PIECE_BYTES, stamp }
@@ -59,7 +59,7 @@ impl Part {
         self.bytes == 0
     }
 
-    /// What is written to it, as in messages.
+    /// The identity of the data that are written to it.
     pub fn stamp(&self) -> &Stamp {
         &self.stamp
     }
@@ -128,12 +128,14 @@ pub fn free_bytes(target: &Path) -> io::Result<u64> {
 }
 
 /// Takes most of the free room of a file system without writing to it: all but the bytes that are left. Returns false where that is not
-/// possible, as on file systems that are on no device, which would write.
+/// possible: a file system that is on no device would write, and a part of one would take the room of others.
 ///
 /// # Errors
 /// The error of the volume.
 pub fn take_room(target: &Path, left: u64) -> io::Result<bool> {
-    if !mounts::at(target).pop().is_some_and(|mount| mount.source.starts_with("/dev/")) {
+    let is_whole_device =
+        |mount: mounts::Mount| mount.root == Path::new("/") && mount.source.starts_with("/dev/");
+    if !mounts::at(target).pop().is_some_and(is_whole_device) {
         return Ok(false);
     }
     let Some(taken) = free_bytes(target)?.checked_sub(left).filter(|taken| *taken > 0) else {

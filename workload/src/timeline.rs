@@ -7,15 +7,14 @@ use crate::checker::Moment;
 use crate::log::{Log, Record};
 use crate::now_us;
 
-/// Writes that are shown at each end of the call.
-const WRITES_MAX: usize = 9;
+/// Writes that are kept at each end of the call. Texts show fewer.
+const WRITES_MAX: usize = 100;
 /// The time before and after a call that is shown, in microseconds.
 const AROUND_US: u64 = 150_000;
 
-/// The rows by which a time line tells a workload, a copy and a call apart.
-const WORKLOAD: usize = 1;
-const COPY: usize = 2;
-const CALL: usize = 3;
+/// The parties of a time line, beside the copy.
+const WORKLOAD: &str = "workload";
+const CALLER: &str = "caller";
 
 /// The writes around a call, the moment of a copy that the call made, and the call.
 pub(crate) fn timeline(log: &Log, call: &Call, cut: Option<Moment>) -> Vec<CallSpan> {
@@ -31,7 +30,8 @@ pub(crate) fn timeline(log: &Log, call: &Call, cut: Option<Moment>) -> Vec<CallS
         .filter(|(nth, record)| is_shown(*nth) || Some(end(record) - record.begun_us) == longest);
     let mut spans: Vec<CallSpan> = shown
         .map(|(_, record)| CallSpan {
-            worker: WORKLOAD,
+            worker: 0,
+            party: Some(WORKLOAD.to_owned()),
             call: format!("write {}", record.number),
             answer: if record.durable_us.is_some() { "durable" } else { "not durable" }.to_owned(),
             from_us: record.begun_us,
@@ -40,14 +40,16 @@ pub(crate) fn timeline(log: &Log, call: &Call, cut: Option<Moment>) -> Vec<CallS
         .collect();
     let last_us = spans.iter().map(|span| span.to_us).max().unwrap_or(to_us);
     spans.extend(cut.filter(|cut| cut.after_us > 0).map(|cut| CallSpan {
-        worker: COPY,
+        worker: 0,
+        party: Some(CallSpan::COPY.to_owned()),
         call: "the copy".to_owned(),
         answer: "holds what was durable by then".to_owned(),
         from_us: cut.after_us,
         to_us: cut.before_us.clamp(cut.after_us, last_us.max(cut.after_us)),
     }));
     spans.push(CallSpan {
-        worker: CALL,
+        worker: 0,
+        party: Some(CALLER.to_owned()),
         call: call.action.name.to_owned(),
         answer: "returned".to_owned(),
         from_us: call.from_us,

@@ -73,7 +73,7 @@ fn a_case_in_which_the_driver_was_ended_is_replayed_with_that_end() {
 }
 
 #[test]
-fn as_root_a_case_of_a_volume_in_use_is_replayed_with_its_workload() {
+fn as_root_a_workload_is_replayed() {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: needs root for loop devices");
         return;

@@ -34,6 +34,8 @@ const ALSO_SHOWN_MAX: usize = 5;
 
 /// Things left behind that are shown at the most.
 const LEFTOVERS_SHOWN_MAX: usize = 5;
+/// Spans of one party that a time line shows at each end.
+const SPANS_AT_EACH_END: usize = 9;
 
 /// The story of a check that did not simply pass.
 #[derive(Debug)]
@@ -193,7 +195,8 @@ fn write_calls(f: &mut String, report: &CheckReport) -> fmt::Result {
     left_out.write(f)
 }
 
-/// The time line of a violation, whose calls the record shows without their times.
+/// The time line of a violation, whose calls the record shows without their times. Of what one party does in a row, the first and the last
+/// spans are shown, and the longest one.
 fn write_timeline(f: &mut String, report: &CheckReport) -> fmt::Result {
     let spans = report.outcome.violation().map_or(&[][..], |violation| &violation.timeline[..]);
     let end_us = spans.iter().map(|span| span.to_us).max().unwrap_or_default();
@@ -202,9 +205,23 @@ fn write_timeline(f: &mut String, report: &CheckReport) -> fmt::Result {
     if !spans.is_empty() {
         writeln!(f, "  time line of {} ms", end_us / 1_000)?;
     }
-    spans.iter().try_for_each(|span| {
-        writeln!(f, "    {:<call_width$}  {:<width$}  {}", span.call, span.bar(end_us), span.answer)
-    })
+    for row in spans.chunk_by(|one, next| one.party.is_some() && one.party == next.party) {
+        let longest = (0..row.len()).max_by_key(|nth| row[*nth].to_us.saturating_sub(row[*nth].from_us));
+        let mut left_out = 0;
+        for (nth, span) in row.iter().enumerate() {
+            let is_end = nth < SPANS_AT_EACH_END || nth + SPANS_AT_EACH_END >= row.len();
+            if !is_end && Some(nth) != longest {
+                left_out += 1;
+                continue;
+            }
+            if left_out > 0 {
+                writeln!(f, "    … {left_out} more")?;
+                left_out = 0;
+            }
+            writeln!(f, "    {:<call_width$}  {:<width$}  {}", span.call, span.bar(end_us), span.answer)?;
+        }
+    }
+    Ok(())
 }
 
 /// Calls that are not shown, with what happened last between them. What happened before that nobody could place without them.

@@ -189,8 +189,8 @@ impl Surroundings {
         }
     }
 
-    /// Returns the new mounts, loop devices, file systems and sessions that belong to the driver or to the run. Other programs mount and attach at the same time,
-    /// and theirs are left out.
+    /// Returns the new mounts, loop devices, file systems and sessions that belong to the driver or to the run. Other programs mount and attach
+    /// at the same time, and theirs are left out.
     pub(crate) fn news(self, target: &Target) -> Vec<LeftBehind> {
         if !self.seen {
             return Vec::new();

@@ -176,6 +176,9 @@ impl fmt::Display for CutShort {
 pub struct CallSpan {
     /// Who made it.
     pub worker: usize,
+    /// The maker if that is no worker of the check, such as `workload`. It makes one after the other, so that one row shows all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub party: Option<String>,
     /// What was asked.
     pub call: String,
     /// How it ended.
@@ -187,6 +190,9 @@ pub struct CallSpan {
 }
 
 impl CallSpan {
+    /// The party of a span that stands for the moment of a copy.
+    pub const COPY: &str = "copy";
+
     /// A line of text for it, as long as its share of the time until an end: `   ├──┤`. The columns after it are left out.
     pub fn bar(&self, end_us: u64) -> String {
         let column = |us: u64| {
@@ -383,7 +389,7 @@ mod tests {
     fn the_bar_of_a_call_is_as_long_as_its_share_of_the_time() {
         let bar = |from_us, to_us| {
             let (call, answer) = (String::new(), String::new());
-            CallSpan { worker: 0, call, answer, from_us, to_us }.bar(1_000)
+            CallSpan { worker: 0, party: None, call, answer, from_us, to_us }.bar(1_000)
         };
         assert_eq!(bar(0, 100), "├────┤");
         assert_eq!(bar(950, 2_000), format!("{}├──┤", " ".repeat(38)));

@@ -42,7 +42,7 @@ pub(crate) struct Data {
     pub(crate) hollow: BTreeSet<String>,
     /// The content of volumes when a snapshot of them was taken last.
     pub(crate) at_snapshot: BTreeMap<String, Contents>,
-    /// What a source held when the barrier of its snapshot had been lifted, by the snapshot.
+    /// The contents of sources after the barrier of their snapshot had been lifted, by the snapshot.
     pub(crate) after_barrier: BTreeMap<String, Contents>,
     /// The images of volumes before an expansion that the node has to finish.
     pub(crate) unfinished_expansions: BTreeMap<String, Image>,

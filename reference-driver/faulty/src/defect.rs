@@ -294,7 +294,7 @@ defects! {
     ExpansionBesideCloneDamages = "hostpath/expansion-beside-clone-damages-source";
     /// ControllerExpandVolume of a copy makes writes to its source fail.
     ExpansionOfCopyBreaksSource = "hostpath/expansion-of-a-copy-breaks-source";
-    /// The new part of an expanded volume is initialised in the background, over what was written to it meanwhile.
+    /// The new part of an expanded volume is initialised in the background, over what a pod has written to it.
     NewPartInitialisedLate = "hostpath/new-part-is-initialised-late";
     /// Two volumes that are expanded to one size have blocks of their new parts in common.
     NewPartsCollide = "hostpath/new-parts-of-one-size-collide";

@@ -492,7 +492,7 @@ impl Faults {
             && call.began_beside_snapshot(volume)
             && let Some(target) = seen.target_of(volume)
         {
-            // The copy goes on while the workload writes.
+            // The copy is made while the workload writes.
             tokio::time::sleep(CALL_TIME).await;
             if let Ok(later) = Contents::of(Path::new(&target)) {
                 seen.data.after_barrier.insert(id.to_owned(), later);

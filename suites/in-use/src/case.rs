@@ -33,7 +33,7 @@ pub struct Case {
     actual: String,
     /// The name and the version of the driver on which it was found.
     driver: String,
-    /// The calls with their answers, in words. The check makes them anew.
+    /// The calls with their answers, in words. The check makes new ones.
     calls: Vec<String>,
 }
 

@@ -23,7 +23,7 @@ const EXPAND: Action = Action {
 const EXPAND_COPY: Action = Action { name: "ControllerExpandVolume of a copy", rpcs: &[] };
 const MODIFY: Action =
     Action { name: "ControllerModifyVolume", rpcs: &[v1::ControllerModifyVolumeRequest::RPC] };
-/// Most of a new part is written to, but no more than this.
+/// Most of a new part is written to, and at most this much of it.
 const NEW_PART_BYTES_MAX: u64 = 64 << 20;
 /// The size of a file in the old part.
 const OLD_PART_BYTES_MAX: u64 = 8 << 20;

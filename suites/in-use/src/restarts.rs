@@ -18,7 +18,7 @@ const RESTART_IN_SNAPSHOT: Action = Action {
     name: "the end of the driver during CreateSnapshot, its start, and a repeated CreateSnapshot",
     rpcs: &[],
 };
-/// The time of this call says nothing about the driver, since its system calls are watched meanwhile.
+/// The time of this call is not reported, since the driver is slower while its system calls are watched.
 const UNDISTURBED: Action = Action { name: "CreateSnapshot", rpcs: &[] };
 
 check! {

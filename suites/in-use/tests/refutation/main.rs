@@ -18,7 +18,7 @@ use csi_test_support::hostpath;
 use csi_test_support::proven::{Matrix, names_agree};
 use libtest_mimic::{Arguments, Failed};
 
-/// Rows of a time line that a page draws.
+/// Rows of a time line that are read at a glance.
 const ROWS_MAX: usize = 24;
 /// Drivers at the same time; they wait more than they work.
 const TRIALS_AT_ONCE: usize = 4;
@@ -75,7 +75,8 @@ fn report_time(backend: Backend, took: Duration) {
     println!("all checks on the {} back end: {:.1} s", backend.name(), took.as_secs_f64());
 }
 
-/// The report of a wrong copy shows the writes around the call, the moment of the copy, and the call; and no more than pages draw.
+/// The report of a wrong copy shows the writes around the call, the moment of the copy, and the call; and of the writes no more than are
+/// read at a glance.
 fn a_failure_shows_a_time_line() -> Result<(), Failed> {
     let check = "in-use/create-snapshot";
     let defect = Some(Defect::SnapshotsMissUse);
@@ -89,7 +90,7 @@ fn a_failure_shows_a_time_line() -> Result<(), Failed> {
     }
 }
 
-/// A driver that leaves a file system frozen is blamed for that. The run thaws it, so that nothing is left that waits for ever.
+/// A driver that leaves a file system frozen is blamed for that. The run thaws it, so that no process is left that waits for it.
 fn a_frozen_file_system_is_thawed() -> Result<(), Failed> {
     let check = "in-use/create-snapshot";
     let defect = Some(Defect::SnapshotLeavesFrozen);

@@ -51,6 +51,7 @@ impl Row {
     /// The call as reports show it.
     fn span(&self) -> CallSpan {
         CallSpan {
+            party: None,
             worker: self.worker.into(),
             call: self.call.clone(),
             answer: self.answer.clone(),
