@@ -352,13 +352,24 @@ impl Load {
     /// # Errors
     /// Broken if a path cannot be made.
     pub(crate) async fn publish(&self, caller: &Caller, held: &mut Held) -> CheckResult<bool> {
+        let is_published = self.publish_again(caller, held).await?;
+        if is_published {
+            self.write(caller, held).await?;
+        }
+        Ok(is_published)
+    }
+
+    /// Publishes a volume that may be published already, and compares its contents. Returns false if that was not done.
+    ///
+    /// # Errors
+    /// Broken as for [`Load::publish`].
+    pub(crate) async fn publish_again(&self, caller: &Caller, held: &mut Held) -> CheckResult<bool> {
         for step in self.fleet.lifecycle.publication() {
             if !self.operate(caller, held, step).await? {
                 return Ok(false);
             }
         }
         self.read(caller, held).await?;
-        self.write(caller, held).await?;
         Ok(true)
     }
 
@@ -495,7 +506,8 @@ impl Load {
             let refused = match reply.answer() {
                 Answer::Ok(response) => return Some(response.clone()),
                 Answer::Unknown(no_answer) => {
-                    self.judge.unanswered(&caller.cx, rpc, no_answer).await;
+                    let is_restarting = *self.is_down.borrow();
+                    self.judge.unanswered(&caller.cx, rpc, no_answer, is_restarting).await;
                     break;
                 }
                 Answer::Refused(refused) if effect::is_not_now(rpc.method, refused.code) => {

@@ -262,6 +262,18 @@ impl Load {
         Ok(shortest)
     }
 
+    /// Publishes each published volume once more, at the same paths, and looks at its contents.
+    ///
+    /// # Errors
+    /// Broken if a path cannot be made.
+    pub(crate) async fn publish_all_again(&self, caller: &Caller) -> CheckResult {
+        let published = self.fleet.published.lock().clone();
+        for mut held in published {
+            self.publish_again(caller, &mut held).await?;
+        }
+        Ok(())
+    }
+
     /// Asks for each volume, while the load rests.
     ///
     /// # Errors

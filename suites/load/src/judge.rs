@@ -61,7 +61,8 @@ pub static LOAD_006: Requirement = rule(
 );
 
 /// All of them.
-pub static RULES: &[&Requirement] = &[&LOAD_001, &LOAD_002, &LOAD_003, &LOAD_004, &LOAD_005, &LOAD_006];
+pub static RULES: &[&Requirement] =
+    &[&LOAD_001, &LOAD_002, &LOAD_003, &LOAD_004, &LOAD_005, &LOAD_006, &req::GEN_ERR_001];
 
 /// A fault, and how often it was met.
 #[derive(Debug)]
@@ -130,14 +131,14 @@ impl Judge {
         *self.given_up.lock().entry((rpc.method, answer)).or_default() += 1;
     }
 
-    /// Takes in how a call was left without an answer, which may mean that the driver has died.
-    pub(crate) async fn unanswered(&self, cx: &Cx, rpc: Rpc, no_answer: &NoAnswer) {
+    /// Takes in how a call was left without an answer, which may mean that the driver has died, unless the load restarts it.
+    pub(crate) async fn unanswered(&self, cx: &Cx, rpc: Rpc, no_answer: &NoAnswer, is_restarting: bool) {
         let answer = match no_answer {
             NoAnswer::GivenUp(refused) => refused.code_name(),
             _ => "no answer",
         };
         self.gave_up(rpc, answer.to_owned());
-        if matches!(no_answer, NoAnswer::Broken(_)) && !cx.target().is_alive().await {
+        if matches!(no_answer, NoAnswer::Broken(_)) && !is_restarting && !cx.target().is_alive().await {
             self.is_dead.store(true, Ordering::Relaxed);
         }
     }

@@ -8,9 +8,11 @@ use csi_harness::checks::check::{Body, Check, Runs};
 use csi_harness::checks::registry::{Checks, Suite};
 use csi_harness::prelude::*;
 use csi_harness::resources::workload::new_run;
+use csi_harness::text::error::error_chain;
 use csi_proto::Service;
 use csi_proto::lock::Mutex;
 use futures_util::future::join_all;
+use tokio::sync::watch;
 
 use crate::cycle::{Caller, Cycle};
 use crate::fleet::Fleet;
@@ -18,6 +20,7 @@ use crate::judge::{Judge, LOAD_005, RULES};
 use crate::recorder::Recorder;
 use crate::report::{Cost, GrowthEntry, ThresholdEntry};
 use crate::resources::Sampler;
+use crate::threshold::Time;
 use crate::workload::{Course, Stage, Workload};
 
 /// The largest number of callers that create, check and delete the volumes that stay.
@@ -51,6 +54,8 @@ pub(crate) struct Load {
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) judge: Judge,
     pub(crate) fleet: Fleet,
+    /// True while the driver is restarted.
+    pub(crate) is_down: watch::Sender<bool>,
     /// Marks the writes of this load, so that those of others are not taken for them.
     pub(crate) run: u64,
 }
@@ -60,13 +65,14 @@ pub fn suite(workload: &Workload, results: &Results) -> Suite {
     let (workload, results) = (workload.clone(), results.clone());
     let id = format!("load/{}", workload.name);
     let title = format!("nothing is lost, leaks or goes wrong under the load {}", workload.name);
+    let kills = workload.stages.iter().any(|stage| stage.kills);
     let body = Body::made(move |cx| {
         let (workload, results) = (workload.clone(), results.clone());
         Box::pin(async move { run(cx, workload, &results).await })
     });
     let check = Check {
         requirements: RULES,
-        needs: &[CREATE_DELETE_VOLUME],
+        needs: if kills { &[CREATE_DELETE_VOLUME, RESTARTS] } else { &[CREATE_DELETE_VOLUME] },
         runs: Runs::Serial,
         ..Check::new(id.into(), title.into(), body)
     };
@@ -82,7 +88,8 @@ async fn run(cx: &Cx, mut workload: Workload, results: &Results) -> CheckResult 
     leave_out(cx, &mut workload)?;
     let fleet = Fleet::new(cx, &workload).await?;
     let (recorder, judge, run) = (results.recorder.clone(), Judge::default(), new_run());
-    let load = Load { cx: cx.clone(), workload, recorder, judge, fleet, run };
+    let is_down = watch::Sender::default();
+    let load = Load { cx: cx.clone(), workload, recorder, judge, fleet, is_down, run };
     load.run(results).await
 }
 
@@ -126,7 +133,7 @@ impl Load {
         let sampler = Sampler::new(&self.cx).await;
         for stage in &self.workload.stages {
             if !self.judge.is_dead() {
-                self.stage(stage, &mut callers, &sampler).await?;
+                self.stage(stage, &mut callers, &keepers[0], &sampler).await?;
             }
         }
         if !self.judge.is_dead() {
@@ -147,7 +154,13 @@ impl Load {
         (first..first + count).map(|number| Caller::new(&self.cx, number, &self.recorder)).collect()
     }
 
-    async fn stage(&self, stage: &Stage, callers: &mut [Caller], sampler: &Sampler) -> CheckResult {
+    async fn stage(
+        &self,
+        stage: &Stage,
+        callers: &mut [Caller],
+        keeper: &Caller,
+        sampler: &Sampler,
+    ) -> CheckResult {
         let course = stage.course;
         let is_steady = match course {
             Course::Callers { is_ramp, .. } => !is_ramp,
@@ -166,6 +179,15 @@ impl Load {
             };
             self.take_part(caller, course, &next, begun, offset)
         });
+        let restart = async {
+            match course.duration().filter(|_| stage.kills) {
+                Some(duration) => {
+                    tokio::time::sleep(duration / 2).await;
+                    self.restart(keeper).await
+                }
+                None => Ok(()),
+            }
+        };
         let progress = async {
             let of = course.duration().map(|duration| duration.as_secs().max(1));
             for second in 1.. {
@@ -174,7 +196,9 @@ impl Load {
             }
         };
         tokio::select! {
-            ended = join_all(work) => ended.into_iter().collect::<CheckResult>()?,
+            (ended, restarted) = async { tokio::join!(join_all(work), restart) } => {
+                restarted.and(ended.into_iter().collect::<CheckResult>())?;
+            }
             () = progress => {}
             () = sampler.watch(&self.recorder, steady) => {}
         }
@@ -202,6 +226,8 @@ impl Load {
                 }
             };
             tokio::time::sleep_until(due.into()).await;
+            // The sender is a part of the load.
+            let _ = self.is_down.subscribe().wait_for(|is_down| !is_down).await;
             if Instant::now() >= end {
                 break;
             }
@@ -211,6 +237,33 @@ impl Load {
             tokio::task::yield_now().await;
         }
         Ok(())
+    }
+
+    /// Kills the driver and starts it again. Then each published volume is published once more, as kubelet does after a node has
+    /// restarted.
+    async fn restart(&self, keeper: &Caller) -> CheckResult {
+        let target = self.cx.target();
+        let driver = target.driver().ok_or_else(|| Stop::skip("the run cannot stop and start the driver"))?;
+        self.is_down.send_replace(true);
+        driver.kill().await.map_err(|error| Stop::broken(error_chain(&error)))?;
+        let took = match target.bring_back().await {
+            Ok(took) => took,
+            Err(away) if !away.is_fault() => return Err(Stop::broken(away.to_string())),
+            Err(away) => {
+                return Err(Violation::new(
+                    "the driver does not answer after it was killed under load and started again",
+                )
+                .of(&req::GEN_ERR_001)
+                .expected("a driver that starts from any state that a kill can leave")
+                .actual(away)
+                .damage(Damage::Crash)
+                .printed(driver.last_lines())
+                .into());
+            }
+        };
+        self.is_down.send_replace(false);
+        self.cx.note(format!("the driver was killed, and answered again {} after its start", Time(took)));
+        self.publish_all_again(keeper).await
     }
 
     fn choose(&self, rng: &mut fastrand::Rng) -> Cycle {

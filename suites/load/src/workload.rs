@@ -28,6 +28,7 @@ const PRESETS: &[(&str, &str)] = &[
     ("soak", include_str!("presets/soak.yaml")),
     ("10k-volumes", include_str!("presets/10k-volumes.yaml")),
     ("snapshot-tree", include_str!("presets/snapshot-tree.yaml")),
+    ("node-restart", include_str!("presets/node-restart.yaml")),
 ];
 
 /// A load.
@@ -61,6 +62,8 @@ pub struct Stage {
     pub name: String,
     /// The course that it takes.
     pub course: Course,
+    /// True if the driver is killed halfway, and started again.
+    pub kills: bool,
 }
 
 /// The course of a stage.
@@ -95,13 +98,18 @@ struct StageText {
     hold: Option<String>,
     burst: Option<u64>,
     rate: Option<f64>,
+    #[serde(default)]
+    kill: bool,
 }
 
 impl TryFrom<StageText> for Stage {
     type Error = String;
 
     fn try_from(text: StageText) -> Result<Stage, String> {
-        let StageText { name, ramp, hold, burst, rate } = text;
+        let StageText { name, ramp, hold, burst, rate, kill } = text;
+        if kill && hold.is_none() {
+            return Err("kill: the driver can be killed in a stage that has hold".to_owned());
+        }
         if let Some(rate) = rate.filter(|rate| !(*rate > 0.0 && *rate <= RATE_MAX)) {
             return Err(format!(
                 "rate: {rate} is out of range; write life cycles for each second, up to {RATE_MAX}"
@@ -141,7 +149,7 @@ impl TryFrom<StageText> for Stage {
                 );
             }
         };
-        Ok(Stage { name: name.unwrap_or_else(|| usual.to_owned()), course })
+        Ok(Stage { name: name.unwrap_or_else(|| usual.to_owned()), course, kills: kill })
     }
 }
 
@@ -396,6 +404,7 @@ mod tests {
             ("hold: 5s", "{hold: 5s, rate: -1}", "rate"),
             ("hold: 5s", "{hold: 5s, ramp: 5s}", "ramp"),
             ("hold: 5s", "{burst: 5, rate: 1}", "burst"),
+            ("hold: 5s", "{ramp: 5s, kill: true}", "kill"),
         ] {
             let error = parsed(&right.replace(from, to)).unwrap_err();
             assert!(

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(TRIALS_AT_ONCE);
     let mut trials = Vec::new();
     for seed in SEEDS {
-        for preset in ["smoke", "attach-storm", "polling", "snapshot-tree"] {
+        for preset in ["smoke", "attach-storm", "polling", "snapshot-tree", "node-restart"] {
             let name = format!("healthy/{preset}/seed-{seed}");
             trials.push(Trial::test(name, move || no_accusation(&played(preset, short(6), "", seed)?)));
         }
@@ -56,6 +56,7 @@ fn refutations() -> Vec<(&'static str, &'static str, Changes, [&'static str; 2])
         ("delete-volume-keeps-file", "smoke", fast(12, 100.0), ["LOAD-003", "open file"]),
         ("controller-publish-hidden-limit", "256-on-a-node", short(3), ["LOAD-004", "after 200 volumes"]),
         ("create-volume-forgets-under-load", "attach-storm", short(3), ["LOAD-001", "not deleted"]),
+        ("restart-refuses-published", "node-restart", short(6), ["LOAD-002", "NodePublishVolume"]),
         (
             "node-publish-slows-down",
             "smoke",
