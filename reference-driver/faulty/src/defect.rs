@@ -366,6 +366,6 @@ defects! {
     HealthReportsUse = "hostpath/health-reports-use-as-problem";
     /// NodeGetVolumeHealth makes all writes to the volume fail.
     HealthQuestionBreaks = "hostpath/health-question-breaks-writer";
-    /// CreateSnapshot fails while the volume is written to, as where it is copied with tar.
+    /// CreateSnapshot fails while the volume is written to, as where it is copied with tar. A driver may do this.
     SnapshotsNeedQuiet = "hostpath/snapshots-need-quiet-volume";
 }

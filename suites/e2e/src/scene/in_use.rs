@@ -17,8 +17,11 @@ use futures_util::future::{join, join_all};
 use super::{RunningPod, Scene};
 use crate::cluster::Done;
 
-/// Limits the time for which a workload writes beside one call. Sidecars repeat a call that failed so long ago within another half a minute.
+/// Limits the time for which a workload writes beside one call. Sidecars wait for as long again at most before they repeat a call that has
+/// failed ever since.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Limits this time in a cluster, whose kubelet notices only after a while that a volume has grown.
+const PATIENCE_ELSEWHERE: Duration = Duration::from_secs(120);
 
 /// A volume of a pod that a workload writes to.
 #[derive(Debug)]
@@ -111,8 +114,13 @@ impl Scene {
                 None => None,
             }
         };
+        let is_elsewhere = |user: &ObservedWorkload| user.workload().is_elsewhere();
+        let patience = match users.iter().filter_map(|user| user.writing()).any(is_elsewhere) {
+            true => PATIENCE_ELSEWHERE,
+            false => PATIENCE,
+        };
         let mut calls = pin!(calls);
-        if let Ok(done) = tokio::time::timeout(PATIENCE, &mut calls).await {
+        if let Ok(done) = tokio::time::timeout(patience, &mut calls).await {
             let mut evidence = judged.await.unwrap_or_default().into_iter();
             let of_each = |user: &&InUse<'_>| user.writing().and_then(|_| evidence.next());
             let evidence = users.iter().map(of_each).collect();
@@ -121,7 +129,7 @@ impl Scene {
         let without = async {
             judged.await;
             if users.iter().any(|user| user.writing().is_some()) {
-                let (name, patience_s) = (action.name, PATIENCE.as_secs());
+                let (name, patience_s) = (action.name, patience.as_secs());
                 self.note(format!("{name} takes longer than {patience_s} s: the workload is ended, in case the driver waits for that"));
             }
             join_all(users.iter().map(|user| user.stop(action))).await;
