@@ -71,7 +71,7 @@ pub(crate) enum Command {
     #[command(after_help = exit_codes())]
     Faults(Box<FaultsArgs>),
     /// Put a driver under load, measure it, and check that nothing is lost, leaks or goes wrong
-    #[command(after_help = load_help())]
+    #[command(after_help = load_help(), long_about = LOAD_ABOUT)]
     Load(Box<LoadArgs>),
     /// Probe a driver, and write a configuration and a DriverDefinition for it
     Init(Box<InitArgs>),
@@ -433,11 +433,7 @@ pub(crate) struct FaultsArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// Creates volumes, runs life cycles of volumes at a rate or as fast as a number of callers can, and measures every call. Calls are
-/// made as kubelet and the sidecars make them: a call that the driver puts off is made again. Latency counts from the moment at
-/// which a call was due, so that a driver that stalls is not measured only by the calls that it happens to answer.
-///
-/// A lost volume, a wrong answer, a death or a leak fails the run. A slow driver is reported, and fails only with --threshold.
+/// The flags of `load`; the help begins with [`LOAD_ABOUT`].
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
     /// A load that comes with the program [default: smoke]
@@ -456,7 +452,7 @@ pub(crate) struct LoadArgs {
     /// The length of all stages together, such as 5m; each changes in proportion
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = LOAD)]
     pub(crate) duration: Option<Duration>,
-    /// Volumes that are there meanwhile; the number of those that are published changes in proportion
+    /// Volumes that stay while the load runs; the number of those that are published changes in proportion
     #[arg(long, value_name = "NUMBER", help_heading = LOAD)]
     pub(crate) volumes: Option<u32>,
     /// The most life cycles at the same time
@@ -485,6 +481,15 @@ pub(crate) struct LoadArgs {
 
 /// The heading of the flags of a load.
 const LOAD: &str = "Load";
+
+const LOAD_ABOUT: &str = "\
+Put a driver under load, measure it, and check that nothing is lost, leaks or goes wrong.
+
+Creates volumes, runs life cycles of volumes at a rate or as fast as a number of callers can, and measures every call. Calls are made \
+as kubelet and the sidecars make them: a call that the driver puts off is made again. Latency counts from the moment at which a call \
+was due, so that a driver that stalls is not measured only by the calls that it happens to answer.
+
+A lost volume, a wrong answer, a death or a leak fails the run. A slow driver is reported, and fails only with --threshold.";
 
 const LOAD_EXAMPLES: &str = "\
 Examples:

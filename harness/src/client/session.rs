@@ -118,7 +118,7 @@ impl Session {
         }
     }
 
-    /// The same, with someone who learns how each call ends, except for calls that only clean up.
+    /// A session whose calls are reported to an observer when they end, except for calls that only clean up.
     pub(crate) fn observed_by(&self, observer: Arc<dyn CallObserver>) -> Session {
         Session { observer: Some(observer), ..self.clone() }
     }

@@ -164,7 +164,7 @@ impl Cx {
         Cx { session: self.session.of_worker(worker), ..self.clone() }
     }
 
-    /// The same check with someone who learns how each of its calls ends.
+    /// A context whose calls are reported to an observer when they end.
     pub fn observed_by(&self, observer: Arc<dyn CallObserver>) -> Cx {
         Cx { session: self.session.observed_by(observer), ..self.clone() }
     }
@@ -268,7 +268,9 @@ impl Cx {
             left.extend(self.shared.ledger.undo(&session, WHOLE).await);
             left
         };
-        match tokio::time::timeout(limit, undone).await {
+        let undone = tokio::time::timeout(limit, undone).await;
+        self.target().stages.end(self.label());
+        match undone {
             Ok(left) => left,
             Err(_) => {
                 let mut left = vec![format!("undoing took longer than {} ms", limit.as_millis())];
