@@ -1,4 +1,4 @@
-//! What the user tells the harness about a driver: the schema of `--config FILE`. Every name is also a flag.
+//! The schema of `--config FILE`: the settings by which the user describes a driver. Every name is also a flag.
 
 pub(crate) mod command;
 pub mod profile;

@@ -380,12 +380,12 @@ impl Driver {
         self.gone().now_or_never()
     }
 
-    /// Notes what a check has found and told: nothing of what it has done survives its end.
+    /// Notes that a check has found and reported that the driver forgets everything when it ends.
     pub fn forgets(&self) {
         self.0.is_forgetful.store(true, Ordering::SeqCst);
     }
 
-    /// Whether a check has told that.
+    /// True if a check has reported that the driver forgets everything.
     pub fn is_forgetful(&self) -> bool {
         self.0.is_forgetful.load(Ordering::SeqCst)
     }

@@ -10,7 +10,7 @@ use csi_harness::client::target::Target;
 use csi_harness::config::profile::Profile;
 use csi_harness::resources::left_behind::{LeftBehind, Removal};
 use csi_harness::results::events::{Event, Reporter};
-use csi_harness::results::failure_report::{self, ToldCall};
+use csi_harness::results::failure_report::{self, ExplainingCall};
 use csi_harness::results::fault;
 use csi_harness::results::outcome::{
     CheckReport, Counts, Crash, Flaky, Halt, Leak, Outcome, OutcomeKind, SameFault, Summary, Tally, Verdict,
@@ -876,8 +876,8 @@ fn call_entries(report: &CheckReport, told: bool) -> Vec<CallEntry> {
     let (first, rest) = report.calls.split_at(report.calls.len().min(CALLS_FIRST_MAX));
     let left_out = rest.len().saturating_sub(CALLS_LAST_MAX);
     let mut entries: Vec<CallEntry> = first.iter().chain(&rest[left_out..]).map(call_entry).collect();
-    let explaining = if told { failure_report::told_calls(report) } else { Vec::new() };
-    for ToldCall { place, times, is_accused } in explaining {
+    let explaining = if told { failure_report::explaining_calls(report) } else { Vec::new() };
+    for ExplainingCall { place, times, is_accused } in explaining {
         let behind = place.checked_sub(left_out).filter(|place| *place >= first.len());
         let place = if place < first.len() { Some(place) } else { behind };
         if let Some(entry) = place.and_then(|place| entries.get_mut(place)) {

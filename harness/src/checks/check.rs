@@ -124,7 +124,7 @@ impl Check {
         self.id.rsplit_once('/').map_or(&self.id, |(area, _)| area)
     }
 
-    /// The check whose faults it shows again, as catalogues tell it.
+    /// The check that reports this check's faults in full, for catalogues.
     pub fn leader(&self) -> Option<&'static str> {
         self.duplicate_of
             .map(|leader| if leader == SAME_RULE { "any check, by the same rule" } else { leader })

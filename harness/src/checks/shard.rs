@@ -41,9 +41,9 @@ impl Shard {
 
     /// The runs of checks that fall to this part.
     ///
-    /// The hash of its id says where a check goes, so a new check moves no other one. The variants of a check stay together, and a
-    /// check that follows another one goes with it: what was told once by the whole run is told once by its parts. Checks
-    /// that judge everything that was seen run in each part, which sees only its own.
+    /// The hash of its id decides where a check goes, so a new check moves no other one. The variants of a check stay
+    /// together, and a check that follows another one goes with it, so that the parts of a run report a fault as often
+    /// as the whole run does. Checks that judge everything that was seen run in each part, which sees only its own.
     pub fn part(self, plan: Vec<Planned>, registry: &Registry) -> Vec<Planned> {
         let leaders: BTreeMap<&str, &str> = registry
             .checks()
@@ -83,7 +83,7 @@ fn first_leader<'a>(check: &'a Check, leaders: &BTreeMap<&'a str, &'a str>) -> &
     id
 }
 
-/// What tells a choice of checks from another one, by their labels, in hexadecimal digits.
+/// Hashes the labels of the chosen checks, as hexadecimal digits. Different choices give different hashes.
 pub fn digest(labels: impl IntoIterator<Item = String>) -> String {
     let mut labels: Vec<String> = labels.into_iter().collect();
     labels.sort();

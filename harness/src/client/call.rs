@@ -1,4 +1,4 @@
-//! One call on the wire, and how its end is told apart: done, refused, or nobody knows.
+//! Sends one call, and decides how it ended: done, refused, or unknown.
 
 use std::error::Error;
 use std::sync::{Arc, OnceLock};

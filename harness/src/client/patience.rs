@@ -58,10 +58,10 @@ pub enum Settles {
     /// The controller knows the node.
     NodeKnown,
     /// The driver has noticed that something is ill.
-    IllnessTold,
+    IllnessReported,
     /// The driver has noticed that something is well again.
     IllnessOver,
-    /// A clock that knows whole seconds only tells another time.
+    /// A later reading of a clock that counts whole seconds.
     NextSecond,
     /// The driver's process takes up no more than before.
     ProcessShrunk,
@@ -90,7 +90,7 @@ impl fmt::Display for Settles {
             Settles::StreamEnded => "a stream that was cut off to end",
             Settles::NameFree => "a name to be free again",
             Settles::NodeKnown => "the controller to know the node",
-            Settles::IllnessTold => "the driver to notice that something is unhealthy",
+            Settles::IllnessReported => "the driver to notice that something is unhealthy",
             Settles::IllnessOver => "the driver to notice that something is healthy again",
             Settles::NextSecond => "the next second",
             Settles::ProcessShrunk => "the driver to release what it took",

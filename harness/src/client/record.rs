@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_nobody_waited_for_is_told() {
+    fn a_call_without_a_waiting_caller_is_reported() {
         let log = CallLog::new();
         send(&log, "a");
         let recorded = log.take();

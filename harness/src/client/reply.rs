@@ -100,7 +100,7 @@ impl<T> Reply<T> {
         self
     }
 
-    /// The answer itself, for checks that tell cases apart.
+    /// The answer itself, for checks that treat several answers differently.
     pub fn answer(&self) -> &Answer<T> {
         &self.answer
     }

@@ -34,7 +34,8 @@ const OVERSIZED_MAX: usize = 10_000;
 /// Elements looked at of each list.
 const ELEMENTS_MAX: usize = 1_000;
 
-/// A rule for every reply, broken in one place. A place that breaks it again and again is told once.
+/// A reply breaks one of the rules for all replies, in one place. A place that breaks its rule repeatedly is reported
+/// once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResponseBreach {
     /// The rule.
@@ -80,7 +81,8 @@ pub(crate) struct ResponseRules {
     secrets: Vec<String>,
     /// Parts of them.
     parts: Parts,
-    /// Ids in answers to requests beyond the limits. Whatever else is told of these things may be made of such a request.
+    /// Ids in answers to requests beyond the limits. Later replies about these things prove nothing: an illegal request
+    /// may have caused what they say.
     oversized: Mutex<BTreeSet<String>>,
     /// What replies have had that only one version of the protocol has, by that version.
     signs: Mutex<BTreeMap<Version, String>>,
@@ -117,7 +119,7 @@ impl ResponseRules {
         self.signs.lock().iter().map(|(version, sign)| (*version, sign.clone())).collect()
     }
 
-    /// Whether the configuration has a secret that can be told from other text.
+    /// True if a secret of the configuration is long and unusual enough to be recognised in other text.
     pub(crate) fn knows_secrets(&self) -> bool {
         !self.secrets.is_empty()
     }
@@ -191,32 +193,32 @@ impl Heard<'_> {
 
     /// Looks at an error that the driver sent.
     pub(crate) fn status(&self, status: &Status) {
-        let told = || format!("{} {:?}", code_name(status.code()), hidden::strip(status.message()));
+        let described = || format!("{} {:?}", code_name(status.code()), hidden::strip(status.message()));
         if self.shows_secret(status.message().as_bytes()) {
             self.note(
                 &req::GEN_SECRET_001,
                 "the message of the status",
                 "the value of a secret".to_owned(),
-                &told,
+                &described,
             );
         }
         // For services that a driver does not register, its gRPC library answers, and some say no more than this.
         let by_the_library = status.code() == Code::Unimplemented;
         if status.message().trim().is_empty() && !by_the_library {
-            self.note(&req::GEN_ERR_011, "the message of the status", told(), &told);
+            self.note(&req::GEN_ERR_011, "the message of the status", described(), &described);
         }
         if has_details(status.details()) {
-            self.note(&req::GEN_ERR_013, "the details of the status", told(), &told);
+            self.note(&req::GEN_ERR_013, "the details of the status", described(), &described);
         }
         if status.code() == Code::Unknown {
-            self.note(&req::GEN_ERR_002, "the code of the status", told(), &told);
+            self.note(&req::GEN_ERR_002, "the code of the status", described(), &described);
         }
     }
 
     /// Notes a code on the wire that is none of gRPC's.
     pub(crate) fn odd_code(&self, code: &str) {
-        let told = || format!("grpc-status {code}");
-        self.note(&req::GEN_ERR_002, "the code of the status on the wire", told(), &told);
+        let described = || format!("grpc-status {code}");
+        self.note(&req::GEN_ERR_002, "the code of the status on the wire", described(), &described);
     }
 
     /// Whether a secret of the configuration stands in a reply, and not because the caller said it in another field as well.
@@ -240,8 +242,8 @@ impl Heard<'_> {
         self.versions(message);
         if message.descriptor().full_name() == "csi.v1.Snapshot" && has_places(message) {
             // A breach only of a driver without the capability, which the check knows.
-            let told = "a topology".to_owned();
-            self.note(&req::MSG_SNAPSHOT_020, "Snapshot.accessible_topology", told, asked.answer);
+            let actual = "a topology".to_owned();
+            self.note(&req::MSG_SNAPSHOT_020, "Snapshot.accessible_topology", actual, asked.answer);
         }
         health::look(message, &mut |rule, place, actual| self.note(rule, place, actual, asked.answer));
         for field in message.descriptor().fields() {
@@ -425,7 +427,7 @@ fn place(field: &FieldDescriptor) -> String {
     field.full_name().trim_start_matches(&package).trim_start_matches('.').to_owned()
 }
 
-/// `google.rpc.Status`, as far as it tells whether there are details.
+/// The part of `google.rpc.Status` that shows whether there are details.
 #[derive(Clone, PartialEq, prost::Message)]
 struct RpcStatus {
     #[prost(message, repeated, tag = "3")]
@@ -472,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_them_is_told_once() {
+    fn what_is_beyond_them_is_reported_once() {
         let long = v1::GetPluginInfoResponse { vendor_version: "1".repeat(129), ..right() };
         assert_eq!(look(&long, &req::GEN_SIZE_001), ["GetPluginInfoResponse.vendor_version"]);
         let mut large = right();
@@ -562,7 +564,7 @@ mod tests {
         let request = v1::CreateVolumeRequest { name: "v".to_owned(), secrets, ..Default::default() };
         show_error(&response_rules, &request, Some("a/check"), &Status::unknown("why?"));
         show_error(&response_rules, &request, Some("another"), &Status::unknown("why again?"));
-        let [breach] = &response_rules.breaches(&req::GEN_ERR_002)[..] else { panic!("told once") };
+        let [breach] = &response_rules.breaches(&req::GEN_ERR_002)[..] else { panic!("reported once") };
         assert_eq!(breach.check.as_deref(), Some("a/check"));
         assert_eq!(breach.answer, "UNKNOWN \"why?\"");
         let request = breach.request.to_string();
@@ -605,7 +607,7 @@ mod tests {
     }
 
     #[test]
-    fn details_are_told_from_a_repeated_status() {
+    fn details_differ_from_a_repeated_status() {
         let with = RpcStatus { details: vec![prost_types::Any::default()] };
         assert!(has_details(&with.encode_to_vec()));
         assert!(has_details(&[0xff]));

@@ -26,7 +26,7 @@ use crate::spec::verdict::{CheckResult, CutShort, Stop, Violation};
 const STREAM_MESSAGES_MAX: usize = 100_000;
 /// Questions that a driver is asked at least before it counts as one that does not settle.
 const LOOKS_MIN: u32 = 6;
-/// Pauses longer than this are told to whoever watches the run.
+/// Pauses longer than this are shown to whoever watches the run.
 const WORTH_A_WORD: Duration = Duration::from_millis(100);
 
 /// Looks at the driver after each call of a check.
@@ -104,7 +104,7 @@ impl Session {
         Session { secrets, ..self.clone() }
     }
 
-    /// The same as one of several callers, told apart in the record of its calls.
+    /// The session of one of several callers, whose calls are recorded under its number.
     pub(crate) fn of_worker(&self, worker: usize) -> Session {
         Session { worker, ..self.clone() }
     }
@@ -270,8 +270,8 @@ impl Session {
         received.map(|received| received.messages.first().cloned().unwrap_or_default())
     }
 
-    /// Takes calls that went unanswered so far on the check's own account: it tells of them itself, whether or not the driver
-    /// has died of one, and has it back before it ends.
+    /// From here on, the check itself reports calls without an answer, whether or not the driver has died of one. It
+    /// also brings the driver back before it ends.
     pub fn expect_no_answer(&self) {
         self.log.forget_silence();
     }

@@ -26,7 +26,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// The stages of all checks that run and have told theirs, by label.
+/// How far each running check is, by label, for checks that have reported a stage.
 #[derive(Debug, Default)]
 pub(crate) struct Stages(Mutex<BTreeMap<String, Stage>>);
 

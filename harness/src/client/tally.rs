@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::answer::Answer;
 
-/// Times are told apart by this many steps between a time and its double, so that none is off by more than a 16th.
+/// Number of steps between a time and its double. The step is the resolution of the histogram, so no time is off by
+/// more than a 16th.
 const STEPS: usize = 16;
 /// Bits of a step.
 const STEP_BITS: usize = STEPS.ilog2() as usize;
@@ -254,14 +255,14 @@ mod tests {
         tally.add("a", rpc, &refused(tonic::Code::NotFound), Duration::ZERO);
         tally.add("b", rpc, &refused(tonic::Code::Internal), Duration::ZERO);
         tally.add("c", rpc, &refused(tonic::Code::Internal), Duration::ZERO);
-        let told = "b: Probe ended with INTERNAL \"no\", and none succeeded after it";
-        assert_eq!(first("INTERNAL").as_deref(), Some(told));
+        let expected = "b: Probe ended with INTERNAL \"no\", and none succeeded after it";
+        assert_eq!(first("INTERNAL").as_deref(), Some(expected));
         tally.add("d", rpc, &Answer::Ok(()), Duration::ZERO);
         assert_eq!((first("INTERNAL"), first("NOT_FOUND")), (None, None));
     }
 
     #[test]
-    fn the_three_ends_are_told_apart() {
+    fn the_three_ends_are_distinguished() {
         let tally = Tally::default();
         let rpc = v1::ProbeRequest::RPC;
         tally.add("a", rpc, &Answer::Ok(()), Duration::from_micros(5));

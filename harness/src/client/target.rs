@@ -211,7 +211,7 @@ pub enum TargetError {
         source: std::io::Error,
     },
     /// The driver's process ended at once.
-    #[error("the driver ended before it answered ({status}){}", told(.printed))]
+    #[error("the driver ended before it answered ({status}){}", printed_last(.printed))]
     Ended {
         /// How.
         status: ExitStatus,
@@ -245,7 +245,7 @@ async fn start_proxies(config: &Config) -> Result<Vec<Proxy>, TargetError> {
     Ok(proxies)
 }
 
-fn told(printed: &[String]) -> String {
+fn printed_last(printed: &[String]) -> String {
     let lines: String = printed.iter().map(|line| format!("\n  {line}")).collect();
     if lines.is_empty() { lines } else { format!("; it printed last:{lines}") }
 }
@@ -576,7 +576,7 @@ impl Target {
         self.read_back.mismatches()
     }
 
-    /// Faults that the checks of this run tell.
+    /// Faults that the checks of this run have reported.
     pub fn faults(&self) -> &Faults {
         &self.faults
     }

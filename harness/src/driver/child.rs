@@ -40,7 +40,7 @@ pub(super) struct Child {
     is_run_here: AtomicBool,
 }
 
-/// The process of a driver, told apart from later ones with the same number.
+/// The process of a driver. Its start time distinguishes it from later processes with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChildProcess {
     /// Its number, which is that of its process group.
@@ -112,7 +112,8 @@ fn stat(process: i32) -> Vec<String> {
     fields.split_whitespace().map(str::to_owned).collect()
 }
 
-/// An endpoint as drivers are told it: they know only whole paths. What is none is told where it is dialled.
+/// The endpoint in the form that a driver needs, with an absolute path. `None` for text that is no endpoint: dialling
+/// it reports the error.
 fn listen_address(endpoint: &str) -> Option<String> {
     match endpoint.parse().ok()? {
         Endpoint::Unix(path) => std::path::absolute(path).ok().map(|path| Endpoint::Unix(path).to_string()),
@@ -205,10 +206,10 @@ impl Child {
         }
         let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         let group = id.ok_or(std::io::ErrorKind::NotFound)?;
-        let (tell, end) = watch::channel(None);
+        let (end_sender, end) = watch::channel(None);
         tokio::spawn(async move {
             if let Ok(status) = child.wait().await {
-                tell.send_replace(Some(status));
+                end_sender.send_replace(Some(status));
             }
         });
         Ok(Running { group, end })
@@ -240,7 +241,7 @@ impl Child {
 
     pub(super) fn abandon(&self) {
         if let Some(running) = self.running() {
-            // Nobody is left to be told.
+            // Nothing can be done about an error here: the driver is being abandoned.
             let _ = running.signal(Signal::KILL);
         }
         if let Some(Some(commands)) = self.commands.get() {
@@ -334,7 +335,7 @@ impl Running {
         self.has_ended_well() && self.has_group()
     }
 
-    /// Whether the command has ended well and left nothing here: it has only told somebody else to run the driver.
+    /// True if the command has ended well and left no process here: it has only asked something else to run the driver.
     fn is_detached(&self) -> bool {
         self.has_ended_well() && !self.has_group()
     }

@@ -148,7 +148,7 @@ impl CommandPath {
 
     /// Removes it, where nobody will drop it.
     pub(super) fn remove(&self) {
-        // There is nobody to tell.
+        // Nothing can report an error while this is dropped.
         let _ = fs::remove_dir_all(self.dir.path());
     }
 

@@ -83,10 +83,10 @@ impl InProcess {
             self.lock().as_ref().and_then(|running| Some(running.threads.0.as_ref()?.handle().clone()));
         let handle = handle.ok_or(std::io::ErrorKind::NotFound)?;
         let (held, released) = mpsc::channel::<()>();
-        let (tell, begun) = oneshot::channel();
+        let (begun_sender, begun) = oneshot::channel();
         handle.spawn(async move {
             // If the receiver is gone, the caller has stopped waiting, and the sender is gone as well.
-            let _ = tell.send(());
+            let _ = begun_sender.send(());
             let _ = released.recv();
         });
         begun.await.map_err(std::io::Error::other)?;

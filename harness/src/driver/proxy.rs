@@ -23,7 +23,7 @@ const THROTTLED_PAUSE: Duration = Duration::from_millis(100);
 pub enum NetworkFault {
     /// Everything comes so much later.
     Delayed(Duration),
-    /// Nothing gets through, and nobody is told; it does once that is over.
+    /// Holds all bytes back without closing a connection, and delivers them afterwards.
     BlackHole,
     /// Connections are reset, and so is each new one.
     Reset,
@@ -40,7 +40,7 @@ pub enum NetworkFault {
 pub struct Proxy {
     shared: Arc<Shared>,
     accepts: JoinHandle<()>,
-    told: String,
+    description: String,
 }
 
 #[derive(Debug)]
@@ -70,12 +70,12 @@ impl Proxy {
                 tokio::spawn(serve(client, target.clone(), of_all.clone()));
             }
         });
-        Ok(Proxy { shared, accepts, told: format!("{} to {}", proxy.listen, proxy.target) })
+        Ok(Proxy { shared, accepts, description: format!("{} to {}", proxy.listen, proxy.target) })
     }
 
     /// From where to where.
-    pub fn told(&self) -> &str {
-        &self.told
+    pub fn description(&self) -> &str {
+        &self.description
     }
 
     /// How much has come through since the proxy was started; only whether it grows says anything.

@@ -168,15 +168,15 @@ struct Plan {
 #[derive(Clone, Debug, Default)]
 pub struct Supervisor {
     plan: Arc<Mutex<Plan>>,
-    told_of_sync: Arc<Mutex<Option<Told>>>,
+    on_sync: Arc<Mutex<Option<Callback>>>,
 }
 
-/// Is told of something.
-struct Told(Box<dyn Fn() + Send>);
+/// A function to call when something happens. It exists because closures do not implement Debug.
+struct Callback(Box<dyn Fn() + Send>);
 
-impl std::fmt::Debug for Told {
+impl std::fmt::Debug for Callback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Told")
+        f.write_str("Callback")
     }
 }
 
@@ -197,9 +197,9 @@ impl Supervisor {
         self.plan.lock().armed = None;
     }
 
-    /// Has somebody told when everything is made durable (sync, syncfs), in place of whoever was told before.
-    pub fn when_synced(&self, told: impl Fn() + Send + 'static) {
-        *self.told_of_sync.lock() = Some(Told(Box::new(told)));
+    /// Sets the function that is called when everything is made durable (sync, syncfs). It replaces the one set before.
+    pub fn when_synced(&self, on_sync: impl Fn() + Send + 'static) {
+        *self.on_sync.lock() = Some(Callback(Box::new(on_sync)));
     }
 
     /// The first call that was broken since something was armed.
@@ -413,8 +413,8 @@ fn serve(listener: &OwnedFd, supervisor: &Supervisor) {
         }
         let call = look(&asked);
         if call.as_ref().is_some_and(|call| call.name == SYNC) {
-            if let Some(Told(told)) = &*supervisor.told_of_sync.lock() {
-                told();
+            if let Some(Callback(call)) = &*supervisor.on_sync.lock() {
+                call();
             }
             answer(listener, asked.id, 0);
             continue;

@@ -129,8 +129,8 @@ impl Cx {
         })
     }
 
-    /// Undoes what was made in this scope, as far as the driver lets it: what stays is tried once more at the end of the check, is told
-    /// as left behind, and keeps the check from no verdict. Says why it stays.
+    /// Undoes what was made in this scope, as far as the driver lets it. Objects that stay are tried once more at the
+    /// end of the check and reported as left behind; they do not change the verdict. Returns why something stays.
     pub fn undo_best_effort(&self) -> BoxFuture<'_, Option<String>> {
         Box::pin(async move {
             match self.undo().await {
@@ -159,7 +159,7 @@ impl Cx {
         Cx { session: self.session.at_node(node), ..self.clone() }
     }
 
-    /// The same check as one of several callers at the same time, told apart in the record of its calls.
+    /// A context for one of several callers at the same time, whose calls are recorded under its number.
     pub fn worker(&self, worker: usize) -> Cx {
         Cx { session: self.session.of_worker(worker), ..self.clone() }
     }

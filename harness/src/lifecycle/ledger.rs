@@ -249,7 +249,8 @@ impl Ledger {
         let late: Vec<(Resource, usize)> =
             self.lock().late.iter().filter(|(late, _)| late.uses(resource)).cloned().collect();
         for (late, node) in &late {
-            // If it is not there, so much the better; if it stays, the resource that it uses tells of it.
+            // The resource may not exist, so a failure here proves nothing. If it does exist and stays, the resource
+            // that it uses cannot be undone, and that is reported.
             let _ = late.undo(&session.at_node(*node), Exists::Perhaps).await;
         }
         !late.is_empty()
@@ -294,7 +295,7 @@ impl Ledger {
     /// Everything that is still in the ledger.
     pub(crate) fn left_behind(&self, check: &str) -> Vec<LeftBehind> {
         let is_kept = self.logbook.as_ref().is_some_and(|logbook| logbook.outlives_the_run());
-        let told = |entry: &Entry| LeftBehind {
+        let left_behind = |entry: &Entry| LeftBehind {
             what: entry.resource.to_string(),
             id: entry.resource.id(),
             why: entry.stays.as_ref().map_or_else(|| NOT_TRIED.to_owned(), |stays| stays.why.clone()),
@@ -302,7 +303,7 @@ impl Ledger {
             check: Some(check.to_owned()),
             remove: is_kept.then_some(Removal::Cleanup),
         };
-        self.lock().entries.iter().map(told).collect()
+        self.lock().entries.iter().map(left_behind).collect()
     }
 
     /// The youngest resource in a scope that may be there, but for those that could not be undone.
@@ -342,7 +343,7 @@ impl Ledger {
     }
 }
 
-/// What tells a resource from others: those of one node may look like those of another.
+/// The key of a resource. It includes the node, because resources of two nodes may otherwise look alike.
 fn key(resource: &Resource, node: usize) -> String {
     match resource.request() {
         _ if resource.is_on_node() && node > 0 => format!("{resource} on node {node}"),

@@ -9,7 +9,7 @@ pub const FORGETFUL: &str = "the driver loses everything when it stops, as resta
 /// For what can be seen only of a driver that knows after its end what it did before.
 ///
 /// # Errors
-/// Skip for a driver of which it is told that it forgets everything: once is enough.
+/// Skip if a check has already reported that the driver forgets everything: one report is enough.
 pub fn needs_memory(driver: &Driver) -> CheckResult {
     if driver.is_forgetful() { Err(Stop::skip(FORGETFUL)) } else { Ok(()) }
 }

@@ -13,7 +13,8 @@ const LARGER_BYTES: [i64; 8] = [320 << 20, 1 << 30, 4 << 30, 16 << 30, 64 << 30,
 /// What came of looking for a size.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// The first one will do, or it is for the checks to tell what is wrong.
+    /// The first step if the driver accepts it. If it does not, the size is used anyway, and the checks report what is
+    /// wrong.
     First,
     /// The driver wants this many bytes.
     Larger(i64),

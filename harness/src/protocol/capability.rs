@@ -50,7 +50,7 @@ macro_rules! capabilities {
     };
 }
 
-/// Enum numbers as they came over the wire, told apart by the set they belong to.
+/// Enum numbers as they came over the wire, with a type for each set of numbers.
 pub(crate) mod sets {
     pub(crate) struct Plugin(pub(crate) i32);
     pub(crate) struct Expansion(pub(crate) i32);

@@ -133,7 +133,7 @@ impl FromStr for CsiVersion {
 pub struct Judged {
     /// One, or both where the driver has what only either has.
     pub versions: Vec<Version>,
-    /// What tells, for people.
+    /// The reason for the choice of versions, for people.
     pub sign: String,
 }
 
@@ -151,9 +151,9 @@ impl Judged {
                 "it shows nothing that only one version has, and the rules that apply are the same in all";
             return Judged { versions: vec![Version::V1_12], sign: sign.to_owned() };
         }
-        let told: Vec<_> = found.iter().map(|(_, sign)| sign.as_str()).collect();
+        let signs: Vec<_> = found.iter().map(|(_, sign)| sign.as_str()).collect();
         Judged {
-            sign: told.join(", and "),
+            sign: signs.join(", and "),
             versions: found.into_iter().map(|(version, _)| version).collect(),
         }
     }

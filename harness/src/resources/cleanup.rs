@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_does_not_go_is_told_and_tried_again() {
+    async fn what_does_not_go_is_reported_and_tried_again() {
         let cleanups = Cleanups::default();
         let (easy, hard) = (Resource::new("easy", 1), Resource::new("hard", 2));
         cleanups.add(hard.clone());

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_become_of_a_write_is_told() {
+    fn what_has_become_of_a_write_is_recognised() {
         let (one, two) = (bytes(&stamp(1), OFFSET, BLOCKS), bytes(&stamp(2), OFFSET, BLOCKS));
         assert_eq!(found(&one, OFFSET, BLOCKS), Found::Write(stamp(1)));
         assert_eq!(found(&[], OFFSET, BLOCKS), Found::Empty);

@@ -1,4 +1,4 @@
-//! What stays when a run is over, as its reader is told.
+//! Describes the objects that are still there when a run is over.
 
 /// Something that may have been left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -145,7 +145,7 @@ impl Logbook {
         self.write(&News::DriverDirectory(directory.to_owned()));
     }
 
-    /// Whether what it tells of is there after the run, and so the file.
+    /// True if something that the file lists is still there after the run, so that the file is needed.
     pub(crate) fn outlives_the_run(&self) -> bool {
         !self.driver_ends_too
     }
@@ -272,7 +272,7 @@ fn parse(path: &Path, text: &str, file: File) -> Result<Remains, String> {
     for (number, line) in (1..).zip(whole.lines()) {
         let news = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
         match news {
-            News::Run(told) => run = Some(told),
+            News::Run(found) => run = Some(found),
             News::TimerGuard { number, resource, node } => {
                 let is_known = resources.get(&number).is_some_and(|(.., is_known)| *is_known);
                 resources.insert(number, (resource, node, is_known));
@@ -308,7 +308,7 @@ fn remove_built_in_state(directory: &Path) -> Option<PathBuf> {
 }
 
 impl Remains {
-    /// The lines of a file that tells of them, and of nothing else.
+    /// The lines of a file that lists these resources and nothing else.
     fn news(self) -> impl Iterator<Item = News> {
         let resources = (1..).zip(self.resources).flat_map(|(number, (resource, node, is_known))| {
             let made = is_known.then_some(News::Made(number));
@@ -333,8 +333,8 @@ impl Remains {
         }
     }
 
-    /// Removes what is left of the run on this machine: its directories, if they are empty, and the file that told of it. Returns
-    /// what could not be removed.
+    /// Removes what is left of the run on this machine: its directories, if they are empty, and the file that listed
+    /// its resources. Returns what could not be removed.
     pub fn clear_away(mut self) -> Vec<String> {
         if self.run.driver_ends_too {
             self.remove_sockets();

@@ -32,7 +32,7 @@ const KUBELET_MODE: u32 = 0o750;
 /// What lies at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
-    /// A regular file; or a block device where a command looks, which does not tell them apart.
+    /// A regular file; or a block device where the path is looked up by a command, which reports both alike.
     File,
     /// A block device: what block access is published at.
     Device,
@@ -210,7 +210,7 @@ impl Paths {
                 self.common.add(common);
                 if made.is_err() {
                     for level in own.iter().rev() {
-                        // The first error is the one to tell.
+                        // The first error is the one to report.
                         let _ = std::fs::remove_dir(level);
                     }
                 }

@@ -30,7 +30,7 @@ const BARE_TARGET: &str = "a volume requested with a file system is a bare direc
 /// its files there.
 const BARE_STAGING: &str = "the target shows the staging directory, in which nothing is mounted";
 
-/// A volume that is not published as it was asked for. What goes wrong in one way again and again is told once.
+/// A volume that is not published as it was asked for. A volume with several mistakes of one kind is reported once.
 #[derive(Clone, Debug)]
 pub struct Mismatch {
     /// The rule.
@@ -179,7 +179,8 @@ impl ReadBack {
             inner.mounts_staging |= is_published(Path::new(&request.staging_target_path));
             inner.has_fuse |= mount.as_ref().is_some_and(|mount| mount.fs_type.starts_with("fuse"));
         }
-        // That another call for the place is done, checks of repeated calls tell; what is there is what the first one asked for.
+        // The mount is compared with the first request for the place. Whether a second request may succeed is for the
+        // checks of repeated calls.
         let asked = (request.volume_capability.clone(), request.readonly);
         let target = (call.place.0, request.target_path.clone());
         let is_repeated = inner.asked.contains_key(&target);
@@ -403,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn two_targets_are_told_apart_by_what_cannot_be_one() {
+    fn two_targets_differ_in_what_cannot_be_one() {
         let numbered = |major, minor, kind: &Kind| Shown {
             number: rustix::fs::makedev(major, minor),
             kind: kind.clone(),

@@ -1,4 +1,5 @@
-//! What a driver takes up: its process and the children of that, as `/proc` tells it, the machine that it runs on, and its directory.
+//! The resources that a driver uses: its process and the children of that, as `/proc` shows them, the machine that it
+//! runs on, and its directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -84,8 +85,8 @@ impl Resource {
         }
     }
 
-    /// So much of it, for people.
-    pub fn told(self, amount: f64) -> Amount {
+    /// An amount of this resource, which displays itself with its unit.
+    pub fn amount(self, amount: f64) -> Amount {
         Amount { resource: self, amount }
     }
 }
@@ -329,16 +330,16 @@ mod tests {
     }
 
     #[test]
-    fn amounts_are_told_as_people_say_them() {
-        for (amount, told) in [
-            (Resource::Threads.told(1.0), "1 thread"),
-            (Resource::Files.told(0.5), "0.50 open files"),
-            (Resource::Memory.told(262_144.0), "0.25 MiB of memory"),
-            (Resource::Memory.told(4_096.0), "4 KiB of memory"),
-            (Resource::Storage.told(12.0), "12 bytes in the driver's directory"),
-            (Resource::Zombies.told(40.2), "40 zombies"),
+    fn amounts_are_written_as_people_say_them() {
+        for (amount, expected) in [
+            (Resource::Threads.amount(1.0), "1 thread"),
+            (Resource::Files.amount(0.5), "0.50 open files"),
+            (Resource::Memory.amount(262_144.0), "0.25 MiB of memory"),
+            (Resource::Memory.amount(4_096.0), "4 KiB of memory"),
+            (Resource::Storage.amount(12.0), "12 bytes in the driver's directory"),
+            (Resource::Zombies.amount(40.2), "40 zombies"),
         ] {
-            assert_eq!(amount.to_string(), told);
+            assert_eq!(amount.to_string(), expected);
         }
     }
 }

@@ -26,10 +26,10 @@ pub enum Event<'a> {
     Waiting(Waiting),
     /// The run goes on; once a second while checks run.
     Tick {
-        /// How far those are that have told it, by label.
+        /// How far the running checks are, by label, for checks that report a stage.
         stages: &'a [(String, Stage)],
     },
-    /// A check has ended, and what it made is undone. What came of it may be told later, or after it has run once more.
+    /// A check has ended, and what it made is undone. Its result may be reported later, or after it has run once more.
     CheckEnded(&'a Planned),
     /// What came of a check that has ended.
     CheckFinished(&'a CheckReport),

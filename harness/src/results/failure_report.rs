@@ -1,4 +1,4 @@
-//! A failure told once and in full, as plain text: the rule, what was expected, what came, the calls that led
+//! Describes a failure once and in full, as plain text: the rule, what was expected, what came, the calls that led
 //! there, and the command that repeats it.
 
 mod relevant;
@@ -97,12 +97,12 @@ fn write_findings(f: &mut String, report: &CheckReport) -> fmt::Result {
     }
 }
 
-/// The calls that lead to what came of a check: as the check tells them, or else as they were recorded.
+/// The calls that lead to a check's result: in the check's own words, or else as they were recorded.
 pub fn transcript(report: &CheckReport) -> String {
     let mut text = String::new();
     // Writing into a string cannot fail.
     let _ = match report.outcome.violation().map(|violation| &violation.transcript[..]) {
-        Some(told @ [_, ..]) => told.iter().try_for_each(|line| writeln!(text, "  {}", shortened(line))),
+        Some(lines @ [_, ..]) => lines.iter().try_for_each(|line| writeln!(text, "  {}", shortened(line))),
         Some([]) | None => write_calls(&mut text, report).and_then(|()| write_timeline(&mut text, report)),
     };
     let _ = write_also(&mut text, report);
@@ -236,7 +236,7 @@ impl<'a> LeftOut<'a> {
 
 /// A call that explains what came of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ToldCall {
+pub struct ExplainingCall {
     /// Its place among all calls of the check.
     pub place: usize,
     /// How often it was made in a row, with equal answers.
@@ -246,7 +246,7 @@ pub struct ToldCall {
 }
 
 /// The calls that [`transcript`] shows. Empty if the check wrote its own transcript.
-pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
+pub fn explaining_calls(report: &CheckReport) -> Vec<ExplainingCall> {
     if report.outcome.violation().is_some_and(|violation| !violation.transcript.is_empty()) {
         return Vec::new();
     }
@@ -255,14 +255,14 @@ pub fn told_calls(report: &CheckReport) -> Vec<ToldCall> {
     let runs = runs(&calls, &report.incidents);
     let Shown { accused, runs: shown, .. } = shown(report, &runs);
     let mut before = 0;
-    let mut told = Vec::new();
+    let mut explaining = Vec::new();
     for (at, (_, times)) in runs.iter().enumerate() {
         if let Some(place) = places.get(before).filter(|_| shown.contains(&at)) {
-            told.push(ToldCall { place: *place, times: *times, is_accused: accused == Some(at) });
+            explaining.push(ExplainingCall { place: *place, times: *times, is_accused: accused == Some(at) });
         }
         before += times;
     }
-    told
+    explaining
 }
 
 /// The command that makes the call that breaks the rule without csi-sanity, and then what to know before it is used, a line each. Empty
@@ -374,8 +374,8 @@ fn times_text(times: usize) -> String {
     if times == 1 { "once more".to_owned() } else { format!("{times} times more") }
 }
 
-/// Calls that repeat the one before and get the same answer, as polling does, counted instead of told again, unless something
-/// happened in between.
+/// Counts calls that repeat the one before and get an equal answer, as polling does, so that they are shown once. Calls
+/// with an incident between them are counted separately.
 fn runs<'a>(calls: &[&'a CallRecord], incidents: &[(Duration, String)]) -> Vec<(&'a CallRecord, usize)> {
     let mut runs: Vec<(&CallRecord, usize)> = Vec::new();
     let mut happened = 0;

@@ -219,7 +219,7 @@ impl Flaky {
     }
 }
 
-/// How a run is told to end early.
+/// The way in which a run ends early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Halt {
     /// It is not.
@@ -470,7 +470,7 @@ pub struct Summary {
     pub cleanup: Option<String>,
     /// Work that checks left undone when they met their time limits, with the label of each check.
     pub cut_short: Vec<(String, CutShort)>,
-    /// Whether the run was told to end early.
+    /// How the run ended early, if it did.
     pub halt: Halt,
     /// How long it took.
     pub duration: Duration,

@@ -147,7 +147,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Says how to run a case again, or why it is not stored.
-pub fn told<E: Error + 'static>(stored: Result<PathBuf, E>) -> String {
+pub fn message<E: Error + 'static>(stored: Result<PathBuf, E>) -> String {
     match stored {
         Ok(path) => format!("stored; to run it again: csi-sanity replay {}", path.display()),
         Err(error) => format!("not stored: {}", error_chain(&error)),

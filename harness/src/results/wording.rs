@@ -56,7 +56,7 @@ fn sentences(report: &CheckReport) -> Vec<&str> {
     texts
 }
 
-/// The calls that a check tells, in columns.
+/// The calls as the check describes them, in columns.
 fn tables(report: &CheckReport) -> Vec<&str> {
     let violations = report.outcome.violation().into_iter().chain(&report.warnings);
     violations.flat_map(|violation| &violation.transcript).map(String::as_str).collect()

@@ -152,7 +152,7 @@ impl Results {
         }
     }
 
-    fn tell(&self, change: impl FnOnce(&mut Inner)) {
+    fn update(&self, change: impl FnOnce(&mut Inner)) {
         change(&mut self.inner.lock());
         self.news.notify_all();
     }
@@ -173,10 +173,10 @@ impl Results {
         let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string());
         let ended = runtime.and_then(|runtime| runtime.block_on(run));
         match ended {
-            Ok(summary) => self.tell(|inner| {
+            Ok(summary) => self.update(|inner| {
                 inner.verdicts.insert(WHOLE_RUN.to_owned(), of_run(&summary));
             }),
-            Err(why) => self.tell(|inner| inner.over = Some(why)),
+            Err(why) => self.update(|inner| inner.over = Some(why)),
         }
     }
 }
@@ -186,7 +186,7 @@ struct Over(Arc<Results>);
 
 impl Drop for Over {
     fn drop(&mut self) {
-        self.0.tell(|inner| {
+        self.0.update(|inner| {
             inner.over.get_or_insert_with(|| "the run ended without a result for it".to_owned());
         });
     }
@@ -195,7 +195,7 @@ impl Drop for Over {
 impl Reporter for Arc<Results> {
     fn event(&mut self, event: &Event<'_>) {
         if let Event::CheckFinished(report) = event {
-            self.tell(|inner| {
+            self.update(|inner| {
                 inner.verdicts.insert(report.label(), of_check(report));
             });
         }

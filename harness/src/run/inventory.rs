@@ -76,7 +76,7 @@ impl Inventory {
         if self.ownership == Ownership::WhatIsNamed || self.took > QUICK {
             return BTreeSet::new();
         }
-        // Where the driver does not tell now, it is found at the end of the run.
+        // If the driver does not list its objects now, the comparison at the end of the run finds them.
         let Ok(now) = Inventory::take(session).await else { return BTreeSet::new() };
         let is_old = |thing: &(&'static str, String)| {
             self.things.contains(thing)
@@ -130,7 +130,7 @@ impl Inventory {
 
 /// Unmounts what is left at paths of this run, and strikes that out. Returns a line on each.
 pub(crate) async fn unmount(leaks: &mut Vec<Leak>, session: &Session) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut remarks = Vec::new();
     let mut left = Vec::new();
     for leak in std::mem::take(leaks) {
         let point = Path::new(&leak.id);
@@ -139,13 +139,13 @@ pub(crate) async fn unmount(leaks: &mut Vec<Leak>, session: &Session) -> Vec<Str
             && (clear(session, point).await || !mounts::points().iter().any(|other| other == point));
         if is_gone {
             let check = leak.check.map(|check| format!(" after {check}")).unwrap_or_default();
-            told.push(format!("unmounted {}, which the driver had left mounted{check}", named(&leak.id)));
+            remarks.push(format!("unmounted {}, which the driver had left mounted{check}", named(&leak.id)));
         } else {
             left.push(leak);
         }
     }
     *leaks = left;
-    told
+    remarks
 }
 
 async fn clear(session: &Session, point: &Path) -> bool {

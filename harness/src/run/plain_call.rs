@@ -47,9 +47,9 @@ impl Objects {
     }
 }
 
-/// Whether the plain call of an RPC tells something of all that a driver keeps: it makes what others build on, or looks at
-/// everything there is. The others cost as much, and tell no more.
-fn is_telling(method: &str) -> bool {
+/// True if the plain call of an RPC shows that the driver as a whole works: it makes what others build on, or lists
+/// everything there is. Other plain calls cost as much and show no more.
+fn is_representative(method: &str) -> bool {
     use Resource::{GroupSnapshot, Publication, Snapshot, Volume};
     let Some(facts) = Facts::named(method) else { return false };
     let makes = facts.makes();
@@ -88,7 +88,8 @@ impl PlainCall {
         let Some(&access) = target.config().access_types.first() else { return Vec::new() };
         let offered = |judge: &Check| judge.needs.iter().all(|need| need.unmet(target, access).is_none());
         let made = Arc::new(AtomicUsize::new(0));
-        let plain = preconditions.plain().filter(|(method, judge)| is_telling(method) && offered(judge));
+        let plain =
+            preconditions.plain().filter(|(method, judge)| is_representative(method) && offered(judge));
         let mut all: Vec<PlainCall> = plain
             .filter_map(|(method, judge)| {
                 let rpc = Facts::named(method)?.rpc;

@@ -50,8 +50,8 @@ pub fn on_a_defect(outcomes: &[&Outcome]) -> Trial {
     skipped(outcomes).unwrap_or_else(|| Trial::Bad(format!("does not find it: {outcomes:?}")))
 }
 
-/// The same, where the driver has to be accused by a rule that the check names. A call that the driver does not survive is told
-/// by the rule of the runner, and shows nothing of what the check would have judged.
+/// Passes only if the driver is accused by a rule that the check names. When the driver does not survive a call, the
+/// runner reports that by its own rule, which shows nothing of what the check would have judged.
 pub fn by_its_rules(check: &Check, outcomes: &[&Outcome]) -> Trial {
     let is_named = |outcome: &&Outcome| {
         let blamed = outcome.violation().map(|violation| violation.requirement);
@@ -119,10 +119,10 @@ mod tests {
     #[test]
     fn a_matrix_says_who_is_accused_of_what() {
         let matrix = "# a comment\n\na-defect\n  a/b/c GEN-ERR-001\n  a/b/d@block GEN-ERR-002 (warns)\n\nother\n  a/b/e GEN-ERR-008 (warns)\n";
-        let told =
+        let found =
             accused(matrix).map(|accused| (accused.defect, accused.check, accused.rule.id, accused.warns));
         assert_eq!(
-            told.collect::<Vec<_>>(),
+            found.collect::<Vec<_>>(),
             [
                 ("a-defect", "a/b/c", "GEN-ERR-001", false),
                 ("a-defect", "a/b/d", "GEN-ERR-002", true),

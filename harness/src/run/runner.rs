@@ -72,7 +72,7 @@ pub struct RunOptions {
     pub keep_calls: bool,
     /// Whether each check is judged by itself: it is reported also where it only shows again what another one shows, and no failure is
     /// repeated.
-    pub tell_each: bool,
+    pub report_each: bool,
     /// The suites that the checks are chosen from.
     pub registry: Registry,
     /// Checks that have to fail.
@@ -92,7 +92,7 @@ impl Default for RunOptions {
             failures_max: None,
             leak_check: true,
             keep_calls: false,
-            tell_each: false,
+            report_each: false,
             registry: Registry::new([]),
             known: KnownFailing::default(),
             repeat: Arc::new(|labels, _| labels.to_owned()),
@@ -246,7 +246,7 @@ impl<'a> Runner<'a> {
                 self.find_size(access).await;
             }
         }
-        if !self.options.tell_each {
+        if !self.options.report_each {
             self.dedup = Dedup::of(&plan);
         }
         let parts = if self.in_turn { self.options.registry.by_suite(plan) } else { vec![plan] };
@@ -359,8 +359,9 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Lets the other running checks end, brings the driver back, and finds out which of those that had a call without an
-    /// answer kills it, by running them again one by one. If it stays away, one of them has to tell of it.
+    /// Lets the other running checks end, brings the driver back, and finds out which of the checks that had a call
+    /// without an answer kills it, by running them again one by one. If the driver stays away, one of these checks has
+    /// to report it.
     async fn driver_died(&mut self, first: Done, running: &mut Running, waiting: &mut VecDeque<Planned>) {
         let mut involved = vec![first];
         while let Some(other) = running.next(&self.rules).await {
@@ -400,8 +401,8 @@ impl<'a> Runner<'a> {
         reports.into_iter().for_each(|report| self.finish(report));
     }
 
-    /// Runs those that judge the plain form of the calls under way, if they still wait: a driver that does not survive
-    /// that is told once.
+    /// First runs the waiting checks that judge the plain form of the calls under way: if the driver does not survive
+    /// such a call, only that check reports it.
     async fn judges_first(&mut self, involved: &[Done], waiting: &mut VecDeque<Planned>) {
         for done in involved {
             let judge = crash::fatal_call(&done.report.calls)
@@ -444,7 +445,7 @@ impl<'a> Runner<'a> {
 
     /// Repeats a check until each of its failures has recurred, or it was repeated often enough.
     async fn confirmed(&mut self, mut report: CheckReport) -> CheckReport {
-        let confirmation = Confirmation::of(&report).filter(|_| !self.options.tell_each);
+        let confirmation = Confirmation::of(&report).filter(|_| !self.options.report_each);
         let Some(mut confirmation) = confirmation else { return report };
         let begun = Instant::now();
         let why_not = loop {
@@ -510,7 +511,7 @@ impl<'a> Runner<'a> {
     }
 
     async fn run_one(&mut self, planned: Planned) -> Done {
-        // What it told before, when it ran with others, it tells again.
+        // Its earlier reports came from a run beside others; it reports its faults again when it runs alone.
         self.target.faults().keep_reported(&planned.label(), &[]);
         let (mut running, rules) = (Running::default(), self.rules.clone());
         let check = run_check(self.target.clone(), planned.clone(), rules.clone(), self.stop.clone());
@@ -589,7 +590,7 @@ impl<'a> Runner<'a> {
         self.emit(&Event::Crashed(&crash));
         self.summary.crashes.push(crash);
         if back && !self.target.is_alive().await {
-            // Undoing has killed it again, which the check of that call tells.
+            // Undoing has killed the driver again, which the check of that call reports.
             self.dead |= self.target.bring_back().await.is_err();
         }
         under_way
@@ -624,7 +625,8 @@ impl<'a> Runner<'a> {
         back
     }
 
-    /// Whether a driver that does not start any more does so as a new one, and what is told of it.
+    /// Starts a driver that does not start any more with an empty state, if that is allowed, and reports it. Returns
+    /// whether it runs.
     async fn starts_afresh(&mut self, away: &Away, during: &[String]) -> bool {
         let target = self.target.clone();
         let check = during.first().map(|label| Check::id_of(label)).unwrap_or_default();
@@ -642,11 +644,11 @@ impl<'a> Runner<'a> {
         false
     }
 
-    /// Keeps why the driver is not back, and tells it with what the user can do.
+    /// Keeps the reason why the driver is not back, and reports it with what the user can do.
     fn is_gone(&mut self, away: &Away, during: &[String]) {
         let Some(_) = self.target.driver() else {
-            let told = "the driver does not come back by itself; with --driver-command or --restart-command, the run could go on";
-            return self.emit(&Event::Remark(told));
+            let remark = "the driver does not come back by itself; with --driver-command or --restart-command, the run could go on";
+            return self.emit(&Event::Remark(remark));
         };
         let why = format!("it did not start again: {away}");
         let printed = self.target.last_lines();
@@ -657,12 +659,12 @@ impl<'a> Runner<'a> {
         let without: Vec<String> = during.iter().map(|label| format!("--filter '!{label}'")).collect();
         let is_named = self.target.config().state_dir.is_some();
         let hint = if is_named { "" } else { "; with --state-dir, the run does so by itself" };
-        let told = format!(
+        let remark = format!(
             "{why}{last}. To go on, give it the state of a new driver, and run the others: {}{hint}",
             without.join(" ")
         );
         self.gone = Some(why);
-        self.emit(&Event::Remark(&told));
+        self.emit(&Event::Remark(&remark));
     }
 
     fn is_over(&self) -> bool {
@@ -816,8 +818,8 @@ impl<'a> Runner<'a> {
 
     /// Undoes what can be undone without the driver, and says so.
     async fn unmount(&mut self, leaks: &mut Vec<Leak>, session: &Session) {
-        for told in inventory::unmount(leaks, session).await {
-            self.emit(&Event::Remark(&told));
+        for remark in inventory::unmount(leaks, session).await {
+            self.emit(&Event::Remark(&remark));
         }
     }
 

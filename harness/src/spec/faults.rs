@@ -6,7 +6,7 @@ use csi_proto::lock::Mutex;
 
 use crate::spec::requirements::{Requirement, req};
 
-/// What tells one fault of a driver from all others.
+/// Identifies one fault of a driver among all others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FaultKey {
     /// The id of the rule that is broken.
@@ -116,7 +116,8 @@ impl Faults {
         known.map(|(fault, first)| (fault.clone(), first.check.clone())).collect()
     }
 
-    /// Notes that a check has failed by a rule. What others find by the same one is told there, unless it asks for several things.
+    /// Notes that a check has failed by a rule. Other checks that find a fault of this rule refer to that report,
+    /// unless the rule demands several things.
     pub(crate) fn failed_by(&self, rule: &'static Requirement, check: &str) {
         if !asks_for_several(rule.id) && rule != &req::GEN_ERR_001 {
             self.rules.lock().entry(rule.id).or_insert_with(|| check.to_owned());

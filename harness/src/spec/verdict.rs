@@ -103,13 +103,14 @@ pub struct Violation {
     /// The call whose refusal is all there is against the driver. Where the plain form of it is refused as well, that proves
     /// nothing.
     pub refused: Option<Box<(Rpc, Code)>>,
-    /// The calls that lead there, a line each, where the check tells them better than the record of all its calls does.
+    /// The calls that lead to the violation, a line each, if the check describes them better than the record of all its
+    /// calls does.
     pub transcript: Box<[String]>,
     /// The same calls with their times, where that they overlapped is what matters.
     pub timeline: Box<[CallSpan]>,
     /// The shortest way to it that the check has found, step by step, for tools that go it again.
     pub reproduction: Box<[ReproductionStep]>,
-    /// What tells it from all others, where checks look behind what was reported.
+    /// Identifies the fault among all others, so that a check can look for faults behind those already reported.
     pub fault: Option<Box<FaultKey>>,
     /// The number of plays of the failing case, if the check has replayed it.
     pub replayed: Option<Plays>,

@@ -1,4 +1,4 @@
-//! Forms of values as text: hexadecimal digits, words of a shell, UIDs, and numbers that tell texts from each other.
+//! Forms of values as text: hexadecimal digits, words of a shell, UIDs, and hashes of texts.
 
 use sha2::{Digest as _, Sha256};
 

@@ -55,7 +55,7 @@ fn with_short_words(text: &str) -> String {
     short
 }
 
-/// A text of more characters than `most` without its middle, of which it is told how long the whole was.
+/// Cuts the middle out of a text of more characters than `most`, and states the full length in its place.
 fn cut(text: &str, most: usize, end: usize) -> String {
     let length = text.chars().count();
     if length <= most {

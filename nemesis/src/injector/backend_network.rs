@@ -124,8 +124,9 @@ impl Injector for BackendNetwork<'_> {
     }
 
     fn describe(&self, fault: &Fault) -> String {
-        let found =
-            self.find(fault).map(|(proxy, row)| format!("the network from {} {}", proxy.told(), row.told));
+        let found = self
+            .find(fault)
+            .map(|(proxy, row)| format!("the network from {} {}", proxy.description(), row.told));
         found.unwrap_or_else(|| fault.to_string())
     }
 

@@ -270,7 +270,8 @@ impl CaseRunner<'_> {
         if seen.is_empty() {
             return Ok(());
         }
-        let each = seen.iter().map(|one| one.resource.told(one.per_round()).to_string()).collect::<Vec<_>>();
+        let each =
+            seen.iter().map(|one| one.resource.amount(one.per_round()).to_string()).collect::<Vec<_>>();
         let told = seen.iter().map(|one| {
             let Growth { resource, before, after, rounds } = *one;
             let name = if resource.is_bytes() { "bytes " } else { "" };

@@ -1,4 +1,4 @@
-//! What holds for every volume and every back end of whose health a reply tells.
+//! Rules for the health of volumes and back ends in replies.
 
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ pub(super) fn judges(field: &FieldDescriptor) -> bool {
 pub(super) fn look(message: &DynamicMessage, note: Note<'_>) {
     match message.descriptor().full_name() {
         VOLUME => volume(message, note),
-        STORAGE => told_once(
+        STORAGE => check_pairs_are_unique(
             message,
             "backend_health",
             &["status", "reason", "volume_capability"],
@@ -66,7 +66,7 @@ fn volume(message: &DynamicMessage, note: Note<'_>) {
     if text(message, "volume_id").is_empty() {
         note(&req::MSG_HEALTH_001, "VolumeHealth.volume_id", "nothing".to_owned());
     }
-    told_once(message, "health_statuses", &["status", "reason"], &req::MSG_HEALTH_007, note);
+    check_pairs_are_unique(message, "health_statuses", &["status", "reason"], &req::MSG_HEALTH_007, note);
     let entries = list(message, "health_statuses").len();
     if entries > ENTRIES_MAX {
         note(&req::MSG_HEALTH_017, "VolumeHealth.health_statuses", format!("{entries} entries"));
@@ -74,7 +74,7 @@ fn volume(message: &DynamicMessage, note: Note<'_>) {
 }
 
 /// No two entries of a list have the same of these fields.
-fn told_once(
+fn check_pairs_are_unique(
     message: &DynamicMessage,
     field: &str,
     key: &[&str],
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_of_status_and_reason_is_told_once() {
+    fn a_pair_of_status_and_reason_occurs_once() {
         let slow = |message: &str| v1::volume_health::VolumeHealthEntry {
             status: 1,
             reason: "Slow".to_owned(),

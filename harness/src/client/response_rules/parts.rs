@@ -1,4 +1,5 @@
-//! Parts of secrets: what is left of one that was cut, or shown in part to tell it from others.
+//! Finds parts of secrets in replies: a secret may have been cut, or shortened on purpose so that a reader recognises
+//! it.
 
 use std::collections::HashSet;
 

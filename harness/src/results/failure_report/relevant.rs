@@ -32,7 +32,7 @@ const GENERATIONS_MAX: usize = 3;
 /// The calls that a finding is about, by their places.
 #[derive(Debug)]
 pub(super) struct Relevant {
-    /// The call that the driver is accused for, as far as one can tell.
+    /// The call that the driver is accused for, as far as that can be known.
     pub(super) accused: usize,
     /// That one and all that have to do with it, in order.
     pub(super) places: Vec<usize>,
@@ -45,10 +45,10 @@ pub(super) fn relevant(calls: &[&CallRecord], rpc: &str, violation: Option<&Viol
     let mut about = calls.get(accused).map(|call| about(call)).unwrap_or_default();
     if let Some(violation) = violation {
         let texts = [&violation.message, &violation.expected, &violation.actual];
-        let is_told = |name: &&String| {
+        let is_in_violation = |name: &&String| {
             name.len() >= NAME_IN_TEXT_BYTES_MIN && texts.iter().any(|text| text.contains(name.as_str()))
         };
-        about.extend(named.iter().flatten().filter(is_told).cloned());
+        about.extend(named.iter().flatten().filter(is_in_violation).cloned());
     }
     if about.is_empty() {
         return Relevant { accused, places: (0..calls.len()).collect() };

@@ -184,7 +184,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Makes the plain calls that it is time for, judges what comes of them, and tells the reports that waited for that.
+    /// Makes the plain calls that are due, judges their answers, and releases the reports that waited for that.
     async fn look_after(&mut self, keep_calls: bool, is_last: bool) {
         let mut waits = false;
         for at in 0..self.harm.plain.len() {
@@ -310,7 +310,7 @@ impl Runner<'_> {
     async fn find_cause(&mut self, plain: &Arc<PlainCall>, from: usize, lost: Lost) -> Option<Lasting> {
         let suspect = from + harm::suspect(&self.harm.held[from..], &lost);
         let fault = (lost.rpc.method, lost.code.map(|code| code as i32));
-        let first = self.harm.blamed.get(&fault).filter(|_| !self.options.tell_each).cloned();
+        let first = self.harm.blamed.get(&fault).filter(|_| !self.options.report_each).cloned();
         let mut fresh = self.start_afresh(plain).await;
         if let Some((first, counts_as)) = first {
             lost.refer(&mut self.harm.held[suspect], first, counts_as);

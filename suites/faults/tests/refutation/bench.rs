@@ -112,7 +112,7 @@ async fn play_in(root: &Path, played: Played, tries: &Tries) -> Result<Run, Fail
     filter.add(tries.check.unwrap_or_default())?;
     let plan = registry.select(&filter, &target.config().access_types);
     let options =
-        RunOptions { jobs: 1, seed: tries.seed, tell_each: true, registry, ..RunOptions::default() };
+        RunOptions { jobs: 1, seed: tries.seed, report_each: true, registry, ..RunOptions::default() };
     let run = Run::of(target, plan, options).await;
     driver.leave().await?;
     run.check_wording()

@@ -139,7 +139,7 @@ impl Case {
     /// Writes the case into a folder, which is made if it is missing. Returns the path of the file, or the reason of
     /// a failure.
     pub(super) fn store_in(&self, folder: &Path) -> String {
-        stored::told(self.store(folder))
+        stored::message(self.store(folder))
     }
 
     /// Returns the text of the file, as [`Case::load`] reads it.
