@@ -49,7 +49,7 @@ pub struct Config {
     /// Directory in which the driver keeps what it knows and has; what grows there is told. A driver that the run has started, that had
     /// nothing, and that does not start any more with what it keeps there, is started with an empty one, and the old one is kept beside it.
     pub state_dir: Option<PathBuf>,
-    /// Whether nobody but the tests uses the driver and its back end, so that whatever stays there is the driver's to answer for. A
+    /// True if nobody but the tests uses the driver and its back end, so that whatever stays there is the driver's to answer for. A
     /// driver that the run has started, and that had nothing, is taken for that.
     pub exclusive: bool,
     /// Directory in which target paths of NodePublishVolume are made.
@@ -106,7 +106,7 @@ pub struct Config {
     pub attach_limit: bool,
     /// Volumes attached at the most to test the limit; a higher limit is not tested.
     pub attach_limit_max: u32,
-    /// Whether checks run with which a driver that is wrong could harm what is not the tests': for a machine and a back end
+    /// True if checks run with which a driver that is wrong could harm what is not the tests': for a machine and a back end
     /// that may be lost.
     pub allow_harm: bool,
     /// What makes a run fail.
@@ -131,7 +131,7 @@ pub struct Config {
     pub time_limits: TimeLimits,
     /// How much is tried by the suites that make many calls.
     pub effort: Effort,
-    /// Whether the run notes what it makes, so that it can be undone should the run be killed; no part of a file.
+    /// True if the run notes what it makes, so that it can be undone should the run be killed; no part of a file.
     #[serde(skip)]
     pub logbook: bool,
     /// Where the driver is called by others, so that nothing is dialled; no part of a file.
@@ -510,7 +510,7 @@ impl PathCommands {
         shell.run(&text(command)?, &text(path)?, limit).await
     }
 
-    /// Whether any command is set, which means that the tests do not share the driver's file system.
+    /// Returns true if any command is set, which means that the tests do not share the driver's file system.
     pub fn any(&self) -> bool {
         self.create_mount_path_command.is_some()
             || self.create_staging_path_command.is_some()
@@ -814,7 +814,7 @@ impl std::str::FromStr for BackendProxy {
     }
 }
 
-/// Whether an address names a host and a port.
+/// Returns true if an address names a host and a port.
 fn is_address(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
 }

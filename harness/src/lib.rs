@@ -33,7 +33,7 @@ mod verdict;
 
 pub mod run;
 
-/// What a file of checks needs.
+/// The items that a file of checks needs.
 pub mod prelude {
     pub use csi_proto::v1;
     pub use futures_util::future::BoxFuture;

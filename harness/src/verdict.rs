@@ -61,8 +61,8 @@ pub(crate) struct Evidence {
 }
 
 impl Judge {
-    /// Judges a check that has ended and registers the faults that it reports, so that other checks look behind them. Returns its outcome,
-    /// and everything else that came of it, the gravest first. What is left of the evidence are the remarks of the check.
+    /// Judges a check that has ended and registers the faults that it reports, so that other checks look behind them.
+    /// Returns all its outcomes, the gravest first. Only the remarks of the check are left in the evidence.
     pub(crate) fn judge(
         &self,
         planned: &Planned,
@@ -92,7 +92,7 @@ impl Judge {
         known_failures::listed(self.strictness.weigh(finding), self.known.entry(label))
     }
 
-    /// Puts a violation that the runner found before everything else that came of a check.
+    /// Puts a violation that the runner found before all other outcomes of a check.
     pub(crate) fn accuse(&self, report: &mut CheckReport, finding: impl Into<Finding>) {
         let outcome = self.outcome(&report.label(), finding.into());
         let before = std::mem::replace(&mut report.outcome, outcome);

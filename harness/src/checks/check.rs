@@ -18,9 +18,9 @@ pub type CheckFuture<'a> = BoxFuture<'a, CheckResult>;
 
 /// The body of a check.
 pub enum Body {
-    /// That of a check of this program.
+    /// The body of a check that is declared in this program.
     Declared(for<'a> fn(&'a Cx) -> CheckFuture<'a>),
-    /// That of a check which is made for what a user describes, and holds that.
+    /// The body of a check that is made at run time, with what the user has described in its closure.
     Made(Box<dyn for<'a> Fn(&'a Cx) -> CheckFuture<'a> + Send + Sync>),
 }
 
@@ -40,7 +40,7 @@ impl fmt::Debug for Body {
     }
 }
 
-/// What [`Check::duplicate_of`] says of a check that judges many things at once.
+/// The value of [`Check::duplicate_of`] for a check that judges many things at once.
 pub const SAME_RULE: &str = "*";
 
 /// One check, declared with [`check!`](crate::check!).
@@ -49,36 +49,36 @@ pub struct Check {
     pub id: Cow<'static, str>,
     /// The first version that has it.
     pub since: &'static str,
-    /// What a right driver does, as one sentence.
+    /// The behaviour of a right driver, as one sentence.
     pub title: Cow<'static, str>,
     /// Why it matters, for the catalogue.
     pub doc: &'static str,
     /// The requirements it tests; a violation is of the first one unless it names another.
     pub requirements: &'static [&'static Requirement],
-    /// What has to be given before it runs.
+    /// The conditions under which it makes sense to run it.
     pub needs: &'static [Need],
     /// Defects of the mock driver that make it fail.
     pub refuted_by: &'static [&'static str],
-    /// Full titles of the specs of the Go csi-sanity that it covers, so that `-ginkgo.focus` and `-ginkgo.skip`
-    /// go on selecting the same things.
+    /// Full titles of the specs of the Go csi-sanity that it covers, so that `-ginkgo.focus` and `-ginkgo.skip` select
+    /// it as well.
     pub replaces: &'static [&'static str],
-    /// The name that other tools and their dashboards know the test by, where it is one of theirs.
+    /// The name of the test in other tools and their dashboards, if it is a port of one of their tests.
     pub known_as: Option<Cow<'static, str>>,
     /// RPCs whose plain call it judges. While that is refused, no other check holds a refusal of the RPC against the driver.
     pub plain: &'static [&'static str],
     /// The RPC that returns the ids of which it judges that no two objects share one. If two do, other checks that fail because of that refer
     /// to this check.
     pub judges_ids_of: Option<&'static str>,
-    /// A check that shows the same fault: where that one accuses the driver, this one does not. [`SAME_RULE`] stands for
-    /// any check that accuses the driver by the same rule.
+    /// A check that shows an equal fault: when that one accuses the driver, this one does not. [`SAME_RULE`] stands for
+    /// any check that accuses the driver by this check's rule.
     pub duplicate_of: Option<&'static str>,
-    /// With which other checks it may run at the same time.
+    /// States which other checks may run beside it.
     pub runs: Runs,
     /// For which of the configured access types it runs.
     pub access: Variants,
     /// Its outcome depends on time, chance or several callers, so that a failure is confirmed before it counts.
     pub varies: bool,
-    /// What it does.
+    /// The code that runs.
     pub body: Body,
 }
 
@@ -176,7 +176,8 @@ impl From<&'static Check> for CheckRef {
     }
 }
 
-/// When a check runs, and with which others at the same time: what may harm those after it comes later, in order of harm.
+/// States when a check runs and which checks may run beside it. Kinds are sorted by the harm they may do to later
+/// checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Runs {
     /// With any other of this kind.
@@ -199,7 +200,7 @@ pub enum Runs {
 }
 
 impl Runs {
-    /// Whether calls after it may fail because of it.
+    /// Returns true if calls after it may fail because of it.
     pub fn may_harm(self) -> bool {
         matches!(
             self,

@@ -1,5 +1,5 @@
-//! What a user expects a driver to advertise. A capability that is gone turns failing checks into skipped ones; this check fails
-//! instead, and is reported, listed as known and compared as any other.
+//! Checks that a driver advertises the capabilities that its user expects. When a capability disappears, failing checks
+//! turn into skipped ones; this check fails instead, and is reported, listed as known and compared as any other.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ static ADVERTISED: Check = Check::new(
     Body::Declared(body),
 );
 
-/// What the area of its check is called.
+/// The name of the area that its check belongs to.
 pub const AREA: &str = "expected";
 
 static FILES: &[&[&Check]] = &[&[&ADVERTISED]];
@@ -28,7 +28,7 @@ pub fn suite(config: &Config) -> Option<Suite> {
     is_asked.then_some(Suite { name: AREA, checks: Checks::Declared(FILES), retired: &[] })
 }
 
-/// Whether a check is of that suite: it runs whichever others are chosen.
+/// Returns true if a check belongs to that suite, which runs whichever other checks are chosen.
 pub fn is_expectation(check: &Check) -> bool {
     check.id == ADVERTISED.id
 }

@@ -47,7 +47,7 @@ pub enum KnownFailingError {
     /// The file cannot be read.
     #[error("failed to read the known-failing list {}", path.display())]
     Read {
-        /// Which file.
+        /// The list that cannot be read.
         path: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -55,11 +55,11 @@ pub enum KnownFailingError {
     /// A line is not `pattern # reason`.
     #[error("{}:{line}: {problem}", path.display())]
     Line {
-        /// Which file.
+        /// The list with the mistake.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The line in the file, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The mistake, as a sentence.
         problem: String,
     },
 }

@@ -22,9 +22,9 @@ pub struct Suite {
 /// The checks of a suite.
 #[derive(Clone, Debug)]
 pub enum Checks {
-    /// Those of this program, a slice for each file of them.
+    /// The checks of this program, a slice for each file.
     Declared(&'static [&'static [&'static Check]]),
-    /// Those that were made while it runs.
+    /// The checks that were made at run time.
     Made(Arc<[Arc<Check>]>),
 }
 
@@ -95,7 +95,7 @@ impl Registry {
         parts
     }
 
-    /// What became of an id that no check has any more.
+    /// The fate of an id that no check has any more.
     pub fn retired(&self, id: &str) -> Option<&'static Retired> {
         self.suites.iter().flat_map(|suite| suite.retired).find(|retired| retired.id == without_access(id))
     }

@@ -9,11 +9,11 @@ pub struct Retired {
     pub id: &'static str,
     /// The first version without it.
     pub since: &'static str,
-    /// What became of it.
+    /// The reason why it is retired.
     pub fate: Fate,
 }
 
-/// What became of a check.
+/// The reason why a check no longer exists under its id.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
     /// It has this id now.

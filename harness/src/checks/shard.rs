@@ -34,7 +34,7 @@ impl Shard {
         self.index
     }
 
-    /// How many there are.
+    /// The number of parts.
     pub fn of(self) -> u32 {
         self.of
     }
@@ -58,19 +58,20 @@ impl Shard {
             .collect()
     }
 
-    /// Whether a check falls to this part, by its id, if it follows no other one.
+    /// Returns true if a check belongs to this part. This looks only at the id, and holds for checks that follow no
+    /// other one.
     pub fn has(self, id: &str) -> bool {
         number(&[id]) % u64::from(self.of) == u64::from(self.index - 1)
     }
 
-    /// The seed of this part, where that of all is given: parts that try at random must not try the same.
+    /// Derives the seed of this part from the seed of the run: parts that try at random must not make equal tries.
     pub fn seed(self, seed: u64) -> u64 {
         // Short enough to be typed again.
         number(&[&seed.to_string(), &self.to_string()]) >> 32
     }
 }
 
-/// Follows the leaders of a check to one that follows nobody.
+/// Follows the leaders of a check to the one that follows no other.
 fn first_leader<'a>(check: &'a Check, leaders: &BTreeMap<&'a str, &'a str>) -> &'a str {
     let mut id = &*check.id;
     // Checks that followed each other in a ring would never end.
@@ -91,7 +92,7 @@ pub fn digest(labels: impl IntoIterator<Item = String>) -> String {
     hex(&hash(&labels)[..DIGEST_BYTES])
 }
 
-/// A number that is the same on every machine and in every version.
+/// A hash that is stable across machines and versions.
 fn number(texts: &[&str]) -> u64 {
     hash(texts)[..8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

@@ -25,7 +25,7 @@ const STREAM_MESSAGES_MAX: usize = 100_000;
 /// Messages of one stream that are looked at for rules that hold for every reply.
 const WATCHED_MAX: usize = 100;
 
-/// Whether bytes are a message of some type, or why not.
+/// Returns an error if bytes are no message of some type.
 pub(crate) type Form = fn(&[u8]) -> Result<(), DecodeError>;
 
 /// The form of the messages of a type.
@@ -92,7 +92,7 @@ impl Exchange<'_> {
         Wire { exchange: self, code: OddCode::default() }
     }
 
-    /// Tells the three ends of a call apart, and shows what came to those who watch every reply.
+    /// Decides how a call ended, and passes the reply to those who look at every reply.
     fn judge(&self, code: &OddCode, ended: Result<Result<Received, Status>, Duration>) -> Answer<Received> {
         let heard = self.response_rules.heard(self.rpc, &self.request, self.check);
         if let Some(code) = code.0.get() {
@@ -110,7 +110,7 @@ impl Exchange<'_> {
     }
 }
 
-/// What was received, if all of it has this form.
+/// Returns the messages if all of them have this form.
 fn formed(received: Received, form: Form) -> Result<Received, Status> {
     match received.messages.iter().try_for_each(|bytes| form(bytes)) {
         Ok(()) => Ok(received),
@@ -122,7 +122,7 @@ fn formed(received: Received, form: Form) -> Result<Received, Status> {
 /// A call as it goes over the wire.
 struct Wire<'a> {
     exchange: &'a Exchange<'a>,
-    /// What came in place of a code.
+    /// The status code on the wire, if it is none of gRPC's.
     code: OddCode,
 }
 

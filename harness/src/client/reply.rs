@@ -109,7 +109,7 @@ impl<T> Reply<T> {
         self.answer
     }
 
-    /// Whether what the call was to make is there.
+    /// States if the object that the call was to make exists.
     pub(crate) fn makes(&self) -> Exists {
         match &self.answer {
             Answer::Ok(_) => Exists::Yes,
@@ -123,7 +123,7 @@ impl<T> Reply<T> {
         }
     }
 
-    /// Which RPC was called.
+    /// The RPC that was called.
     pub fn rpc(&self) -> Rpc {
         self.rpc
     }

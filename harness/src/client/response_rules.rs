@@ -44,13 +44,13 @@ pub struct ResponseBreach {
     pub rpc: Rpc,
     /// The field, such as `Volume.volume_id`, or the part of the status.
     pub place: String,
-    /// What was there.
+    /// The value that breaks the rule.
     pub actual: String,
     /// Label of the check that made the call; `None` if it was made outside of checks.
     pub check: Option<String>,
-    /// What was asked, as JSON without secrets.
+    /// The request, as JSON without secrets.
     pub request: serde_json::Value,
-    /// What was answered, as JSON or as a status, shortened.
+    /// The answer, as JSON or as a status, shortened.
     pub answer: String,
 }
 
@@ -71,7 +71,7 @@ impl ResponseBreach {
     }
 }
 
-/// What the replies of a run have been found to break.
+/// The rules that replies of this run have broken.
 #[derive(Debug)]
 pub(crate) struct ResponseRules {
     breaches: Mutex<BTreeMap<(&'static str, &'static str, String), ResponseBreach>>,
@@ -84,7 +84,7 @@ pub(crate) struct ResponseRules {
     /// Ids in answers to requests beyond the limits. Later replies about these things prove nothing: an illegal request
     /// may have caused what they say.
     oversized: Mutex<BTreeSet<String>>,
-    /// What replies have had that only one version of the protocol has, by that version.
+    /// Fields and values seen in replies that only one version of the protocol has, by that version.
     signs: Mutex<BTreeMap<Version, String>>,
     shared_ids: SharedIdRecorder,
 }
@@ -114,7 +114,7 @@ impl ResponseRules {
         }
     }
 
-    /// What replies have had that only one version of the protocol has.
+    /// Fields and values seen in replies that only one version of the protocol has.
     pub(crate) fn signs(&self) -> Vec<(Version, String)> {
         self.signs.lock().iter().map(|(version, sign)| (*version, sign.clone())).collect()
     }
@@ -163,14 +163,14 @@ impl Heard<'_> {
     /// caller's: that such a request was accepted is for another check to judge.
     pub(crate) fn message(&self, message: &[u8]) {
         self.response_rules.shared_ids.record(self.rpc, self.request, message, self.check);
-        // The filters of lists may be empty, and what is found is the plugin's all the same.
+        // A list may be filtered by an empty id, so values in its entries never count as copied from the request.
         let request = self.request();
         let legal = request.as_ref().is_none_or(|request| self.is_within_limits(request));
         let lists = Facts::of(self.rpc).is_some_and(Facts::lists);
         let asked = request.filter(|_| !lists);
         if let Some(reflected) = reflect::response(self.rpc, message) {
             let answer = || format!("OK {}", redact::dynamic(reflected.clone()));
-            // What is in publish_context is only recommended to be free of secrets: CTRL-PUBLISH-019.
+            // A secret in publish_context breaks only a recommendation, which is a rule of its own: CTRL-PUBLISH-019.
             let is_context = self.rpc == v1::ControllerPublishVolumeRequest::RPC;
             if !is_context && self.shows_secret(message) {
                 self.note(&req::GEN_SECRET_001, "the response", "the value of a secret".to_owned(), &answer);
@@ -221,7 +221,8 @@ impl Heard<'_> {
         self.note(&req::GEN_ERR_002, "the code of the status on the wire", described(), &described);
     }
 
-    /// Whether a secret of the configuration stands in a reply, and not because the caller said it in another field as well.
+    /// Returns true if a reply shows a secret of the configuration, and the caller has not put it into another field as
+    /// well.
     fn shows_secret(&self, reply: &[u8]) -> bool {
         // Most runs have none, and every reply comes by here.
         if !self.response_rules.knows_secrets() {
@@ -259,7 +260,7 @@ impl Heard<'_> {
         }
     }
 
-    /// What only one version of the protocol has.
+    /// Records fields and values that only one version of the protocol has.
     fn versions(&self, message: &DynamicMessage) {
         let descriptor = message.descriptor();
         let (version, field) = match descriptor.full_name() {
@@ -295,9 +296,9 @@ impl Heard<'_> {
         }
     }
 
-    /// Whether the strings and maps of a request are as short as the protocol and the user want them, and it is about
-    /// nothing that was made by one where they were not. What answers another one proves nothing about sizes: the driver may
-    /// have made its id of our name.
+    /// Returns true if the strings and maps of a request are within the limits of the protocol and the user, and it
+    /// names no object made by a request beyond them. Other replies prove nothing about sizes: the driver may have
+    /// built an id from a long name of ours.
     fn is_within_limits(&self, request: &DynamicMessage) -> bool {
         !self.is_oversized(request) && request.fields().all(|(field, value)| self.is_short(&field, value))
     }
@@ -313,7 +314,7 @@ impl Heard<'_> {
         }
     }
 
-    /// Whether a message names something that was made by a request beyond the limits.
+    /// Returns true if a message names an object that was made by a request beyond the limits.
     fn is_oversized(&self, message: &DynamicMessage) -> bool {
         let oversized = self.response_rules.oversized();
         let mut is_known = false;
@@ -350,7 +351,8 @@ impl Heard<'_> {
 /// Bytes of the shortest secret that is looked for in replies.
 const SECRET_BYTES_MIN: usize = 12;
 
-/// Whether a secret is found in no reply by chance: it is long, and has digits among its letters, other than a user's name.
+/// Returns true if a secret cannot appear in a reply by chance: it is long, contains digits among its letters, and is
+/// no user name.
 fn is_unlike_anything_else(secret: &str) -> bool {
     let has = |kind: fn(&u8) -> bool| secret.as_bytes().iter().any(kind);
     secret.len() >= SECRET_BYTES_MIN && has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
@@ -360,7 +362,7 @@ fn contains(bytes: &[u8], text: &[u8]) -> bool {
     bytes.windows(text.len()).any(|part| part == text)
 }
 
-/// Whether a snapshot says from where it can be used.
+/// Returns true if a snapshot states from where it can be used.
 fn has_places(snapshot: &DynamicMessage) -> bool {
     snapshot
         .get_field_by_name("accessible_topology")
@@ -402,19 +404,19 @@ fn map_bytes(entries: &HashMap<MapKey, Value>) -> usize {
     entries.iter().map(bytes).sum()
 }
 
-/// What is known of the request that a reply answers.
+/// The request that a reply answers.
 #[derive(Clone, Copy)]
 struct Asked<'a> {
     /// The request itself, unless it asks for a list.
     message: Option<&'a DynamicMessage>,
-    /// Whether it keeps to the limits of size.
+    /// True if it keeps to the limits of size.
     legal: bool,
     /// The whole reply, for whoever reads of a breach.
     answer: &'a dyn Fn() -> String,
 }
 
 impl Asked<'_> {
-    /// Whether the request has this text in its own field of the same name.
+    /// Returns true if the request has this text in its own field of this name.
     fn says(&self, field: &FieldDescriptor, text: &str) -> bool {
         let value = self.message.and_then(|request| request.get_field_by_name(field.name()));
         value.is_some_and(|value| value.as_str() == Some(text))
@@ -515,7 +517,8 @@ mod tests {
         }
     }
 
-    /// How many sizes are found to be wrong in a list that has the volume with an id of 133 bytes which was the answer to this.
+    /// The number of size violations found in a list that returns a volume whose id has 133 bytes, created by this
+    /// request.
     fn wrong_sizes(response_rules: &ResponseRules, request: &v1::CreateVolumeRequest) -> usize {
         let volume = v1::Volume { volume_id: "v".repeat(133), ..Default::default() };
         let made = v1::CreateVolumeResponse { volume: Some(volume.clone()) };

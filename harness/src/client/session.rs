@@ -54,7 +54,7 @@ pub struct Session {
     probe: Option<Arc<dyn AfterCall>>,
 }
 
-/// How the response to a request is read.
+/// The way in which the response to a request is read.
 #[derive(Clone, Copy)]
 enum Reading {
     /// One message.
@@ -73,7 +73,7 @@ struct Sent {
     /// The time that such calls have, and what the check has left of it.
     whole: Duration,
     limit: Duration,
-    /// How often connections were broken by then.
+    /// The number of broken connections when it was sent.
     breaks: u64,
 }
 
@@ -84,7 +84,7 @@ impl Session {
         Session { target, log, check: check.into(), deadline, node, worker, cleanup, secrets, probe }
     }
 
-    /// The same, with a look at the driver after each call.
+    /// A session that looks at the driver after each call.
     pub(crate) fn probed_by(self, probe: Option<Arc<dyn AfterCall>>) -> Session {
         Session { probe, ..self }
     }
@@ -94,12 +94,12 @@ impl Session {
         Session { deadline: Instant::now() + limit, cleanup: true, probe: None, ..self.clone() }
     }
 
-    /// The same, with another node behind the calls of the Node service.
+    /// A session that sends calls of the Node service to another node.
     pub(crate) fn at_node(&self, node: usize) -> Session {
         Session { node, ..self.clone() }
     }
 
-    /// The same, with these secrets instead of those that are configured.
+    /// A session that sends these secrets instead of the configured ones.
     pub(crate) fn with_secrets(&self, secrets: Option<Arc<Secret>>) -> Session {
         Session { secrets, ..self.clone() }
     }
@@ -118,7 +118,7 @@ impl Session {
         &self.target
     }
 
-    /// What the user has set.
+    /// The user's settings.
     pub fn config(&self) -> &Config {
         self.target.config()
     }
@@ -133,12 +133,12 @@ impl Session {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// How long the driver may take to settle, within the time left.
+    /// The time in which the driver has to settle, at most the time left.
     pub fn settle_limit(&self) -> Duration {
         self.patience().settle_limit(self.config().time_limits.settle_ms).min(self.remaining())
     }
 
-    /// The same for some things, by what other waits for them have shown.
+    /// The time in which the driver has to make these changes, considering earlier waits for them.
     pub fn settle_limit_of(&self, what: &[Settles]) -> Duration {
         let configured_ms = self.config().time_limits.settle_ms;
         let limits = what.iter().map(|what| self.patience().settle_limit_of(*what, configured_ms));
@@ -163,7 +163,7 @@ impl Session {
         &self.target.patience
     }
 
-    /// Where the paths of this session's node are made.
+    /// The place where paths of this session's node are made.
     pub(crate) fn paths(&self) -> &Paths {
         self.target.node(self.node).paths()
     }
@@ -178,7 +178,7 @@ impl Session {
         self.target.break_connections(self.remaining()).await;
     }
 
-    /// The same, where nobody may be there any more who answers: whether somebody does within the limit.
+    /// Breaks all connections when the driver may be gone. Returns true if it answers again within the limit.
     pub async fn break_connections_within(&self, limit: Duration) -> bool {
         self.target.break_connections(limit.min(self.remaining())).await
     }
@@ -263,8 +263,8 @@ impl Session {
         })
     }
 
-    /// A call with a request that is sent byte for byte, whether or not it is one; the response is not read either. It is
-    /// sent a single time. What it makes nobody undoes.
+    /// Sends a request byte for byte, whether or not it is a valid one; the response is not decoded either. It is sent
+    /// a single time, and what it makes is not undone.
     pub async fn call_bytes(&self, rpc: Rpc, bytes: Vec<u8>) -> Reply<Vec<u8>> {
         let received = self.recorded(rpc.service, rpc, bytes, Reading::Unread).await;
         received.map(|received| received.messages.first().cloned().unwrap_or_default())
@@ -276,17 +276,17 @@ impl Session {
         self.log.forget_silence();
     }
 
-    /// Reports a broken rule, and goes on: what lies behind it can still be judged. In the end the gravest of all is what came
-    /// of the check.
+    /// Reports a broken rule without ending the check, because what follows can still be judged. The gravest of all
+    /// violations becomes the outcome of the check.
     pub fn blame(&self, violation: Violation) {
         self.log.blame(violation);
     }
 
-    /// Goes on after a broken rule, where the rest can be judged without it. A refusal stops the check all the same, since it
-    /// may prove nothing.
+    /// Records a broken rule without ending the check, where the rest can be judged without it. A refusal stops the
+    /// check all the same, since it may prove nothing.
     ///
     /// # Errors
-    /// Whatever else stops a check.
+    /// Anything that stops a check other than a violation.
     pub fn beyond(&self, judged: CheckResult) -> CheckResult {
         match judged {
             Err(Stop::Violation(violation)) if violation.refused.is_none() => {
@@ -302,7 +302,7 @@ impl Session {
         self.log.warn(warning);
     }
 
-    /// Tells whoever watches the run something that is no verdict, such as how much was tried.
+    /// Shows whoever watches the run something that is no verdict, such as how much was tried.
     pub fn note(&self, note: impl Into<String>) {
         self.log.note(note.into());
     }
@@ -325,10 +325,10 @@ impl Session {
     }
 
     /// Asks again until the driver has settled, and returns `None` if it has not within its time: `time-limits:
-    /// settle-ms`, or less where other checks have waited for the same.
+    /// settle-ms`, or less after earlier waits for this change.
     ///
     /// # Errors
-    /// Whatever the question fails with.
+    /// Any error of the question.
     pub async fn eventually<T, F>(&self, what: Settles, mut ask: impl FnMut() -> F) -> Result<Option<T>, Stop>
     where
         F: Future<Output = Result<Option<T>, Stop>>,
@@ -379,7 +379,7 @@ impl Session {
         self.wait(what, pause, until.saturating_duration_since(Instant::now()).max(pause)).await;
     }
 
-    /// Tells something that happens between two calls and is none, such as that mounts are taken away.
+    /// Records something that happens between two calls and is none, such as that mounts are taken away.
     pub fn happened(&self, what: impl Into<String>) {
         self.log.happened(what.into());
     }
@@ -481,7 +481,7 @@ impl Session {
         if matches!(answer, Answer::Unknown(NoAnswer::Timeout(_))) && sent.limit == sent.whole {
             self.patience().kept_silent(rpc);
         }
-        // How long a driver reads out what it knows says nothing of how long it goes on with what it was asked to change.
+        // A read may take long without any change being under way, so only calls that change something count here.
         if matches!(answer, Answer::Ok(_)) && effect::changes(rpc) {
             self.patience().took(took);
         }

@@ -1,4 +1,5 @@
-//! How often each RPC was called over a whole run, how that ended, and how long it took: numbers, whatever the number of calls.
+//! Counts, over a whole run, how often each RPC was called, how the calls ended and how long they took. Its size does
+//! not depend on the number of calls.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,24 +22,24 @@ const STEP_BITS: usize = STEPS.ilog2() as usize;
 /// The calls of one RPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcCalls {
-    /// Which RPC.
+    /// The RPC that was called.
     pub rpc: Rpc,
     /// Calls that the driver did.
     pub done: u64,
     /// Calls that it refused.
     pub refused: u64,
-    /// Calls that nobody knows the end of.
+    /// Calls whose end is unknown.
     pub unanswered: u64,
-    /// How long those took that it did.
+    /// Durations of the calls that the driver has done.
     pub times: Times,
     /// The longest write of a workload beside such a call, where there was one.
     pub longest_pause: Option<Duration>,
 }
 
-/// How long calls took.
+/// A histogram of the durations of calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// How many took about as long as the number of the place says. A time of 64 bits has one of a thousand places.
+    /// The number of calls in each step of the histogram. A time of 64 bits falls into one of a thousand steps.
     places: Vec<u64>,
     longest_us: u64,
 }
@@ -62,8 +63,8 @@ impl Times {
         Duration::from_micros(place.map_or(0, longest).min(self.longest_us))
     }
 
-    /// The same calls again, as longest time of a step, in microseconds, and number of calls in it: what can be added up with
-    /// those of others.
+    /// The histogram as longest time of a step, in microseconds, and number of calls in it, so that several can be
+    /// added up.
     pub fn steps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let some = self.places.iter().enumerate().filter(|(_, calls)| **calls > 0);
         some.map(|(place, calls)| (longest(place).min(self.longest_us), *calls))

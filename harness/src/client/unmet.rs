@@ -1,4 +1,4 @@
-//! What a driver or the settings lack of what a check needs.
+//! Finds out what a driver or the settings lack that a check needs.
 
 use crate::client::target::Target;
 use crate::config::AccessType;

@@ -18,7 +18,7 @@ pub(crate) async fn run(command: &Path, argument: &OsStr, limit: Duration) -> Re
     output(Command::new(command).arg(argument), &what, limit).await
 }
 
-/// The same for a command of the shell, which gets the arguments as `$1` and so on.
+/// Runs a command of the shell, which gets the arguments as `$1` and so on.
 pub(crate) async fn run_in_shell(
     command: &str,
     arguments: &[&str],

@@ -17,9 +17,9 @@ use super::commands::CommandPath;
 use super::syscalls::Supervisor;
 use super::{DriverError, DriverLog, Frozen, Left};
 
-/// How long the kernel may take to end a process after SIGKILL.
+/// The time in which the kernel has to end a process after SIGKILL.
 const KILL_LIMIT: Duration = Duration::from_secs(5);
-/// How long is waited for the rest of the process group.
+/// The time to wait for the rest of the process group.
 const ORPHANS_LIMIT: Duration = Duration::from_secs(1);
 /// Pause between two looks at the process group.
 const GROUP_PAUSE: Duration = Duration::from_millis(5);
@@ -28,15 +28,15 @@ const GROUP_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(super) struct Child {
     command: String,
-    /// What `CSI_ENDPOINT` is for it.
+    /// The value of `CSI_ENDPOINT` for the driver.
     endpoint: Option<String>,
     log: Option<DriverLog>,
     /// Comes first in its PATH, if such a place could be made.
     commands: OnceLock<Option<CommandPath>>,
     running: Mutex<Option<Running>>,
-    /// Who looks at the system calls of what is started.
+    /// Watches the system calls of the processes that are started.
     supervisor: Mutex<Option<Supervisor>>,
-    /// Whether the command runs the driver itself, as is known once it was ended by signals.
+    /// True if the command runs the driver itself. This is known only once it was ended by signals.
     is_run_here: AtomicBool,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn is_stopped(group: i32) -> bool {
     threads.all(|thread| matches!(stat(thread).first().map(String::as_str), None | Some("T" | "Z" | "X")))
 }
 
-/// Whether a process of the group has not ended. Those that nobody reaps hold nothing any more.
+/// Returns true if a process of the group has not ended. Zombies do not count, because they hold no resources.
 fn goes_on(group: i32) -> bool {
     numbers_in("/proc").any(|process| {
         let fields = stat(process);
@@ -125,7 +125,7 @@ fn listen_address(endpoint: &str) -> Option<String> {
 #[derive(Clone, Debug)]
 struct Running {
     group: Pid,
-    /// How the shell, which the command usually takes the place of, has ended.
+    /// The exit status of the shell, which the command usually replaces.
     end: watch::Receiver<Option<ExitStatus>>,
 }
 
@@ -149,7 +149,7 @@ impl Child {
         self.log.as_ref()
     }
 
-    /// What the commands that the driver calls can be watched by.
+    /// The directory with which the driver's commands can be watched.
     pub(super) fn commands(&self) -> Option<&CommandPath> {
         self.commands.get_or_init(|| CommandPath::make().ok()).as_ref()
     }
@@ -260,7 +260,7 @@ impl Child {
         }
     }
 
-    /// Resolves when nothing of the driver is left here, and nobody elsewhere runs it.
+    /// Resolves when nothing of the driver is left here, and nothing elsewhere runs it.
     pub(super) async fn gone(&self) -> ExitStatus {
         match self.running() {
             Some(running) => {
@@ -308,7 +308,7 @@ impl Running {
     async fn ended(mut self) -> ExitStatus {
         match self.end.wait_for(Option::is_some).await.map(|status| *status) {
             Ok(Some(status)) => status,
-            // Nobody watches the process any more, so nobody can say.
+            // The task that waits for the process is gone, so the end will never be known.
             _ => std::future::pending().await,
         }
     }
@@ -330,18 +330,19 @@ impl Running {
         self.end.borrow().is_some_and(|status| status.success())
     }
 
-    /// Whether the command has ended well and left processes here, of which one has to be the driver.
+    /// Returns true if the command has ended well and left processes here, one of which has to be the driver.
     fn is_in_background(&self) -> bool {
         self.has_ended_well() && self.has_group()
     }
 
-    /// True if the command has ended well and left no process here: it has only asked something else to run the driver.
+    /// Returns true if the command has ended well and left no process here: it has only asked something else to run the
+    /// driver.
     fn is_detached(&self) -> bool {
         self.has_ended_well() && !self.has_group()
     }
 
-    /// Whether any process of the group goes on. One that has ended and that nobody reaps, as in a container without an init, can
-    /// still be signalled.
+    /// Returns true if a process of the group has not ended. A zombie, as in a container without an init, can still be
+    /// signalled, so a signal alone does not show that.
     fn has_group(&self) -> bool {
         test_kill_process_group(self.group) != Err(Errno::SRCH) && goes_on(self.group.as_raw_nonzero().get())
     }

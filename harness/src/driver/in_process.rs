@@ -17,7 +17,7 @@ use super::{DriverError, Frozen, Left, ServeError};
 const THREADS: usize = 1;
 /// The grace of a stop is counted by the one who asks for it.
 const GRACE_ELSEWHERE: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long threads may take to come to their end; one that is stuck is left behind.
+/// The time in which threads have to end; one that is stuck is left behind.
 const THREADS_LIMIT: Duration = Duration::from_secs(5);
 
 type Serve = Box<dyn Fn() -> Result<Vec<(Endpoint, Routes)>, ServeError> + Send + Sync>;
@@ -46,7 +46,7 @@ impl InProcess {
     }
 
     pub(super) async fn start(&self) -> Result<(), DriverError> {
-        // What is left of the last one is dead, and must not be there when the next one reads what it has stored.
+        // Remains of the last driver must be gone before the next one reads what is stored.
         self.end(None).await;
         let running = Running::new((self.serve)().map_err(DriverError::Serve)?);
         let running = running.await.map_err(DriverError::Serve)?;
@@ -134,7 +134,7 @@ impl Running {
 }
 
 async fn raised(mut stop: watch::Receiver<bool>) {
-    // The sender gone means that nobody holds the driver any more.
+    // If the sender is gone, no handle of the driver is left.
     let _ = stop.wait_for(|raised| *raised).await;
 }
 

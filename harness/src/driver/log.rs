@@ -15,10 +15,10 @@ use crate::config::Config;
 /// Number of lines shown at most, and of characters in each.
 const LINES_MAX: usize = 20;
 const LINE_CHARS_MAX: usize = 200;
-/// How far back in the file the first of these lines may be.
+/// The largest distance of these lines from the end of the file.
 const LOOK_BACK_BYTES: u64 = 256 << 10;
 
-/// What stands in the line with which a program says why it dies; a trace of many lines may follow.
+/// Parts of lines with which a program reports why it dies; a trace of many lines may follow.
 const DEATHS: &[&str] =
     &["panic: ", "fatal error: ", "panicked at ", "terminate called", "Traceback (most recent call last)"];
 
@@ -28,7 +28,7 @@ const DEATHS: &[&str] =
 pub struct DriverLog {
     path: PathBuf,
     file: File,
-    /// Where the words of the running process begin.
+    /// The position at which the output of the running process begins.
     start: AtomicU64,
     secrets: Secrets,
 }
@@ -55,7 +55,7 @@ impl DriverLog {
         Ok(DriverLog { path: path.to_owned(), file, start: AtomicU64::new(0), secrets })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }

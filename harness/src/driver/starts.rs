@@ -1,4 +1,4 @@
-//! How long a driver takes to start, and why one is not back.
+//! Measures how long a driver takes to start, and describes why one is not back.
 
 use std::fmt;
 use std::process::ExitStatus;
@@ -28,7 +28,7 @@ impl Starts {
         }
     }
 
-    /// What was ended before it answered says nothing.
+    /// Discards a start that was ended before the driver answered, because its duration proves nothing.
     pub(super) fn end(&mut self) {
         self.since = None;
     }
@@ -51,7 +51,7 @@ pub enum Away {
     Ended(ExitStatus),
     /// It does not answer.
     Silent {
-        /// How long it was waited for.
+        /// The time that was waited.
         waited: Duration,
         /// The longest that it has taken to start before, if a start was seen.
         longest_start: Option<Duration>,
@@ -59,7 +59,7 @@ pub enum Away {
 }
 
 impl Away {
-    /// Whether the driver is to blame, and not a limit that is too short for it.
+    /// Returns true if the driver is to blame, and not a limit that is too short for it.
     pub fn is_fault(&self) -> bool {
         match self {
             Away::Unstarted(error) => matches!(error, DriverError::Serve(_)),

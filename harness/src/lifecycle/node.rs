@@ -31,7 +31,7 @@ pub struct NodeVolume {
     pub context: Pairs,
     /// Size in bytes, 0 where unknown.
     pub size_bytes: i64,
-    /// Whether it can only be published with `readonly`, as the user says of a pre-provisioned one.
+    /// True if it can only be published with `readonly`, which the user states of a pre-provisioned volume.
     pub readonly: bool,
     /// publish_context configured for a pre-provisioned volume.
     pub publish_context: Pairs,
@@ -54,7 +54,7 @@ impl From<v1::Volume> for NodeVolume {
 pub struct Attached {
     /// The volume.
     pub volume: NodeVolume,
-    /// What ControllerPublishVolume answered, where the driver has it.
+    /// The publish_context of ControllerPublishVolume, if the driver has that RPC.
     pub publish_context: Pairs,
 }
 
@@ -85,10 +85,10 @@ impl Cx {
         self.usable_volume(false).await
     }
 
-    /// The same, for what has to be written to.
+    /// A volume to publish and to write to.
     ///
     /// # Errors
-    /// The same.
+    /// Broken if the driver refuses to create one; skip if no pre-provisioned one fits.
     pub async fn writable_volume(&self) -> Result<NodeVolume, Stop> {
         self.usable_volume(true).await
     }
@@ -277,8 +277,8 @@ impl Cx {
         })
     }
 
-    /// Sends a NodePublishVolume that no orchestrator would send, and does not look what came of it: a request that asks for
-    /// nonsense has no right result to compare with. The volume is unpublished after the check.
+    /// Sends a NodePublishVolume that no orchestrator would send. The mount is not compared with the request, because
+    /// an absurd request has no right result. The volume is unpublished after the check.
     pub fn node_publish_hostile(
         &self,
         request: v1::NodePublishVolumeRequest,
@@ -296,7 +296,7 @@ impl Cx {
         let target = self.target();
         let under_way = target.read_back.begin(self.node(), &request.volume_id);
         let reply = self.making(resource, self.call(request.clone()).once()).await;
-        // What comes of a request with the other access type, which the volume was not made for, the check judges that makes it.
+        // A request with an access type that the volume was not made for is left to the check that makes it.
         if matches!(reply.answer(), Answer::Ok(_))
             && read_back::is_for(self.access(), &request)
             && target.node(self.node()).sees_files().await
@@ -415,7 +415,7 @@ impl Cx {
         self.staging_path_of(&self.unique_name()).await
     }
 
-    /// A staging directory for a volume, made as the orchestrator makes it. kubelet always has the same one for the file
+    /// Makes a staging directory for a volume, as the orchestrator does. kubelet always uses one directory for the file
     /// system of a volume.
     ///
     /// # Errors
@@ -546,7 +546,7 @@ impl Cx {
         Ok(())
     }
 
-    /// What lies at a path of the driver's file system.
+    /// Finds out what lies at a path of the driver's file system.
     ///
     /// # Errors
     /// Broken if it cannot be looked at.
@@ -554,25 +554,25 @@ impl Cx {
         self.paths().check(Path::new(path)).await.map_err(Stop::Broken)
     }
 
-    /// Whether the tests see a mount at a path; false where they do not share the driver's file system.
+    /// Returns true if the tests see a mount at a path. Always false if they do not share the driver's file system.
     pub fn is_mount_point(&self, path: &str) -> bool {
         self.mounts_at(path) > 0
     }
 
-    /// How many mounts the tests see at a path, one over the other; none where they do not share the driver's file system.
+    /// The number of mounts that the tests see at a path, one over the other. Zero if they do not share the driver's
+    /// file system.
     pub fn mounts_at(&self, path: &str) -> usize {
         if self.paths().commands().is_some() { 0 } else { mounts::at(Path::new(path)).len() }
     }
 
-    /// Whether the tests see the volume at a target path: a mount, or a device. Of files where nothing is mounted nobody
-    /// knows whose they are, also where the driver's files are seen.
+    /// Returns true if the tests see the volume at a target path: a mount, or a device. Plain files prove nothing,
+    /// because without a mount their owner is unknown, even if the tests see the driver's files.
     pub fn sees_published(&self, path: &str) -> bool {
         self.paths().commands().is_none() && workload::is_published(Path::new(path))
     }
 
-    /// Takes away the mounts at paths that the run has made, and below them, as a reboot of the node does; directories stay.
-    /// Returns how many there were. Only for a driver of which [`Cx::shares_files_with_driver`] says that it has the same
-    /// mounts.
+    /// Unmounts everything at or below paths that the run has made, as a reboot of the node does; directories stay.
+    /// Returns the number of mounts. Only for drivers for which [`Cx::shares_files_with_driver`] returns true.
     ///
     /// # Errors
     /// Broken if one cannot be unmounted.
@@ -585,14 +585,14 @@ impl Cx {
         Ok(count)
     }
 
-    /// Whether a workload could write into the directory at a target path, found out by making a file there and removing it;
-    /// none where the tests may not see the volume there.
+    /// Finds out if a workload could write into the directory at a target path, by making a file there and removing it.
+    /// `None` if the tests may not see the volume there.
     pub fn is_writable(&self, path: &str) -> Option<bool> {
         let found =
             std::fs::metadata(path).ok().filter(|found| self.sees_published(path) && found.is_dir())?;
         let file = Path::new(path).join(self.unique_name());
         let written = found.permissions().mode() & WRITE_BITS != 0 && std::fs::write(&file, "").is_ok();
-        // What cannot be removed is found when the volume is unpublished.
+        // A file that cannot be removed is found when the volume is unpublished.
         let _ = std::fs::remove_file(&file);
         Some(written)
     }
@@ -607,8 +607,8 @@ impl Cx {
         u32::try_from(pid).ok()
     }
 
-    /// Whether the tests are known to see what the driver does to files: they have its mount namespace and its root
-    /// directory, or a command of the user looks where the driver is.
+    /// Returns true if the tests are known to see what the driver does to files: they have its mount namespace and its
+    /// root directory, or a command of the user looks where the driver is.
     pub async fn shares_files_with_driver(&self) -> bool {
         self.target().node(self.node()).shares_files().await
     }

@@ -10,7 +10,7 @@ use crate::lifecycle::cx::Cx;
 use crate::resources::mounts;
 use crate::resources::resource::Resource;
 
-/// What such a file system has in the mount table as the name of its source, with something behind it.
+/// The prefix of the source that such a file system has in the mount table.
 pub const SOURCE: &str = "csi-sanity-";
 
 impl Cx {

@@ -1,5 +1,5 @@
-//! How large the volumes of a run are: small, since some drivers write every byte, but as large as the driver wants them at
-//! the least.
+//! Chooses the size of a run's volumes: small, since some drivers write every byte, but not below the smallest size
+//! that the driver takes.
 
 use csi_proto::v1;
 use tonic::Code;
@@ -10,7 +10,7 @@ use crate::lifecycle::cx::Cx;
 /// Sizes tried after the first one, in bytes.
 const LARGER_BYTES: [i64; 8] = [320 << 20, 1 << 30, 4 << 30, 16 << 30, 64 << 30, 256 << 30, 1 << 40, 4 << 40];
 
-/// What came of looking for a size.
+/// The result of looking for a size.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// The first step if the driver accepts it. If it does not, the size is used anyway, and the checks report what is

@@ -1,4 +1,4 @@
-//! What a driver can advertise.
+//! The capabilities that a driver can advertise.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -149,7 +149,7 @@ impl FromStr for Capability {
     }
 }
 
-/// What one driver advertises.
+/// The capabilities that one driver advertises.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     known: BTreeSet<Capability>,
@@ -157,7 +157,7 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Whether the driver advertises it.
+    /// Returns true if the driver advertises it.
     pub fn has(&self, capability: Capability) -> bool {
         self.known.contains(&capability)
     }

@@ -52,13 +52,13 @@ impl Versions {
     /// All of them.
     pub const ALL: Versions = Versions { first: Version::V1_12, last: Version::V1_13 };
 
-    /// Those of them from one on.
+    /// The versions from one on.
     #[must_use]
     pub const fn since(self, first: Version) -> Versions {
         Versions { first, ..self }
     }
 
-    /// Those of them up to one.
+    /// The versions up to one.
     #[must_use]
     pub const fn until(self, last: Version) -> Versions {
         Versions { last, ..self }
@@ -69,7 +69,7 @@ impl Versions {
         self.first
     }
 
-    /// Whether a version is among them.
+    /// Returns true if a version is among them.
     pub fn has(self, version: Version) -> bool {
         self.first <= version && version <= self.last
     }
@@ -158,7 +158,7 @@ impl Judged {
         }
     }
 
-    /// Whether the rules of a version apply.
+    /// Returns true if the rules of a version apply.
     pub fn has(&self, version: Version) -> bool {
         self.versions.contains(&version)
     }

@@ -1,9 +1,9 @@
-//! What a run has made and not yet undone, in a file that outlives it: a run that is killed leaves all of it behind, and
-//! the next one can read what that is.
+//! A file with what a run has made and not yet undone. It outlives a run that is killed and leaves everything behind,
+//! so that the next run can undo it.
 //!
-//! A line of JSON for each piece of news. Secrets are left out of the requests in it; those of the configuration are filled
-//! in when they are sent again. The file is locked as long as its run lives; it goes with it if nothing is left, and otherwise has what is
-//! left, and nothing else, after that.
+//! Each event is a line of JSON. Secrets are left out of the requests in it; those of the configuration are filled in
+//! when they are sent again. The file is locked as long as its run lives. When the run ends, the file is removed if
+//! nothing is left, and otherwise shortened to what is left.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -22,7 +22,7 @@ use crate::resources::resource::Resource;
 
 const PREFIX: &str = "csi-sanity-run-";
 const SUFFIX: &str = ".jsonl";
-/// What no run writes.
+/// Larger than any file that a run writes.
 const BYTES_MAX: u64 = 1 << 30;
 
 /// The file of a run that is under way.
@@ -47,7 +47,7 @@ struct Open {
 pub struct RunOf {
     /// Its endpoints, that of the first node first, and that of the Controller service last if it has its own.
     pub endpoints: Vec<String>,
-    /// Whether the driver ends with the run, and all that it keeps with it.
+    /// True if the driver ends with the run, with everything that it keeps.
     pub driver_ends_too: bool,
 }
 
@@ -175,7 +175,7 @@ impl Drop for Logbook {
         let _ = match self.driver_ends_too || self.lock().resources == 0 {
             // There is nothing that anybody could undo.
             true => std::fs::remove_file(&self.path),
-            // The whole file says the same.
+            // If shortening fails, the whole file describes the same resources.
             false => shorten(&self.path),
         };
     }
@@ -193,10 +193,10 @@ fn shorten(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// What a run that was killed has left behind.
+/// The resources that a run that was killed has left behind.
 #[derive(Debug)]
 pub struct Remains {
-    /// Whose they are.
+    /// The run that left them.
     pub run: RunOf,
     pub(crate) path: PathBuf,
     /// The resources in the order in which they were made, each with its node and whether it is known to be there.
@@ -205,7 +205,7 @@ pub struct Remains {
     pub(crate) drivers: Vec<ChildProcess>,
     /// The directory in which the driver keeps its files, if the run has found it.
     pub(crate) driver_directory: Option<PathBuf>,
-    /// Keeps others from undoing the same.
+    /// Its lock keeps other processes from undoing the same run.
     _file: File,
 }
 
@@ -217,7 +217,7 @@ pub struct UnreadableRemains {
     problem: String,
 }
 
-/// What the runs of this user have left behind that do not run any more.
+/// The resources that killed runs of this user have left behind.
 ///
 /// # Errors
 /// The directory for temporary files cannot be read.
@@ -235,7 +235,7 @@ pub fn remains() -> io::Result<Vec<Result<Remains, UnreadableRemains>>> {
     Ok(paths.into_iter().filter_map(|path| read(&path).map_err(unreadable(path)).transpose()).collect())
 }
 
-/// How the names of directories begin that the driver that is built in has for itself.
+/// The prefix of the directories that the built-in driver makes for itself.
 pub const BUILT_IN_PREFIX: &str = "csi-sanity-mock-";
 /// The directory in it in which that driver keeps its files.
 pub const BUILT_IN_STATE: &str = "state";
@@ -321,7 +321,7 @@ impl Remains {
         run.chain(directories.map(News::Directory)).chain(drivers).chain(resources)
     }
 
-    /// What there is to undo, in words.
+    /// Describes the resources that are to be undone.
     pub fn resources(&self) -> Vec<String> {
         self.resources.iter().map(|(resource, ..)| resource.to_string()).collect()
     }
@@ -355,7 +355,7 @@ impl Remains {
         left
     }
 
-    /// Those of a driver that ended with its run lie in a directory of their own.
+    /// Removes the sockets of a driver that ended with its run. They lie in a directory of their own.
     fn remove_sockets(&mut self) {
         for endpoint in &self.run.endpoints {
             let Ok(Endpoint::Unix(path)) = endpoint.parse() else { continue };

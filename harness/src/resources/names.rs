@@ -9,12 +9,12 @@ use csi_proto::lock::Mutex;
 /// Number of digits that identify a run among all runs on one back end.
 const RUN_DIGITS: usize = 6;
 
-/// What the names of one run have in common.
+/// The parts that all names of one run share.
 #[derive(Debug)]
 pub(crate) struct Names {
     prefix: String,
     length_max: usize,
-    /// How often each check asked for names, by its number.
+    /// The number of times that each check asked for names, by its number.
     runs: Mutex<BTreeMap<usize, usize>>,
 }
 
@@ -36,8 +36,8 @@ impl Names {
         &self.prefix
     }
 
-    /// The names of one check, by its number. They are the same in each run but for the prefix; where a check runs again,
-    /// it gets others.
+    /// The names of one check, by its number. They are equal in each run but for the prefix; a check that runs again
+    /// gets others.
     pub(crate) fn of_check(&self, check: usize) -> CheckNames {
         let mut runs = self.runs.lock();
         let before = runs.entry(check).or_default();

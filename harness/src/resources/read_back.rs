@@ -1,5 +1,5 @@
-//! Whether what is mounted is what was asked for: looked at after each NodePublishVolume that was done, over the whole run, for
-//! checks to report.
+//! Compares what is mounted with what was asked for, after each successful NodePublishVolume of the run. Checks report
+//! the differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -35,21 +35,21 @@ const BARE_STAGING: &str = "the target shows the staging directory, in which not
 pub struct Mismatch {
     /// The rule.
     pub requirement: &'static Requirement,
-    /// What is wrong, in words that are the same each time.
+    /// The mistake, in words that do not depend on the volume.
     pub what: &'static str,
-    /// What was asked for.
+    /// The mount that was asked for.
     pub expected: String,
-    /// What is there.
+    /// The mount that is there.
     pub actual: String,
     /// Label of the check that published it.
     pub check: String,
-    /// How it was published, in a line.
+    /// The call that published it, in a line.
     pub call: String,
 }
 
 /// A volume on a node.
 type Place = (usize, String);
-/// What is at a target.
+/// The device or file system at a target.
 #[derive(Clone, Debug)]
 struct Shown {
     /// The number of the device, or of the file system.
@@ -76,10 +76,10 @@ impl fmt::Display for Shown {
     }
 }
 
-/// How a volume was asked for at a target.
+/// The capability and the `readonly` with which a volume was asked for at a target.
 type Asked = (Option<v1::VolumeCapability>, bool);
 
-/// What a run has found.
+/// The targets and mismatches of a run.
 #[derive(Debug, Default)]
 pub(crate) struct ReadBack {
     inner: Mutex<Inner>,
@@ -92,7 +92,7 @@ struct Inner {
     calls: BTreeMap<Place, (u64, u64)>,
     /// The target paths at which volumes are published.
     targets: BTreeMap<Place, BTreeSet<String>>,
-    /// How it was asked for where it is published, by the first call since it was not.
+    /// The first request for each target at which a volume is published.
     asked: BTreeMap<(usize, String), Asked>,
     /// Volumes that were attached for reading only.
     readonly: BTreeSet<String>,
@@ -105,7 +105,8 @@ struct Inner {
 }
 
 impl Inner {
-    /// Tells a finding that proves a fault from one that is normal for a driver like this, by what else the run has seen of it.
+    /// Returns true if a finding proves a fault. What the run has seen of the driver decides if the finding is normal
+    /// for it.
     fn is_certain(&self, what: &str) -> bool {
         match what {
             BARE_TARGET => self.mounts_targets && !self.has_fuse,
@@ -215,7 +216,7 @@ impl ReadBack {
         }
     }
 
-    /// What was found so far.
+    /// The mismatches found so far.
     pub(crate) fn mismatches(&self) -> Vec<Mismatch> {
         let inner = self.inner.lock();
         inner.mismatches.values().filter(|one| inner.is_certain(one.what)).cloned().collect()
@@ -224,7 +225,7 @@ impl ReadBack {
 
 type Found = (&'static Requirement, &'static str, String, String);
 
-/// What is at a target; of a device the number that it has.
+/// The device at a target, with its number, or the file system.
 fn shown(path: &Path, mount: Option<&Mount>) -> Option<Shown> {
     let there = path.metadata().ok()?;
     match there.file_type().is_block_device() {
@@ -241,8 +242,8 @@ fn shown_now(path: &Path) -> Option<Shown> {
     is_published(path).then(|| shown(path, mounts::at(path).pop().as_ref())).flatten()
 }
 
-/// Whether two targets cannot show the same volume. A file system without a device of its own may have another number each
-/// time, and a volume may have one device for writing and others that refuse writes.
+/// Returns true if two targets cannot show one volume. A file system without a device of its own may have another
+/// number each time, and a volume may have one device for writing and others that refuse writes.
 fn is_another(one: &Shown, other: &Shown) -> bool {
     let has_device = |shown: &Shown| rustix::fs::major(shown.number) != 0;
     match (&one.kind, &other.kind) {
@@ -252,7 +253,7 @@ fn is_another(one: &Shown, other: &Shown) -> bool {
     }
 }
 
-/// Whether something is there that is no device where one was asked for, or one where a file system was.
+/// A target that is no device although one was requested, or a device although a file system was.
 fn other_kind(path: &Path, request: &v1::NodePublishVolumeRequest) -> Option<Found> {
     let kind = path.metadata().ok()?.file_type();
     match access(request)? {
@@ -296,7 +297,7 @@ fn elsewhere(request: &v1::NodePublishVolumeRequest, shown: &Shown, path: &str, 
     (rule, what, format!("{other} as at {path:?}"), shown.to_string())
 }
 
-/// Whether a volume is asked for with this access type.
+/// Returns true if a volume is asked for with this access type.
 pub(crate) fn is_for(access_type: config::AccessType, request: &v1::NodePublishVolumeRequest) -> bool {
     match access(request) {
         Some(AccessType::Mount(_)) => access_type == config::AccessType::Mount,

@@ -13,16 +13,16 @@ const KEPT_OF_CHECK: usize = 3;
 /// States of a run that are kept, unless they are the first of a check: no check takes that one from another.
 const KEPT_MAX: usize = 20;
 
-/// The states that a run has put aside and kept, with the check that left each.
+/// The states that a run has kept in other directories, with the check that left each.
 #[derive(Debug, Default)]
 pub(crate) struct CorruptState(Vec<(String, PathBuf)>);
 
-/// What has become of a state with which the driver does not start.
+/// The place of a state with which the driver does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Aside {
     /// It is here.
     Kept(PathBuf),
-    /// It is gone, since so many of the same check or run are kept.
+    /// It was deleted, because this many states of its check or of the run are kept already.
     Deleted(usize),
 }
 
@@ -53,7 +53,7 @@ impl CorruptState {
         Ok(Aside::Kept(aside))
     }
 
-    /// How many are kept, if no more are to be of that check.
+    /// The number of states that are kept, if no more states of that check are to be kept.
     fn enough(&self, check: &str) -> Option<usize> {
         let of_check = self.0.iter().filter(|(known, _)| known == check).count();
         match of_check {
@@ -63,7 +63,7 @@ impl CorruptState {
         }
     }
 
-    /// Whether a file is part of a state that is kept.
+    /// Returns true if a file is part of a state that is kept.
     pub(crate) fn has(&self, file: &Path) -> bool {
         self.0.iter().any(|(_, aside)| file.starts_with(aside))
     }
@@ -105,7 +105,7 @@ fn free(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Where something is mounted in a directory of this true name.
+/// The mount points in a directory of this canonical name.
 fn mounted_in(dir: &Path) -> impl Iterator<Item = PathBuf> {
     mounts::points().into_iter().filter(move |point| point != dir && point.starts_with(dir))
 }

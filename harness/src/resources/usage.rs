@@ -11,9 +11,9 @@ use crate::resources::{attachments, mounts};
 
 /// Entries of the driver's directory that are counted at the most.
 const ENTRIES_MAX: usize = 200_000;
-/// What a line of `/proc/PID/status` counts in.
+/// The unit of a line of `/proc/PID/status`, in bytes.
 const KIB: u64 = 1 << 10;
-/// What `stat` counts blocks in.
+/// The unit in which `stat` counts blocks, in bytes.
 const BLOCK_BYTES: u64 = 512;
 
 /// Something of which a driver can take up more and more.
@@ -29,7 +29,7 @@ pub enum Resource {
     Threads,
     /// Child processes that run, and those of these.
     Children,
-    /// Child processes that have ended, and nobody has asked how.
+    /// Child processes that have ended and were not waited for.
     Zombies,
     /// Mounts that it sees.
     Mounts,
@@ -41,7 +41,7 @@ pub enum Resource {
     Sessions,
     /// Files and directories below its directory.
     Entries,
-    /// What these take up, in bytes.
+    /// The disk space of these, in bytes.
     Storage,
 }
 
@@ -52,7 +52,7 @@ impl Resource {
         [Memory, Files, Sockets, Threads, Children, Zombies, Mounts, Loops, Disks, Sessions, Entries, Storage]
     };
 
-    /// Whether it is counted in bytes.
+    /// Returns true if it is counted in bytes.
     pub fn is_bytes(self) -> bool {
         matches!(self, Resource::Memory | Resource::Storage)
     }
@@ -143,7 +143,7 @@ impl Usage {
         is_seen.then_some(usage)
     }
 
-    /// What was found elsewhere.
+    /// A usage that was measured elsewhere.
     pub fn from_amounts(amounts: impl IntoIterator<Item = (Resource, u64)>) -> Usage {
         Usage { process: 0, amounts: amounts.into_iter().collect() }
     }
@@ -153,7 +153,7 @@ impl Usage {
         self.process
     }
 
-    /// How much there is of something; `None` of what was not looked at.
+    /// The amount of a resource; `None` if it was not measured.
     pub fn get(&self, resource: Resource) -> Option<u64> {
         self.amounts.get(&resource).copied()
     }

@@ -1,4 +1,4 @@
-//! What the runner says while it works. Reports are listeners; the runner knows none of them.
+//! The events that the runner emits while it works. Reports are listeners; the runner knows none of them.
 
 use crate::checks::planned::Planned;
 use crate::client::patience::Waiting;
@@ -31,7 +31,7 @@ pub enum Event<'a> {
     },
     /// A check has ended, and what it made is undone. Its result may be reported later, or after it has run once more.
     CheckEnded(&'a Planned),
-    /// What came of a check that has ended.
+    /// A check has its result.
     CheckFinished(&'a CheckReport),
     /// The driver died.
     Crashed(&'a Crash),

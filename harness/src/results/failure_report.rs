@@ -60,7 +60,7 @@ pub fn whole(findings: &str, transcript: &str, by_hand: &[String], repeat: &str)
     text + &format!("  repeat       {repeat}\n")
 }
 
-/// What came of a check, but for the calls that lead there.
+/// Describes the result of a check, without the calls that lead to it.
 pub fn findings(report: &CheckReport) -> String {
     let mut text = String::new();
     // Writing into a string cannot fail.
@@ -109,7 +109,7 @@ pub fn transcript(report: &CheckReport) -> String {
     text
 }
 
-/// What else came of the check, each once.
+/// Describes the other violations of the check, each once.
 fn write_also(f: &mut String, report: &CheckReport) -> fmt::Result {
     let key = |one: &Violation| (rule(report, one).map(|rule| rule.id), one.message.clone());
     let mut seen: BTreeSet<_> = report.outcome.violation().into_iter().map(key).collect();
@@ -207,7 +207,8 @@ fn write_timeline(f: &mut String, report: &CheckReport) -> fmt::Result {
     })
 }
 
-/// Calls that are not shown, with what happened last between them. What happened before that nobody could place without them.
+/// Calls that are left out of the transcript, with the incidents after the last shown one. Earlier incidents make no
+/// sense without the calls around them.
 struct LeftOut<'a> {
     /// Calls before what happened.
     before: usize,
@@ -234,12 +235,12 @@ impl<'a> LeftOut<'a> {
     }
 }
 
-/// A call that explains what came of a check.
+/// A call that explains the result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExplainingCall {
     /// Its place among all calls of the check.
     pub place: usize,
-    /// How often it was made in a row, with equal answers.
+    /// The number of times that it was made in a row, with equal answers.
     pub times: usize,
     /// True for the call that breaks the rule, as far as that can be known.
     pub is_accused: bool,

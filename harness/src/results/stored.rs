@@ -16,7 +16,7 @@ pub enum CaseError {
     /// The file cannot be read.
     #[error("failed to read {}", path.display())]
     Read {
-        /// Which file.
+        /// The file that cannot be read.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -24,7 +24,7 @@ pub enum CaseError {
     /// The folder cannot be read.
     #[error("failed to read the folder {}", folder.display())]
     ReadFolder {
-        /// Which folder.
+        /// The folder that cannot be read.
         folder: PathBuf,
         /// Why.
         source: io::Error,
@@ -32,19 +32,19 @@ pub enum CaseError {
     /// There are too many files in the folder.
     #[error("{} has more than {files_max} cases; take out those that are fixed", folder.display())]
     TooMany {
-        /// Which folder.
+        /// The folder with too many files.
         folder: PathBuf,
-        /// How many are read.
+        /// The number of files that are read at most.
         files_max: usize,
     },
     /// The file is too large to be a case.
     #[error("{} has {bytes} bytes; a case has {bytes_max} at the most", path.display())]
     TooLarge {
-        /// Which file.
+        /// The file that is too large.
         path: PathBuf,
-        /// How large it is.
+        /// Its size.
         bytes: u64,
-        /// How large it may be.
+        /// The largest size that is read.
         bytes_max: u64,
     },
     /// The file is not what a case looks like.
@@ -53,9 +53,9 @@ pub enum CaseError {
     /// A value cannot be.
     #[error("{}: {problem}", path.display())]
     Invalid {
-        /// Which file.
+        /// The file with the mistake.
         path: PathBuf,
-        /// Which value and why.
+        /// The value that is wrong, and why.
         problem: String,
     },
     /// The case cannot be put into words.
@@ -64,7 +64,7 @@ pub enum CaseError {
     /// The file cannot be written.
     #[error("failed to write {}", path.display())]
     Write {
-        /// Which file.
+        /// The file that cannot be written.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -128,7 +128,7 @@ pub fn files(folder: &Path, extension: &str, files_max: usize) -> Result<Vec<Pat
     Ok(paths)
 }
 
-/// Writes a file in one step, so that nobody ever reads half of it. Directories above it are made.
+/// Writes a file in one step, so that a reader never sees half of it. Directories above it are made.
 ///
 /// # Errors
 /// It cannot be written.

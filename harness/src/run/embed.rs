@@ -37,7 +37,7 @@ use crate::text::error::error_chain;
 /// The test that looks at what the run as a whole left behind.
 const WHOLE_RUN: &str = "the-run/leaves-nothing-behind-and-the-driver-alive";
 
-/// How the tests are judged.
+/// Settings for the run of the tests.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Checks that have to fail: `pattern  # reason` on each line.
@@ -66,7 +66,7 @@ fn conclude(arguments: &Arguments, suites: &[Suite], config: Config, options: &O
     libtest_mimic::run(arguments, trials)
 }
 
-/// What is to be run, and how.
+/// The checks to run, and the options of the run.
 struct Plan {
     /// Everything that `--list` shows.
     checks: Vec<Planned>,
@@ -125,7 +125,7 @@ impl Plan {
 
 type Verdict = Result<Option<String>, String>;
 
-/// What came of each check: passed, skipped because, or failed with its story.
+/// The result of each check: passed, skipped with a reason, or failed with its report.
 #[derive(Debug, Default)]
 struct Results {
     inner: Mutex<Inner>,
@@ -157,14 +157,14 @@ impl Results {
         self.news.notify_all();
     }
 
-    /// Runs the checks, and says of each what came of it.
+    /// Runs the checks, and records the result of each.
     fn fill(self: Arc<Results>, checks: Vec<Planned>, config: Config, options: RunOptions) {
-        // Also when the run itself panics, nobody must wait for ever.
+        // If the run panics, no test may wait for ever.
         let _over = Over(self.clone());
         let mut listener = self.clone();
         let run = async {
             let target = Target::connect(config).await.map_err(|error| error_chain(&error))?;
-            // The sender may go: a signal that nobody can raise stays down.
+            // The sender may be dropped: the signal then never comes.
             let (_, stop) = watch::channel(Default::default());
             let mut runner = Runner::new(target, options, stop);
             runner.report_to(&mut listener);
@@ -313,7 +313,7 @@ mod tests {
         let options = Options { known_failing: Some(list.path().to_owned()), ..Options::default() };
         let mut config = Config { endpoint: Some(endpoint.to_string()), ..Config::default() };
         config.time_limits.settle_ms = Some(100);
-        // What fails as it should is not shown among the tests of this program.
+        // The output goes to /dev/null, so that these expected failures are not shown among the tests of this program.
         let arguments = Arguments::from_iter([&["csi", "--logfile", "/dev/null"], arguments].concat());
         let conclusion = conclude(&arguments, &[SUITE], config, &options);
         (conclusion.num_passed, conclusion.num_failed)

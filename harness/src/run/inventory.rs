@@ -1,5 +1,5 @@
-//! What exists before and after a run: volumes and snapshots of the driver, mounts below our own directories, and what else its
-//! host has.
+//! Compares what exists before and after a run: volumes and snapshots of the driver, mounts below our own directories,
+//! and mounts, loop devices and sessions of its host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const QUICK: Duration = Duration::from_millis(50);
 #[derive(Debug, Default)]
 pub(crate) struct Inventory {
     things: BTreeSet<(&'static str, String)>,
-    /// Things that are new since checks ran at the same time, so that it is not known which check made them.
+    /// Things that appeared while several checks ran, so that it is not known which check made them.
     unattributed: BTreeSet<(&'static str, String)>,
     ownership: Ownership,
     took: Duration,
@@ -66,12 +66,13 @@ impl Inventory {
         }
     }
 
-    /// Records what is new and what no call has named after checks that ran at the same time. It is attributed to none of them.
+    /// Records new things that no call has named, after several checks ran at one time. They are attributed to none of
+    /// them.
     pub(crate) async fn mark_unattributed(&mut self, session: &Session) {
         self.unattributed = self.unnamed(session).await;
     }
 
-    /// What is new, and what no call has named, where looking costs little.
+    /// The new things that no call has named. Empty if looking takes long.
     async fn unnamed(&self, session: &Session) -> BTreeSet<(&'static str, String)> {
         if self.ownership == Ownership::WhatIsNamed || self.took > QUICK {
             return BTreeSet::new();
@@ -110,7 +111,7 @@ impl Inventory {
         }
     }
 
-    /// What is new in the mount table, which no driver is needed for.
+    /// The new mounts. This works without the driver.
     pub(crate) fn mounts_left(&self, session: &Session) -> Vec<Leak> {
         let things = mounts(session).into_iter().map(|path| ("mount", path)).collect();
         self.new_since(&Inventory { things, ..Inventory::default() }, session)
@@ -134,7 +135,7 @@ pub(crate) async fn unmount(leaks: &mut Vec<Leak>, session: &Session) -> Vec<Str
     let mut left = Vec::new();
     for leak in std::mem::take(leaks) {
         let point = Path::new(&leak.id);
-        // What lay below another one has gone with it.
+        // Unmounting one mount also unmounts those below it.
         let is_gone = leak.kind == "mount"
             && (clear(session, point).await || !mounts::points().iter().any(|other| other == point));
         if is_gone {
@@ -161,7 +162,7 @@ async fn clear(session: &Session, point: &Path) -> bool {
 /// sessions with storage servers.
 #[derive(Debug, Default)]
 pub(crate) struct Surroundings {
-    /// Whether the driver's mounts are seen from here.
+    /// True if the driver's mounts are seen from here.
     seen: bool,
     mounts: BTreeSet<PathBuf>,
     loops: BTreeMap<String, String>,
@@ -169,7 +170,7 @@ pub(crate) struct Surroundings {
 }
 
 impl Surroundings {
-    /// What there is now, if that says anything of this driver.
+    /// The current state, or an empty one if it says nothing of this driver.
     pub(crate) async fn seen_with(target: &Target) -> Surroundings {
         let mut seen = false;
         for node in target.nodes() {
@@ -187,8 +188,8 @@ impl Surroundings {
         }
     }
 
-    /// Returns the new mounts, loop devices and sessions that belong to the driver or to the run. Other programs mount and attach at the same time,
-    /// and theirs are left out.
+    /// Returns the new mounts, loop devices and sessions that belong to the driver or to the run. Other programs mount
+    /// and attach meanwhile, and their devices are left out.
     pub(crate) fn news(self, target: &Target) -> Vec<LeftBehind> {
         if !self.seen {
             return Vec::new();

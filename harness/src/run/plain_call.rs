@@ -24,7 +24,7 @@ use crate::run::run_check::body;
 use crate::verdict::harm::{Culprit, Lost};
 use crate::verdict::precondition::Preconditions;
 
-/// What calls are about: harm to one of these need not show in the others.
+/// The kinds of objects that calls are about. Damage to objects of one kind may not show in those of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Objects {
     Volumes,
@@ -34,7 +34,7 @@ enum Objects {
 }
 
 impl Objects {
-    /// Those that an RPC is about; nothing where it is about none.
+    /// The kind of objects that an RPC is about, if it is about any.
     fn of(rpc: Rpc) -> Option<Objects> {
         match rpc.service {
             Service::Identity => None,
@@ -57,7 +57,7 @@ fn is_representative(method: &str) -> bool {
         || facts.is_about_all()
 }
 
-/// What names have where those of a check have its number: more than there are checks.
+/// The names of a check contain its number. Plain calls use numbers from here on, which no check has.
 const FIRST_NUMBER: usize = 0x10000;
 
 /// A call as its check makes it that judges the plain form of the RPC, and nothing of it is left afterwards.
@@ -69,11 +69,11 @@ pub(crate) struct PlainCall {
     objects: Objects,
     access: AccessType,
     seed: u64,
-    /// How many were made, of all RPCs: no two have the same names.
+    /// The number of plain calls so far, of all RPCs. It makes their names unique.
     made: Arc<AtomicUsize>,
 }
 
-/// What came of making a plain call.
+/// The result of making a plain call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
     /// It was done.
@@ -83,7 +83,7 @@ pub(crate) enum Made {
 }
 
 impl PlainCall {
-    /// Those to make of this driver, of all that checks of the suites judge: what others build on comes first.
+    /// The plain calls that this driver supports, of all that checks judge. Calls that others build on come first.
     pub(crate) fn all(preconditions: &Preconditions, target: &Arc<Target>, seed: u64) -> Vec<PlainCall> {
         let Some(&access) = target.config().access_types.first() else { return Vec::new() };
         let offered = |judge: &Check| judge.needs.iter().all(|need| need.unmet(target, access).is_none());
@@ -107,13 +107,13 @@ impl PlainCall {
         &self.judge
     }
 
-    /// Which one it is.
+    /// The RPC of the call.
     pub(crate) fn rpc(&self) -> Rpc {
         self.rpc
     }
 
-    /// Whether a call may harm what it is about: all else is built on volumes, so whatever changes something may harm those, and
-    /// their way to a node.
+    /// Returns true if a call may harm the objects of this one. Everything is built on volumes, so any call that
+    /// changes something may harm volumes, and their way to a node.
     pub(crate) fn may_be_harmed_by(&self, rpc: Rpc) -> bool {
         let is_of_volumes = matches!(self.objects, Objects::Volumes | Objects::Nodes);
         (is_of_volumes && effect::changes(rpc)) || Objects::of(rpc) == Some(self.objects)
@@ -131,7 +131,7 @@ impl PlainCall {
         let session = Session::new(self.target.clone(), log.clone(), &planned.label(), limit);
         let cx = Cx::new(session, self.access, number, self.seed);
         let ended = body(&planned, &cx, limit).await;
-        // What cannot be undone is found when the run looks for what it has left.
+        // Objects that cannot be undone are found by the comparison at the end of the run.
         let _ = cx.finish().await;
         cx.release_leases().await;
         if ended.is_ok() {

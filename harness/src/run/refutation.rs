@@ -1,4 +1,4 @@
-//! How it is judged that a check can fail: it says nothing of a right driver, and accuses each of its defects.
+//! Judges if a check works: it must not accuse a right driver, and must accuse each driver with one of its defects.
 
 use crate::checks::check::Check;
 use crate::protocol::capability::Capability;
@@ -7,7 +7,7 @@ use crate::spec::need::Need;
 use crate::spec::requirements::Requirement;
 use crate::spec::verdict::Violation;
 
-/// What came of one check on a driver that is known to be right, or known to have a defect.
+/// The verdict on a check that ran on a driver known to be right, or known to have a defect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trial {
     /// As it should be.
@@ -94,11 +94,12 @@ pub struct Accused {
     pub check: &'static str,
     /// The rule that the check blames the driver for.
     pub rule: &'static Requirement,
-    /// Whether it warns, and does not fail.
+    /// True if it only warns.
     pub warns: bool,
 }
 
-/// What a matrix says that refutation tests have written: a defect, then the checks that accuse it, a line each, with the rule.
+/// Parses a matrix that refutation tests have written: a defect, then the checks that accuse it, a line each, with the
+/// rule.
 pub fn accused(matrix: &'static str) -> impl Iterator<Item = Accused> {
     let mut defect = "";
     matrix.lines().filter_map(move |line| {

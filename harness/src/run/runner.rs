@@ -41,11 +41,11 @@ use crate::verdict::profile::Strictness;
 use crate::verdict::{self, Judge, crash};
 use harm::Harm;
 
-/// Checks that run at the same time, where nobody says otherwise.
+/// The default number of checks that run at one time.
 pub const JOBS: usize = 8;
 /// Deaths of the driver after which a run gives up.
 const CRASHES_MAX: usize = 50;
-/// How long a driver that is started anew may take to stop.
+/// The time in which a driver has to stop before it is restarted.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Time for the repetitions that confirm failures in a whole run. Failures beyond it count as they are.
 const CONFIRMING_MAX: Duration = Duration::from_secs(600);
@@ -58,9 +58,9 @@ const BESIDE_CHECKS: &str = "beside the checks";
 /// Makes the command that runs one check alone, from its label, and the fault that it is to meet, if there is one.
 pub type RepeatCommand = dyn Fn(&str, Option<&str>) -> String + Send + Sync;
 
-/// How to run.
+/// Settings of a run.
 pub struct RunOptions {
-    /// Checks that run at the same time.
+    /// The number of checks that run at one time.
     pub jobs: usize,
     /// Seed of everything random.
     pub seed: u64,
@@ -68,9 +68,9 @@ pub struct RunOptions {
     pub failures_max: Option<usize>,
     /// Whether to compare what exists before and after.
     pub leak_check: bool,
-    /// Whether the calls of checks that passed are reported as well.
+    /// True if the calls of checks that passed are reported as well.
     pub keep_calls: bool,
-    /// Whether each check is judged by itself: it is reported also where it only shows again what another one shows, and no failure is
+    /// True if each check is judged by itself: it is reported also where it only shows again what another one shows, and no failure is
     /// repeated.
     pub report_each: bool,
     /// The suites that the checks are chosen from.
@@ -125,13 +125,13 @@ pub struct Runner<'a> {
     /// Ids of the checks that have passed.
     passed: BTreeSet<String>,
     summary: Summary,
-    /// What there was before, where that was looked at.
+    /// The inventory before the run, if one was taken.
     before: Option<Inventory>,
     around: Surroundings,
     dead: bool,
     /// Why it is not started again, where the run could have done that.
     gone: Option<String>,
-    /// What it met its last end in.
+    /// The checks during which it died last.
     ended_in: Vec<String>,
     in_turn: bool,
     /// Time spent on confirming failures so far.
@@ -144,7 +144,7 @@ impl std::fmt::Debug for Runner<'_> {
     }
 }
 
-/// Checks that run at the same time.
+/// The checks that are running.
 #[derive(Default)]
 struct Running {
     tasks: JoinSet<Done>,
@@ -220,7 +220,7 @@ impl<'a> Runner<'a> {
         self.reporters.push(reporter);
     }
 
-    /// Runs everything and returns what came of it.
+    /// Runs everything and returns the results.
     pub async fn run(mut self, plan: Vec<Planned>) -> Summary {
         let started = Instant::now();
         let target = self.target.clone();
@@ -288,7 +288,7 @@ impl<'a> Runner<'a> {
         let harmful = take(&Runs::may_harm);
         self.run_parallel(parallel.into()).await;
         self.record_unattributed_leaks().await;
-        // Many calls at the same time may spoil a driver, too.
+        // Many parallel calls may damage a driver, too, so plain calls are made after these checks as well.
         self.run_harmful(alone).await;
         self.run_harmful(harmful).await;
         self.run_those_that_judge_the_run(plan).await;
@@ -312,7 +312,7 @@ impl<'a> Runner<'a> {
 
     async fn run_parallel(&mut self, mut waiting: VecDeque<Planned>) {
         let mut running = Running::default();
-        // Those that the driver broke off: alone, they show whether it does so each time.
+        // Checks whose connections the driver broke. They run again alone, which shows if it does so each time.
         let mut again = Vec::new();
         // Checks whose calls were rejected, perhaps because of other checks.
         let mut rejected = Vec::new();
@@ -615,7 +615,7 @@ impl<'a> Runner<'a> {
             }
         };
         for done in involved {
-            // What the check had made died with the driver, or is found by the leak check.
+            // Objects of the check died with the driver, or are found by the comparison at the end of the run.
             done.report.leftovers.clear();
             if let Some(cx) = done.cx.take().filter(|_| back) {
                 done.report.leftovers = cx.finish().await;
@@ -655,7 +655,7 @@ impl<'a> Runner<'a> {
         let last = printed.iter().rev().find(|line| !line.trim().is_empty());
         let last =
             last.map(|line| format!("; it printed last: {}", shortened(line.trim()))).unwrap_or_default();
-        // What is left of its state is in its way, and the check that led there leads there again.
+        // The remaining state keeps the driver from starting, and the check that led to it would lead to it again.
         let without: Vec<String> = during.iter().map(|label| format!("--filter '!{label}'")).collect();
         let is_named = self.target.config().state_dir.is_some();
         let hint = if is_named { "" } else { "; with --state-dir, the run does so by itself" };
@@ -744,7 +744,7 @@ impl<'a> Runner<'a> {
             }
         };
         let found = self.with_news_of("finding a size of volumes", finding).await;
-        // What cannot be undone is reported at the end.
+        // Objects that cannot be undone are reported at the end.
         let _ = cx.finish().await;
         self.summary.left_behind.extend(cx.left_behind());
         let remark = match found {
@@ -795,7 +795,8 @@ impl<'a> Runner<'a> {
 
     async fn report_leaks(&mut self, mut before: Inventory) {
         let session = self.inventory_session();
-        // What a call made that the driver did not survive, or of which nobody asks any more, is not the driver's to give back.
+        // If the driver died of a call, or its object is not asked for any more, the driver may have had no chance to
+        // remove the object.
         let is_unnamed = |left: &LeftBehind| left.in_doubt && left.id.is_none();
         if !self.summary.crashes.is_empty() || self.summary.left_behind.iter().any(is_unnamed) {
             before.share();

@@ -1,6 +1,6 @@
 //! Lists of constants, put together while the program is built.
 
-/// How many entries these lists have together.
+/// The number of entries in all these lists.
 pub const fn length<T>(lists: &[&[T]]) -> usize {
     let (mut length, mut list) = (0, 0);
     while list < lists.len() {

@@ -1,4 +1,4 @@
-//! What a check can say: the driver broke a rule, the check does not apply, or the check could not judge.
+//! The ways in which a check ends: the driver broke a rule, the check does not apply, or the check could not judge.
 
 use std::fmt;
 
@@ -12,10 +12,11 @@ use crate::config::profile::Profile;
 use crate::spec::faults::FaultKey;
 use crate::spec::requirements::Requirement;
 
-/// Steps of a reproduction that are kept. A longer one is of no use to a reader, and its check has recorded the same calls.
+/// Number of steps of a reproduction that are kept. A longer one is of no use to a reader, and its check has recorded
+/// its calls anyway.
 pub const REPRODUCTION_STEPS_MAX: usize = 400;
 
-/// How a check's body ends. Everything but `Ok` says why.
+/// The end of a check's body. Everything but `Ok` states a reason.
 pub type CheckResult<T = ()> = Result<T, Stop>;
 
 /// Why the body of a check stopped early.
@@ -25,7 +26,7 @@ pub enum Stop {
     Violation(Box<Violation>),
     /// The driver broke a rule, which another check reports; this check found nothing else.
     MetAgain(Box<Violation>),
-    /// What the check learnt while running makes it pointless for this driver.
+    /// The check found out while running that it makes no sense for this driver.
     Skip(String),
     /// The driver refused what it need not offer, which makes the check pointless, unless it refuses the plain form of the
     /// call as well.
@@ -56,7 +57,7 @@ impl Stop {
         }
     }
 
-    /// Tells the calls that lead to a violation, a line each.
+    /// Sets the calls that lead to a violation, a line each.
     #[must_use]
     pub fn transcript(self, lines: Vec<String>) -> Stop {
         match self {
@@ -88,15 +89,15 @@ impl From<Violation> for Stop {
 pub struct Violation {
     /// The rule; the first one of the check where none is named.
     pub requirement: Option<&'static Requirement>,
-    /// What is wrong, as one sentence.
+    /// The violation, as one sentence.
     pub message: String,
-    /// What a right driver does.
+    /// The behaviour of a right driver.
     pub expected: String,
-    /// What this driver did.
+    /// The behaviour of this driver.
     pub actual: String,
     /// Labels of other checks without which it cannot be seen again.
     pub along_with: Vec<String>,
-    /// What the check has broken, as `--fault` takes it.
+    /// The injected fault, in the form that `--fault` takes.
     pub injected: Option<Box<str>>,
     /// The last lines that it printed, where it died.
     pub printed: Box<[String]>,
@@ -106,7 +107,7 @@ pub struct Violation {
     /// The calls that lead to the violation, a line each, if the check describes them better than the record of all its
     /// calls does.
     pub transcript: Box<[String]>,
-    /// The same calls with their times, where that they overlapped is what matters.
+    /// The calls with their times, if it matters that they overlapped.
     pub timeline: Box<[CallSpan]>,
     /// The shortest way to it that the check has found, step by step, for tools that go it again.
     pub reproduction: Box<[ReproductionStep]>,
@@ -299,7 +300,7 @@ impl Violation {
         self
     }
 
-    /// Tells the calls that lead there, line by line, in place of those that were recorded.
+    /// Sets the calls that lead there, line by line. They replace the recorded calls.
     #[must_use]
     pub fn transcript(mut self, lines: Vec<String>) -> Violation {
         self.transcript = lines.into();
@@ -322,8 +323,9 @@ impl Violation {
         self
     }
 
-    /// States that the check has played the failing case itself, with the same inputs, and how often it failed; the first failure
-    /// counts as a play. `replayed(2, 2)` confirms a failure, `replayed(1, 4)` makes it flaky, and the runner repeats neither.
+    /// States that the check has repeated the failing case itself, with unchanged inputs, and how often it failed; the
+    /// first failure counts as a repetition. `replayed(2, 2)` confirms a failure, `replayed(1, 4)` makes it flaky, and
+    /// the runner repeats neither.
     #[must_use]
     pub fn replayed(mut self, failed: u32, of: u32) -> Violation {
         self.replayed = Some(Plays { failed, of });

@@ -43,12 +43,13 @@ impl Pattern {
         self.text = self.text.replacen(id, successor, 1);
     }
 
-    /// Whether the pattern is a path on the way to the label, `controller` to `controller/create-volume/works` say.
+    /// Returns true if the pattern is a prefix of the label's path, as `controller` is of
+    /// `controller/create-volume/works`.
     pub(crate) fn is_above(&self, label: &str) -> bool {
         label.strip_prefix(&self.text).is_some_and(|rest| rest.starts_with('/'))
     }
 
-    /// Whether the pattern covers all of the label.
+    /// Returns true if the pattern covers all of the label.
     pub fn matches(&self, label: &str) -> bool {
         matches(self.text.as_bytes(), label.as_bytes())
     }

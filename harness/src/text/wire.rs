@@ -5,7 +5,7 @@ pub fn wire<M: prost::Name + 'static>(message: &M) -> String {
     csi_proto::redact::json(message).to_string()
 }
 
-/// The same for several messages, or for one that may not be there.
+/// Encodes several messages, or one that may be missing.
 pub fn wires<'a, M: prost::Name + 'static>(messages: impl IntoIterator<Item = &'a M>) -> String {
     let messages: Vec<String> = messages.into_iter().map(wire).collect();
     if messages.is_empty() { "none".to_owned() } else { messages.join(", ") }

@@ -16,7 +16,7 @@ use crate::verdict::shared_ids;
 struct Leader {
     /// Its runs that have not ended.
     ahead: usize,
-    /// What it accuses the driver of.
+    /// The violation of the check, if it has one.
     accuses: Option<Accused>,
 }
 

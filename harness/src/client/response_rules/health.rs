@@ -39,7 +39,7 @@ const OF_STORAGE: Rules = Rules {
     length: &req::NODE_STORHEALTH_007,
 };
 
-/// Whether the length of the field is judged here, and not with those of all texts.
+/// Returns true if the length of the field is judged here, and not with those of all texts.
 pub(super) fn judges(field: &FieldDescriptor) -> bool {
     let parent = field.parent_message();
     [VOLUME_ENTRY, STORAGE_ENTRY].contains(&parent.full_name())
@@ -73,7 +73,7 @@ fn volume(message: &DynamicMessage, note: Note<'_>) {
     }
 }
 
-/// No two entries of a list have the same of these fields.
+/// Notes an entry of a list that equals an earlier one in these fields.
 fn check_pairs_are_unique(
     message: &DynamicMessage,
     field: &str,

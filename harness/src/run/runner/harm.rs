@@ -1,5 +1,5 @@
-//! Checks that may harm those after them. After each one, plain calls are made that the driver did before. If one fails, the call is searched
-//! after which it does, and the driver is started anew for the checks that follow.
+//! Runs checks that may harm later checks. After each one, plain calls are made that the driver did before. If one
+//! fails, the call that caused it is searched, and the driver is restarted for the checks that follow.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,17 +24,17 @@ const HELD_MAX: usize = 8;
 /// A plain call that fails is made again for so long: what a check gave up may still be at work in the driver.
 const FAILS_FOR_GOOD: Duration = Duration::from_millis(1_500);
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
-/// Times that a driver is started anew since a plain call is put off for ever.
+/// Restarts of the driver because it puts off a plain call for ever.
 const RENEWED_MAX: usize = 8;
 /// A check that has taken longer, or made more calls, is not run once more to find the call.
 const TRIED_AGAIN_MAX: Duration = Duration::from_secs(60);
 const CALLS_TRIED_AGAIN_MAX: usize = 500;
 /// A call that has had no answer for so long is taken to have none for ever.
 const HANGS_AFTER: Duration = Duration::from_secs(2);
-/// How long a driver may take to stop that has left a call without an answer: most wait for their calls to end.
+/// The time in which a driver has to stop that has left a call without an answer: most wait for their calls to end.
 const BUSY_GRACE: Duration = Duration::from_secs(1);
 
-/// What is known of the driver while such checks run.
+/// Plain calls and reports while such checks run.
 #[derive(Debug, Default)]
 pub(super) struct Harm {
     has_begun: bool,
@@ -42,9 +42,9 @@ pub(super) struct Harm {
     plain: Vec<Watched>,
     /// Reports on checks after which a plain call is still to be made.
     held: Vec<CheckReport>,
-    /// How often the driver was started anew although no check is to blame.
+    /// The number of restarts for which no check was to blame.
     renewed: usize,
-    /// The checks that were blamed and what came of them, by what failed after them.
+    /// The checks that were blamed and their outcomes, by the failure that followed.
     blamed: BTreeMap<(&'static str, Option<i32>), (String, OutcomeKind)>,
 }
 
@@ -52,13 +52,13 @@ pub(super) struct Harm {
 #[derive(Debug)]
 struct Watched {
     call: Arc<PlainCall>,
-    /// How long it took when it was made last.
+    /// The time that the last call took.
     took: Duration,
     /// So many of the reports that are held are of checks before which it was made last.
     seen: usize,
-    /// Whether it cannot be had any more, for whatever reason that says nothing of it.
+    /// True if it cannot be made any more, for a reason that proves nothing.
     is_mute: bool,
-    /// Why it fails, where the driver cannot be started anew or that does not help.
+    /// The reason why it fails, if the driver cannot be restarted or a restart does not help.
     lasts: Option<Lasting>,
 }
 
@@ -71,7 +71,7 @@ enum Due {
     Never,
 }
 
-/// Whether a driver that was started anew does the plain call again.
+/// The result of a plain call after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fresh {
     Works,
@@ -80,12 +80,12 @@ enum Fresh {
     Unavailable,
 }
 
-/// Whether the driver may be at work on a call for ever.
+/// Returns true if the driver may be at work on a call for ever.
 fn hangs(call: &CallRecord) -> bool {
     matches!(&call.outcome, Answer::Unknown(NoAnswer::Timeout(after) | NoAnswer::Cancelled(after)) if *after >= HANGS_AFTER)
 }
 
-/// What comes of running those checks again that may have spoilt the driver.
+/// The result of repeating the checks that may have damaged the driver.
 enum Tried {
     /// It was this one, by this call.
     Call(usize, Culprit),
@@ -93,7 +93,7 @@ enum Tried {
     Check(usize, Lost),
     /// It was none of them, alone.
     None,
-    /// Nobody knows: that would take too long.
+    /// Unknown: repeating them would take too long.
     Untried,
 }
 
@@ -129,7 +129,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Starts a driver anew that may still be at work on a call without an answer, which would slow down all that come after it.
+    /// Restarts a driver that may still be at work on a call without an answer, which would slow down all later checks.
     async fn end_what_hangs(&mut self, label: &str) {
         let Some(driver) = self.target.driver().cloned().filter(|_| !self.is_over()) else { return };
         let why =
@@ -147,14 +147,14 @@ impl Runner<'_> {
     async fn restart(&mut self, driver: &Driver, grace: Duration) -> Result<Duration, Away> {
         self.rules.preconditions.forget();
         self.harm.plain.iter_mut().for_each(|watched| watched.is_mute = false);
-        // What matters is whether it is there afterwards.
+        // Only what is there afterwards matters, so an error is ignored.
         let _ = driver.stop(grace).await;
         let target = self.target.clone();
         self.with_news(target.bring_back()).await
     }
 
-    /// Makes the plain calls for the first time. Where one fails although its check has passed, something that ran before has
-    /// spoilt the driver.
+    /// Makes the plain calls for the first time. If one fails although its check has passed, an earlier check has
+    /// damaged the driver.
     async fn begin_harm(&mut self) {
         self.harm.has_begun = true;
         for call in PlainCall::all(&self.rules.preconditions, &self.target, self.rules.seed) {
@@ -250,7 +250,8 @@ impl Runner<'_> {
         self.harm.plain[at].seen = self.harm.held.len();
     }
 
-    /// Starts a driver anew that puts a plain call off for ever: what checks have used up may be there again. Whether it is.
+    /// Restarts a driver that puts a plain call off for ever: resources that checks have used up may be there again.
+    /// Returns true if the call is done now.
     async fn renew(&mut self, plain: &PlainCall) -> bool {
         let last = self.harm.held.last().map(CheckReport::label);
         if self.harm.renewed >= RENEWED_MAX || self.target.driver().is_none() || self.is_over() {
@@ -281,7 +282,7 @@ impl Runner<'_> {
         (self.with_news(made).await, begun.elapsed())
     }
 
-    /// How it fails after a while, if it still does.
+    /// Returns the failure if the call still fails after a while.
     async fn fails_for_good(&mut self, plain: &PlainCall, mut lost: Lost) -> Option<Lost> {
         let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
         // One that is not answered has taken its time already.
@@ -347,8 +348,8 @@ impl Runner<'_> {
         self.recover(fresh, at, lost).await
     }
 
-    /// Goes on after a check was blamed. The plain call fails for good, unless the driver was started anew and does it again; then the checks
-    /// that ran in between run once more. Returns what lasts.
+    /// Continues after a check was blamed. The plain call fails for good, unless a restart has helped; in that case,
+    /// the checks that ran in between run once more. Returns the lasting failure.
     async fn recover(&mut self, fresh: Fresh, at: usize, lost: Lost) -> Option<Lasting> {
         if fresh != Fresh::Works {
             return Some(Lasting { lost, since: self.harm.held[at].label() });
@@ -364,7 +365,8 @@ impl Runner<'_> {
         None
     }
 
-    /// Runs those that may have spoilt the driver once more, the likeliest first, each in a fresh start, with a look after each call.
+    /// Repeats the checks that may have damaged the driver, the likeliest first, each after a restart and with a plain
+    /// call after each of its calls.
     async fn try_again(&mut self, plain: &Arc<PlainCall>, from: usize, suspect: usize) -> Tried {
         let others = (from..self.harm.held.len()).filter(|at| *at != suspect);
         let mut tried = Tried::Untried;
@@ -387,7 +389,7 @@ impl Runner<'_> {
             if let Some(found) = probe.found().await {
                 return Tried::Call(at, found);
             }
-            // What undoes the rest may have done it.
+            // The calls that undo the rest may have caused it.
             if let Err(lost) = self.make_plain(plain).await.0 {
                 return Tried::Check(at, lost);
             }
