@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::conclusion::{Concluded, Severity};
 use crate::stored::Stored;
 
-/// What a badge says.
+/// The text and colour of a badge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Badge {
     label: String,
@@ -17,7 +17,7 @@ pub struct Badge {
     title: String,
 }
 
-/// What shields' endpoint badge reads.
+/// The JSON of shields' endpoint badge.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Endpoint<'a> {
@@ -130,7 +130,7 @@ impl Badge {
 /// Free space at the sides of a text.
 const PADDING: usize = 12;
 
-/// How wide a text is with the space around it; where the letters are others, it is made to fit.
+/// Estimates the width of a text with the space around it. Other fonts stretch the text to this width.
 fn width(text: &str) -> usize {
     text.chars().count() * 13 / 2 + PADDING
 }

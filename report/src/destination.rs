@@ -1,5 +1,5 @@
-//! Where a report goes. A file appears whole or not at all: it is written under another name in the same directory
-//! and renamed at the end.
+//! The destination of a report. A file appears whole or not at all: it is written under another name in the same
+//! directory and renamed at the end.
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -63,14 +63,14 @@ impl Destination {
         &self.path
     }
 
-    /// The file that the report replaces, if it is one: two reports cannot have the same.
+    /// The file that the report replaces, if it is one: two reports cannot share a file.
     pub fn file(&self) -> Option<PathBuf> {
         let Sink::Renamed { to, .. } = &self.sink else { return None };
         let folder = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Some(folder.canonicalize().ok()?.join(to.file_name()?))
     }
 
-    /// Whether the report goes to the standard output.
+    /// Returns true if the report goes to the standard output.
     pub fn is_stdout(&self) -> bool {
         matches!(self.sink, Sink::Stdout)
     }

@@ -11,7 +11,7 @@ use crate::{github, html, json, junit, markdown, ndjson};
 pub enum Format {
     /// JUnit XML, for CI systems.
     Junit,
-    /// The same under the names of the Go csi-sanity, which no user names as a kind.
+    /// The JUnit report under the names of the Go csi-sanity, which cannot be named as a format.
     JunitAsGo,
     /// JSON, for programs.
     Json,
@@ -23,11 +23,11 @@ pub enum Format {
     Github,
     /// A line of JSON for each event, for programs that follow a run.
     Ndjson,
-    /// What is said of the driver and no more, for scripts: a line for programs, and one for people.
+    /// Only the conclusion, for scripts: a line for programs, and one for people.
     Verdict,
 }
 
-/// Those that a user can name, in the order in which help lists them.
+/// The formats that a user can name, in the order in which help lists them.
 const NAMED: [(&str, Format); 7] = [
     ("junit", Format::Junit),
     ("json", Format::Json),

@@ -182,7 +182,7 @@ pub struct PartEntry {
     pub verdict: Verdict,
 }
 
-/// What no event tells of a run.
+/// The parts of a report that no event contains.
 #[derive(Debug)]
 pub struct Order {
     /// The version of the program.
@@ -519,7 +519,7 @@ pub struct LeftBehindEntry {
 }
 
 impl Run {
-    /// The same counts and troubles as the runner has them.
+    /// The counts and troubles in the form that the runner uses.
     pub(crate) fn to_summary(&self) -> Summary {
         let mut checks = Tally::default();
         self.checks.iter().for_each(|check| checks.add(check.outcome()));
@@ -547,7 +547,7 @@ impl Run {
         }
     }
 
-    /// What is said of the driver, also where the report is of a version that did not say it.
+    /// The conclusion about the driver. A report of an old version that has none gets it here.
     pub fn conclude(&self) -> Conclusion {
         self.facts(&self.to_summary()).conclude()
     }
@@ -722,17 +722,17 @@ impl CheckEntry {
         self.id.rsplit_once('/').map_or(&self.id, |(area, _)| area)
     }
 
-    /// What came of it.
+    /// The outcome of the check.
     pub fn outcome(&self) -> OutcomeKind {
         if self.reported_in().is_some() { OutcomeKind::SameFault } else { self.word }
     }
 
-    /// The same, with that of the other check for one that shows the same fault.
+    /// The outcome that the check counts as: that of the other check if it shows a fault of another one.
     pub fn counts_as(&self) -> OutcomeKind {
         match (&self.same_fault, self.outcome()) {
             (Some(same), _) => same.outcome,
             (None, OutcomeKind::Flaky) => self.counts_as.unwrap_or(OutcomeKind::Warned),
-            // Of an older version, which did not say more.
+            // A report of an older version has no more detail.
             (None, OutcomeKind::SameFault) => OutcomeKind::Failed,
             (None, outcome) => outcome,
         }
@@ -805,8 +805,8 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
             ("passes, but is listed as known to fail".to_owned(), Some(reason.clone()))
         }
     };
-    let told = !matches!(report.outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
-    let calls = call_entries(report, told);
+    let explains = !matches!(report.outcome, Outcome::Passed | Outcome::SameFault(_) | Outcome::Skipped(_));
+    let calls = call_entries(report, explains);
     let mut entry = CheckEntry {
         id: report.label(),
         word: report.outcome.kind(),
@@ -837,8 +837,8 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
         left_behind: report.leftovers.clone(),
         calls_left_out: report.calls.len() - calls.len() + report.calls_dropped,
         calls,
-        incidents: if told { report.incidents.iter().map(incident_entry).collect() } else { Vec::new() },
-        by_hand: if told { failure_report::by_hand(report) } else { Vec::new() },
+        incidents: if explains { report.incidents.iter().map(incident_entry).collect() } else { Vec::new() },
+        by_hand: if explains { failure_report::by_hand(report) } else { Vec::new() },
         repeat: report.repeat.clone(),
         title: report.planned.check.title.to_string(),
         known_as: report.planned.check.known_as.as_deref().map(str::to_owned),
@@ -846,8 +846,8 @@ pub(crate) fn check_entry(report: &CheckReport) -> CheckEntry {
         fault: fault::key(report),
         reported_in: None,
         same_fault: None,
-        findings: if told { failure_report::findings(report) } else { String::new() },
-        transcript: if told { failure_report::transcript(report) } else { String::new() },
+        findings: if explains { failure_report::findings(report) } else { String::new() },
+        transcript: if explains { failure_report::transcript(report) } else { String::new() },
     };
     if let Outcome::SameFault(same) = &report.outcome {
         entry.shows_again(same);
@@ -871,12 +871,12 @@ fn incident_entry((after, what): &(Duration, String)) -> IncidentEntry {
     IncidentEntry { after_ms: ms(*after), what: what.clone() }
 }
 
-/// The first and the last calls of a check, and which of them explain what came of it.
-fn call_entries(report: &CheckReport, told: bool) -> Vec<CallEntry> {
+/// The first and the last calls of a check. If `explains` is set, they also state which calls explain the result.
+fn call_entries(report: &CheckReport, explains: bool) -> Vec<CallEntry> {
     let (first, rest) = report.calls.split_at(report.calls.len().min(CALLS_FIRST_MAX));
     let left_out = rest.len().saturating_sub(CALLS_LAST_MAX);
     let mut entries: Vec<CallEntry> = first.iter().chain(&rest[left_out..]).map(call_entry).collect();
-    let explaining = if told { failure_report::explaining_calls(report) } else { Vec::new() };
+    let explaining = if explains { failure_report::explaining_calls(report) } else { Vec::new() };
     for ExplainingCall { place, times, is_accused } in explaining {
         let behind = place.checked_sub(left_out).filter(|place| *place >= first.len());
         let place = if place < first.len() { Some(place) } else { behind };

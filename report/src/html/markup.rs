@@ -40,7 +40,7 @@ impl Html {
         self.element(name, attributes, |_| {});
     }
 
-    /// A style or script of ours, as it is.
+    /// Writes a style or script of ours without escaping it.
     pub(crate) fn ours(&mut self, name: &'static str, text: &'static str) {
         self.open(name, &[]);
         self.0.push_str(text);
@@ -97,7 +97,7 @@ fn escape(safe: &mut String, text: &str) {
     }
 }
 
-/// Whether it turns the direction of the text behind it.
+/// Returns true if the character turns the direction of the text behind it.
 fn turns(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

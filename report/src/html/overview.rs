@@ -90,7 +90,7 @@ fn write_line(body: &mut Html, places: &Places<'_>, line: &Line) {
     });
 }
 
-/// Names of checks, with the places where they are told of.
+/// Writes names of checks with links to their descriptions.
 fn write_labels(cell: &mut Html, places: &Places<'_>, labels: &[&str]) {
     for (at, label) in labels.iter().take(DEVIATIONS_MAX).enumerate() {
         if at > 0 {

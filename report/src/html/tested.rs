@@ -1,4 +1,4 @@
-//! What was tested, by what, and where.
+//! Describes what was tested, by which program, and where.
 
 use super::markup::Html;
 use crate::journal::{PartEntry, Run};

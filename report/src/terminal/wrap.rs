@@ -4,7 +4,7 @@ use csi_harness::results::failure_report::is_command;
 
 /// Below this width breaking lines only makes them worse.
 const COLUMNS_MIN: usize = 40;
-/// How far the lines of a story that begin with a label go in.
+/// The indentation of further lines of a story that begins with a label.
 const LABEL_COLUMNS: usize = 15;
 
 /// The text with its lines broken behind spaces, commas and opening braces, so that none is wider than `columns` if it can be helped.
