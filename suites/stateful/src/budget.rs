@@ -1,5 +1,5 @@
-//! The amount of work that a check of these suites does. It depends on the settings alone, so that a driver gets the same verdict on any
-//! machine. Time is only a ceiling.
+//! The amount of work that a check of these suites does. It depends on the settings alone, so that a driver gets one
+//! verdict on any machine. Time is only a ceiling.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use fastrand::Rng;
 /// Part of the time of a check that is left for undoing and looking twice.
 const SPARE: f64 = 0.25;
 
-/// The tries of a check: first those that are the same in every run, then random ones.
+/// The tries of a check: first those that are equal in every run, then random ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     fixed: u32,
@@ -19,7 +19,8 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// So many tries that are the same in every run, and so many random ones, which `--budget` multiplies.
+    /// A budget with this many tries that are equal in every run, and this many random ones, which `--budget`
+    /// multiplies.
     pub(crate) fn new(cx: &Cx, fixed: usize, random: u32) -> Budget {
         let effort = &cx.config().effort;
         let fixed = u32::try_from(fixed).unwrap_or(u32::MAX);

@@ -30,14 +30,14 @@ pub(crate) struct CaseRunner<'a> {
     stays: Option<String>,
 }
 
-/// What a sequence showed.
+/// The result of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SequenceOutcome {
     /// Nothing is wrong.
     Passed,
-    /// Nothing but faults that are told.
+    /// It shows only faults that are reported already.
     KnownFault,
-    /// A fault that was not told before.
+    /// It shows a fault that was not reported before.
     NewFault,
 }
 
@@ -55,7 +55,7 @@ impl<'a> CaseRunner<'a> {
         CaseRunner { cx, probed, profile: probed.profile(cx), seed, reported: Reported::new(cx), stays: None }
     }
 
-    /// What was told so far.
+    /// The faults that were reported so far.
     pub(crate) fn reported(&self) -> &Reported {
         &self.reported
     }
@@ -140,10 +140,11 @@ impl<'a> CaseRunner<'a> {
         Ok((outcome, false))
     }
 
-    /// Says what was met again.
+    /// Notes the faults that were met again.
     ///
     /// # Errors
-    /// A fault that another check tells, if nothing else is to be said; broken if something could not be undone and no fault says why.
+    /// A fault that another check reports, if there is nothing else to report; broken if something could not be undone
+    /// and no fault explains it.
     pub(crate) fn end(self) -> CheckResult {
         match self.stays {
             Some(why) if self.reported.is_all_right() => Err(Stop::broken(why)),
@@ -183,7 +184,7 @@ impl<'a> CaseRunner<'a> {
         Box::pin(async move {
             let sequence = play(&orchestrator, &self.profile, pace, items).await?;
             let left = scope.undo_best_effort().await;
-            // Where a rule is broken, that what it left cannot be undone comes second.
+            // If a rule is broken, that is reported, and not that something could not be undone.
             Ok(Sequence { left: left.filter(|_| sequence.breach.is_none()), ..sequence })
         })
     }

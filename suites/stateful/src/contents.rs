@@ -84,7 +84,7 @@ pub async fn driver_killed(cx: &Cx) -> CheckResult {
     restart::unless_forgotten(driver, ended.await)
 }
 
-/// What comes at random between the calls of a sequence.
+/// The calls that are made at random between the calls of a sequence.
 const VERBS: [Verb; 13] = [
     Verb::Write,
     Verb::Write,

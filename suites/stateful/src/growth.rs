@@ -189,7 +189,7 @@ async fn judge(cx: &Cx, cycle: Cycle) -> CheckResult {
     if trial.rounds < trial.planned {
         cx.cut_short(trial.rounds, trial.planned, "rounds");
     }
-    if found.is_empty() { Ok(()) } else { trial.tell(&found).await }
+    if found.is_empty() { Ok(()) } else { trial.report(&found).await }
 }
 
 /// Returns true if more memory came than a garbage collector may keep, which lets the heap grow to twice its live size.
@@ -197,7 +197,7 @@ fn is_more_than_garbage(memory: &Growth) -> bool {
     memory.amount() >= memory.before + MEMORY_BYTES_MIN
 }
 
-/// What the driver takes up now; `None` where it cannot be seen, or is a part of this process.
+/// The resources that the driver uses now; `None` where they cannot be seen, or the driver is a part of this process.
 async fn look(cx: &Cx) -> Option<Usage> {
     let process = cx.driver_process().await.filter(|process| *process != std::process::id())?;
     Usage::of(process, cx.target().driver_directory().as_deref())
@@ -251,7 +251,7 @@ impl CaseRunner<'_> {
     }
 
     /// Says what grows, unless the driver gives it back once nothing more comes.
-    async fn tell(&self, seen: &[Growth]) -> CheckResult {
+    async fn report(&self, seen: &[Growth]) -> CheckResult {
         let stays = |growth: &Growth, now: &Usage| {
             let half = growth.before + growth.after.saturating_sub(growth.before) / 2;
             now.get(growth.resource).is_some_and(|now| now > half)
@@ -272,7 +272,7 @@ impl CaseRunner<'_> {
         }
         let each =
             seen.iter().map(|one| one.resource.amount(one.per_round()).to_string()).collect::<Vec<_>>();
-        let told = seen.iter().map(|one| {
+        let lines = seen.iter().map(|one| {
             let Growth { resource, before, after, rounds } = *one;
             let name = if resource.is_bytes() { "bytes " } else { "" };
             format!("{name}{}: {before} before, {after} after {rounds} rounds", resource.name(false))
@@ -284,7 +284,7 @@ impl CaseRunner<'_> {
         ))
         .of(self.cycle.rule())
         .expected("the resources are released, or level off")
-        .actual(told.collect::<Vec<_>>().join("; "))
+        .actual(lines.collect::<Vec<_>>().join("; "))
         // It grew in each series of rounds.
         .replayed(2, 2)
         .damage(Damage::Leak);

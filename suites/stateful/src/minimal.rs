@@ -18,12 +18,13 @@ use crate::shrink::Shrinker;
 const SHRINK_CALLS_MAX: usize = 1_200;
 /// A sequence is made up to so many times again to confirm that it shows the fault.
 const CONFIRMATIONS_MAX: u32 = 3;
-/// How often a sequence with a call that is broken off is made again to see a refusal twice: what the break meets, the machine decides.
+/// Number of repetitions of a sequence with a broken-off call until a refusal is seen twice: the machine decides what
+/// the break meets.
 const BROKEN_OFF_TRIES_MAX: u32 = 8;
-/// How long a call is insisted on while a sequence is shortened.
+/// The time for which a call is repeated while a sequence is shortened.
 const SHRINK_INSISTS: Duration = Duration::from_secs(1);
 
-/// What is left of a fault that a sequence has shown.
+/// The result of shortening a sequence that has shown a fault.
 #[derive(Debug)]
 pub(crate) enum Smallest {
     /// The smallest sequence found that shows it, and how often it came.
@@ -32,7 +33,7 @@ pub(crate) enum Smallest {
     NeedsTime,
     /// The rejection did not come again.
     Once,
-    /// Another check has come to tell it meanwhile.
+    /// Another check reports it by now.
     ReportedElsewhere,
 }
 
@@ -59,10 +60,10 @@ impl Played {
 }
 
 impl CaseRunner<'_> {
-    /// The smallest sequence found that shows the same fault as this one.
+    /// The smallest sequence found that shows this fault.
     ///
     /// # Errors
-    /// Broken if a path cannot be made, or what the last sequence has made cannot be undone.
+    /// Broken if a path cannot be made, or objects of the last sequence cannot be undone.
     pub(crate) async fn minimal(
         &self,
         found: Sequence,
@@ -94,8 +95,8 @@ impl CaseRunner<'_> {
         Ok(if takes_time { Smallest::NeedsTime } else { Smallest::Once })
     }
 
-    /// What is to be told of a contradiction: the smallest sequence of calls one after another that shows the same, or else the
-    /// calls at the same time. `None` if the driver only needed time, or another check tells it.
+    /// The report of a contradiction: the smallest sequence of single calls that shows it, or else the parallel calls.
+    /// `None` if the driver only needed time, or another check reports it.
     pub(crate) async fn without_overlaps(mut self, found: &Found, budget: &Budget) -> Option<Violation> {
         self.profile.known = found.known.clone();
         let at_once = || Some(found.violation.clone());
@@ -114,8 +115,8 @@ impl CaseRunner<'_> {
         }
     }
 
-    /// The sequence, made again until it shows the same fault once more. Parts of it that did so while it was shortened do not count: a
-    /// driver may have recovered in the meantime.
+    /// Repeats the sequence until it shows the fault once more. Parts of it that did so while it was shortened do not
+    /// count: a driver may have recovered in the meantime.
     async fn confirmed(&self, sequence: Sequence, breach: &Breach, budget: &Budget) -> CheckResult<Smallest> {
         let _confirming = self.cx.begin(Part::Confirming);
         let pace = Pace { until: budget.until(), insists: self.cx.settle_limit(), settles: Duration::ZERO };
@@ -129,7 +130,7 @@ impl CaseRunner<'_> {
                     return Ok(Smallest::Shows(again, Played::Again));
                 }
                 Ok(again) if again.left.is_none() => {}
-                // What cannot be undone any more would only get worse.
+                // Continuing could only leave more behind.
                 Ok(_) | Err(_) => return Ok(Smallest::Shows(sequence, Played::NotAgain)),
             }
         }
@@ -157,13 +158,13 @@ impl CaseRunner<'_> {
         {
             let Ok(sequence) = self.attempt(pace, &items(doings)).await else { break };
             if sequence.left.is_some() {
-                // What cannot be undone any more would only get worse.
+                // Continuing could only leave more behind.
                 break;
             }
             // Even one that makes none costs something.
             calls += 1 + sequence.steps.len();
             let fails = is_the_same(&sequence, breach);
-            shrinker.tell(fails.then(|| sequence.links.clone()));
+            shrinker.take_result(fails.then(|| sequence.links.clone()));
             if fails && sequence.steps.len() <= smallest.steps.len() {
                 smallest = sequence;
             }
@@ -176,7 +177,7 @@ fn items(doings: Vec<Step>) -> Vec<PlannedStep> {
     doings.into_iter().map(PlannedStep::Step).collect()
 }
 
-/// Whether a sequence shows the same fault, and no other one of the same rule.
+/// Returns true if a sequence shows this fault, and no other one of its rule.
 fn is_the_same(sequence: &Sequence, breach: &Breach) -> bool {
     sequence.breach.as_ref().is_some_and(|other| other.fault() == breach.fault())
 }

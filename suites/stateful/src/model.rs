@@ -1,15 +1,15 @@
-//! The reference model: what a driver keeps, read out of the specification and out of nothing else.
+//! The reference model: the state that a driver keeps, derived from the specification alone.
 //!
 //! Three functions, each over one call and one certain state of the object that it is about:
 //!
 //! - **generation** ([`generate`]): which calls an orchestrator may make now;
-//! - **judging** ([`Object::judge`], [`Object::weigh`]): the closed list of answers that the driver may give, each under a
-//!   requirement, and what it may say with them;
+//! - **judging** ([`Object::judge`], [`Object::weigh`]): the closed list of answers that the driver may give,
+//!   each under a requirement, and what it may say with them;
 //! - **application** ([`Object::apply`]): the state afterwards.
 //!
-//! None of them knows of doubt. Where an answer is missing, or means no more than "perhaps", [`StateSet`] keeps every
-//! state that the object may be in, and lets later answers decide. Objects are independent of each other but for what
-//! one is told of others in [`CallContext`]: whether a source exists, and what is in it.
+//! None of them deals with doubt. Where an answer is missing, or means no more than "perhaps", [`StateSet`] keeps every
+//! state that the object may be in, and lets later answers decide. Objects are independent of each other but for the
+//! facts about others in [`CallContext`]: if a source exists, and what it contains.
 
 pub mod answer;
 mod apply;
@@ -44,7 +44,7 @@ use self::names::{Id, Name, Node};
 use self::state::{Group, HasId, Named, Snapshot, Volume};
 use self::state_set::{Impossible, Operation};
 
-/// What a driver keeps, as far as its answers tell.
+/// The state that a driver keeps, as far as its answers show it.
 #[derive(Clone, Debug)]
 pub struct Model {
     profile: Arc<DriverProfile>,
@@ -64,7 +64,7 @@ pub struct Span {
     pub returned: Time,
 }
 
-/// What is to be thought of a call that was taken in.
+/// The judgement on a call that was applied.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepResult {
     /// Recommendations that were not kept, and answers that are only tolerated.
@@ -108,27 +108,27 @@ impl Model {
         }
     }
 
-    /// What is known of the driver.
+    /// The capabilities and settings of the driver.
     pub fn profile(&self) -> &DriverProfile {
         &self.profile
     }
 
-    /// What may be under a name of volumes.
+    /// The possible volumes under a name.
     pub fn volume(&self, name: Name) -> Vec<Volume> {
         states(&self.volumes, name)
     }
 
-    /// What may be under a name of snapshots.
+    /// The possible snapshots under a name.
     pub fn snapshot(&self, name: Name) -> Vec<Snapshot> {
         states(&self.snapshots, name)
     }
 
-    /// What may be under a name of group snapshots.
+    /// The possible group snapshots under a name.
     pub fn group(&self, name: Name) -> Vec<Group> {
         states(&self.groups, name)
     }
 
-    /// Whether nothing is known any more of what is under a name.
+    /// Returns true if the state under a name is unknown for good.
     pub fn is_lost(&self, name: Name) -> bool {
         self.lost.contains(&name)
     }
@@ -168,7 +168,7 @@ impl Model {
         }
     }
 
-    /// A node was started anew: whatever was staged or published on it is so no more.
+    /// A node was rebooted: everything that was staged or published on it is gone.
     pub fn reboot(&mut self, node: Node) {
         let forget = |volume: &mut Volume| {
             if let Some(life) = &mut volume.life {
@@ -219,7 +219,7 @@ impl Model {
         self.taken(taken, name, others)
     }
 
-    /// Where nobody knows any more what is under a name, what depends on it is judged no more.
+    /// If the state under a name becomes unknown, objects that depend on it are not judged any more.
     fn taken(&mut self, taken: Result<StepResult, Impossible>, name: Name, given: Option<Id>) -> StepResult {
         match taken {
             Ok(taken) => taken,

@@ -38,7 +38,7 @@ use probed_driver::ProbedDriver;
 /// Pauses between two times that a call is insisted on: the first one, and the longest.
 const INSIST_PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(500)];
 
-/// How often a call is made while the driver says "not now".
+/// The number of times that a call is made while the driver says "not now".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tries {
     /// Once: the answer is judged together with the calls that were under way.
@@ -56,7 +56,7 @@ pub struct Orchestrator {
     probed: Arc<ProbedDriver>,
     tries: Tries,
     started: Instant,
-    /// Tells what its workloads write from everything else.
+    /// Distinguishes the writes of its workloads from all others.
     run: u64,
     keeps_wire: bool,
     memory: Arc<Mutex<Memory>>,
@@ -65,13 +65,13 @@ pub struct Orchestrator {
 /// A call that was made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Made {
-    /// How it ended.
+    /// The end of the call.
     pub answer: Answer<Response>,
     /// From when to when.
     pub span: Span,
-    /// What was asked, without secrets.
+    /// The request, without secrets.
     pub request: Value,
-    /// What was answered, without secrets.
+    /// The answer, without secrets.
     pub came: RecordedAnswer,
     /// The entries of all pages, of a list.
     listing: Listing,
@@ -101,7 +101,7 @@ impl Orchestrator {
         Orchestrator { keeps_wire: true, ..self }
     }
 
-    /// The same as one of several callers at the same time.
+    /// An orchestrator for one of several parallel callers.
     pub fn worker(&self, worker: u16) -> Orchestrator {
         Orchestrator { cx: self.cx.worker(worker.into()), ..self.clone() }
     }
@@ -111,7 +111,7 @@ impl Orchestrator {
         self.started.elapsed()
     }
 
-    /// How a call ended, by what is known now of the ids in it.
+    /// The end of a call, by the ids that are known now.
     pub fn answer(&self, made: &Made) -> Answer<Response> {
         match (&made.answer, &made.listing) {
             (Answer::Done(_), Listing::Volumes(pages, entries)) => {
@@ -133,7 +133,7 @@ impl Orchestrator {
         self.memory().append_to_name(name, unique, text);
     }
 
-    /// Whether the driver has given this id.
+    /// Returns true if the driver has given this id.
     pub fn knows(&self, id: Id) -> bool {
         self.memory().ids.text(id).is_some()
     }
@@ -188,7 +188,7 @@ impl Orchestrator {
             return self.make(call).await;
         }
         if let Call::Volume(call) = call {
-            // So that the time is that of the call.
+            // Paths are made before, so that the time is that of the call.
             self.make_paths(call).await?;
         }
         let invoked = self.now();
@@ -240,7 +240,7 @@ impl Orchestrator {
         Ok(made?.map(|made| (made, changes)))
     }
 
-    /// A call that nobody waits for any more: what it does then nobody knows.
+    /// A call that is not awaited any more. Its effect is unknown.
     fn given_up(&self, invoked: Time) -> Made {
         let span = Span { invoked, returned: self.now() };
         let came = RecordedAnswer::new(&Answer::<Response>::Unknown, "given up by the caller", Value::Null);
@@ -266,7 +266,7 @@ impl Orchestrator {
         }
     }
 
-    /// Whether the ids of everything that the call speaks of were given.
+    /// Returns true if all ids are known that the call names.
     fn can_name(&self, call: &Call) -> bool {
         let others = match call {
             Call::Group(GroupCall::DeleteMember { member, .. }) => vec![*member],
@@ -349,7 +349,7 @@ impl Orchestrator {
     }
 }
 
-/// Waits. What is shorter than a clock can tell is counted in turns of other tasks.
+/// Waits. A time shorter than the clock's resolution is counted in turns of other tasks.
 async fn pass(time: Duration) {
     match time.as_millis() {
         0 => {

@@ -1,4 +1,4 @@
-//! What a call has made or changed that was refused.
+//! Checks what a refused call has made or changed.
 
 use std::collections::BTreeSet;
 
@@ -86,12 +86,12 @@ async fn after_rejections(cx: &Cx, operation: Operation) -> CheckResult {
             before = Before::look(&scope, &objects, published.as_ref()).await?;
         }
     }
-    // Whether what a wrong call has done can be undone, others judge.
+    // Checks of undoing judge if the effects of a wrong call can be undone.
     scope.undo_best_effort().await;
     Ok(())
 }
 
-/// Whether a refusal says that nothing was done.
+/// Returns true if a refusal states that nothing was done.
 fn is_definite(refused: &Refused) -> bool {
     of_change(refused.code) == Effect::None
 }
@@ -101,9 +101,9 @@ fn ends_the_matter(refused: &Refused) -> bool {
     of_change(refused.code) != Effect::Pending && refused.code != Code::ResourceExhausted
 }
 
-/// What was told of a volume before a call, and of its publication.
+/// The facts of a volume before a call, and those of its publication.
 struct Before {
-    told: Facts,
+    facts: Facts,
     in_use: Facts,
 }
 
@@ -114,8 +114,8 @@ impl Before {
         let first = in_use(cx, published).await?;
         let in_use = first.that_stay(&in_use(cx, published).await?);
         let first = Facts::of_objects(cx, objects).await?;
-        let told = first.that_stay(&Facts::of_objects(cx, objects).await?);
-        Ok(Before { told, in_use })
+        let facts = first.that_stay(&Facts::of_objects(cx, objects).await?);
+        Ok(Before { facts, in_use })
     }
 
     async fn is_still(
@@ -126,7 +126,7 @@ impl Before {
         after: &str,
     ) -> CheckResult {
         unchanged(&self.in_use, &in_use(cx, published).await?, after)?;
-        unchanged(&self.told, &Facts::of_objects(cx, objects).await?, after)
+        unchanged(&self.facts, &Facts::of_objects(cx, objects).await?, after)
     }
 }
 
@@ -142,7 +142,7 @@ fn unchanged(before: &Facts, now: &Facts, after: &str) -> CheckResult {
     if changes.is_empty() {
         return Ok(());
     }
-    let (expected, actual) = Change::told(&changes);
+    let (expected, actual) = Change::described(&changes);
     Err(Violation::new(format!("the volume has changed after {after}"))
         .expected(expected)
         .actual(actual)
@@ -180,7 +180,7 @@ async fn made(cx: &Cx, known: &Listed, malformed: &Request, after: &str) -> Chec
     }
     for _ in 1..TIMES {
         let known = Listed::now(cx).await?;
-        // A driver that has kept an object under the name makes no second one for the same name.
+        // If the driver has kept an object under the name, it makes no second one.
         rejected(cx, &malformed.renamed(cx)).await?;
         if Listed::now(cx).await?.beyond(&known).is_empty() {
             return Ok(None);

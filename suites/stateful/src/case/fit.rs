@@ -1,4 +1,4 @@
-//! Whether a driver can be asked for what a case asks for.
+//! Finds out if a case makes sense for a driver.
 
 use csi_harness::protocol::capability::Capability;
 use csi_harness::protocol::rpc::Facts;

@@ -1,5 +1,5 @@
-//! Two calls for one volume at the same moment, again and again along the life of the volume. Each of the two may be made
-//! by itself at that point, so that no order of them asks a driver for what an orchestrator never asks for.
+//! Two parallel calls for one volume, repeatedly along the life of the volume. Each of the two is a valid step at that
+//! point, so that no order of them asks a driver for something that an orchestrator never asks for.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -146,7 +146,7 @@ impl Lane {
         Some([one, other])
     }
 
-    /// What the controller can do with a volume that is not attached.
+    /// The calls of the controller for a volume that is not attached.
     fn of_the_volume(&self, volume: Id) -> Vec<Call> {
         let mut calls = Vec::new();
         if self.profile.has(Capability::CreateDeleteSnapshot) {

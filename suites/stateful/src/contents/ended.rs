@@ -48,7 +48,7 @@ fn killed(script: Script<'_>) -> Script<'_> {
     script.how(read, KILLED.after(Duration::from_secs(1)))
 }
 
-/// What is mounted stays, and is the same when all is done again.
+/// A mount survives the end of the driver, and is unchanged after all calls are repeated.
 fn in_use<'a>(context: &'a ScriptContext<'a>) -> Script<'a> {
     let back = killed(context.script().written(v(0)).written(v(1))).reads(v(0)).reads(v(1));
     let again = back.staged(v(0)).published(v(0), TARGET).staged(v(1)).published(v(1), TARGET);

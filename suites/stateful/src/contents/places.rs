@@ -121,7 +121,7 @@ fn target_taken_away(script: Script<'_>) -> Script<'_> {
     again.unmounted(v(0), Some(TARGET)).unused(v(0)).used(v(0)).reads(v(0)).unused(v(0)).looked_at(v(0))
 }
 
-/// The same of what is staged, as after a reboot.
+/// Removes the staging mounts, as a reboot does.
 fn staging_taken_away(script: Script<'_>) -> Script<'_> {
     let back = script.written(v(0)).written(v(1)).unpublished(v(0), TARGET).unmounted(v(0), None).reads(v(1));
     let again = back.unstaged(v(0)).staged(v(0)).published(v(0), TARGET).reads(v(0)).writes(v(0)).reads(v(1));

@@ -18,10 +18,10 @@ pub(super) const NODE: Node = Node(0);
 pub(super) const TARGET: Target = Target(0);
 /// Another one.
 pub(super) const SECOND: Target = Target(1);
-/// Where workloads write: at the beginning, and at the end of the smallest devices.
+/// The places where workloads write: at the beginning, and at the end of the smallest devices.
 const WRITTEN: [Slot; 2] = [Slot(0), Slot(SLOTS - 1)];
 
-/// What sequences are made for.
+/// The driver and the volumes for which sequences are made.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScriptContext<'a> {
     pub(super) profile: &'a DriverProfile,
@@ -174,7 +174,7 @@ impl Script<'_> {
         self.unpublished(volume, TARGET).unstaged(volume).detached(volume)
     }
 
-    /// What somebody else mounts or has mounted is no affair of his; here it is.
+    /// Unmounts a volume behind the driver's back.
     pub(super) fn unmounted(self, volume: Id, target: Option<Target>) -> Self {
         self.call(VolumeCall::Unmount { volume, node: NODE, target })
     }

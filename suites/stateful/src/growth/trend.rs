@@ -1,15 +1,15 @@
-//! Whether what a driver takes up grows with the number of calls.
+//! Decides if the resources of a driver grow with the number of calls.
 
 use csi_harness::resources::usage::{Resource, Usage};
 
-/// What may come to stay for other reasons, such as connections, workers of a pool, and what an allocator keeps.
+/// Growth that has other reasons, such as connections, workers of a pool, and memory that an allocator keeps.
 const SPARE: f64 = 8.0;
 const SPARE_BYTES: f64 = (2 << 20) as f64;
 /// Looks between which nothing may have grown, of all: what is let go now and then is let go.
 const PAUSES_MAX: usize = 1;
-/// What grows grows as fast in the second half as in the first, or nearly so. What levels off does not.
+/// A leak grows in the second half nearly as fast as in the first. A cache levels off.
 const STEADY: f64 = 0.6;
-/// What grows does so again when everything is done once more, nearly as fast.
+/// A leak grows again when everything is repeated, nearly as fast.
 const SAME: f64 = 0.5;
 
 /// A look at the driver after so many rounds.
@@ -33,32 +33,32 @@ impl Growth {
         (self.after as f64 - self.before as f64) / self.rounds.max(1) as f64
     }
 
-    /// How much has come.
+    /// The amount by which it has grown.
     pub(crate) fn amount(&self) -> u64 {
         self.after.saturating_sub(self.before)
     }
 
-    /// The same with what was seen later.
+    /// The growth including later rounds.
     pub(crate) fn and(self, later: &Growth) -> Growth {
         Growth { after: later.after, rounds: self.rounds + later.rounds, ..self }
     }
 
-    /// Whether what was seen before is seen again.
+    /// Returns true if the earlier growth is seen again.
     pub(crate) fn is_again(&self, before: &Growth) -> bool {
         self.resource == before.resource && self.per_round() >= before.per_round() * SAME
     }
 }
 
-/// What grows from look to look.
+/// The resources that grow from look to look.
 pub(crate) fn growing(samples: &[Sample]) -> Vec<Growth> {
-    // Of files, sockets are a part.
+    // Sockets are counted as files, too.
     let found: Vec<Growth> = Resource::ALL.into_iter().filter_map(|one| growth(samples, one)).collect();
     let has = |resource| found.iter().any(|growth: &Growth| growth.resource == resource);
-    let is_told = |growth: &&Growth| match growth.resource {
+    let is_separate = |growth: &&Growth| match growth.resource {
         Resource::Files => !has(Resource::Sockets),
         _ => true,
     };
-    found.iter().filter(is_told).copied().collect()
+    found.iter().filter(is_separate).copied().collect()
 }
 
 fn growth(samples: &[Sample], resource: Resource) -> Option<Growth> {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_is_not_told_as_a_file_as_well() {
+    fn a_socket_is_not_reported_as_a_file_as_well() {
         let sample = |at: u64| {
             let usage = Usage::from_amounts([(Resource::Files, 10 + at), (Resource::Sockets, at)]);
             Sample { rounds: at, usage }

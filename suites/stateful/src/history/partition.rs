@@ -21,7 +21,7 @@ use crate::model::state_set::Operation;
 
 use super::{Entry, History};
 
-/// What one call says of one object.
+/// The part of a call that is about one object.
 #[derive(Clone, Debug)]
 pub struct Part<O: Object> {
     /// The call, as far as it is about the object.
@@ -41,7 +41,7 @@ pub struct Parts {
     pub groups: BTreeMap<Name, Vec<Part<Group>>>,
     /// Objects that share an id with another.
     pub(super) shared: Vec<Shared>,
-    /// What is to be remarked on calls by themselves.
+    /// Remarks on single calls.
     pub(super) remarks: Vec<(Name, Breach)>,
 }
 
@@ -49,7 +49,7 @@ pub struct Parts {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) name: Name,
-    /// If both have it at the same time.
+    /// The violation, if both have it at one time.
     pub(super) breach: Option<Breach>,
     pub(super) calls: Vec<usize>,
 }
@@ -66,10 +66,10 @@ impl Parts {
     }
 }
 
-/// What is gathered on the way.
+/// Collects the parts of a history.
 struct Partitioner {
     profile: Arc<DriverProfile>,
-    /// How often an object of this name may have been made.
+    /// The number of times that an object of this name may have been made.
     makings: BTreeMap<Name, usize>,
     /// When an id may have stood for something.
     lives: BTreeMap<Id, Life>,
@@ -81,8 +81,8 @@ struct Partitioner {
 struct Life {
     /// Not before this.
     since: Time,
-    /// The id was told for the last time.
-    told: Time,
+    /// The last answer that contained the id.
+    last_seen: Time,
     /// Deleted after that.
     gone: Time,
 }
@@ -101,17 +101,17 @@ impl Partitioner {
                 let span = entry.span;
                 let life = lives.entry(id).or_insert(Life {
                     since: span.invoked,
-                    told: span.returned,
+                    last_seen: span.returned,
                     gone: Time::MAX,
                 });
                 life.since = life.since.min(span.invoked);
-                life.told = life.told.max(span.returned);
+                life.last_seen = life.last_seen.max(span.returned);
             }
         }
         for entry in &history.entries {
             if let (Some(id), Answer::Done(_)) = (deleted(&entry.call), &entry.answer)
                 && let Some(life) = lives.get_mut(&id)
-                && life.told < entry.span.invoked
+                && life.last_seen < entry.span.invoked
             {
                 life.gone = life.gone.min(entry.span.returned);
             }
@@ -177,8 +177,9 @@ impl Partitioner {
                 }
             }
             (Call::List(list), Answer::Done(Response::Volumes(listed))) => {
-                let is_told = |id: &Id| list.is_complete() || listed.entries.contains_key(id);
-                for volume in self.asked_about(ObjectKind::Volume, entry, listed).into_iter().filter(is_told)
+                let is_evident = |id: &Id| list.is_complete() || listed.entries.contains_key(id);
+                for volume in
+                    self.asked_about(ObjectKind::Volume, entry, listed).into_iter().filter(is_evident)
                 {
                     let unlisted = VolumeResponse::Unlisted { pages: listed.pages };
                     let said = listed.entries.get(&volume).cloned().unwrap_or(unlisted);
@@ -254,7 +255,7 @@ impl Partitioner {
             ObjectKind::Member => {
                 let answer = found.map(|()| GroupResponse::Nothing);
                 let group = source.name.owner();
-                // Which group of the name it was a member of, the id of the member does not tell.
+                // The id of a member does not show which group of this name it belongs to.
                 let ids = self.lives.keys().filter(|id| id.name == group).copied().collect::<Vec<_>>();
                 if let [only] = ids[..] {
                     let step = Operation {
@@ -305,7 +306,7 @@ impl Partitioner {
     }
 }
 
-/// Returns true if another call was under way at the same time. One that was not answered may still have been.
+/// Returns true if another call was under way meanwhile. A call without an answer may still have been.
 fn is_beside_another(history: &History, place: usize) -> bool {
     let span = history.entries[place].span;
     let overlaps = |other: &Entry| {

@@ -12,7 +12,7 @@ use super::partition::Part;
 /// Judgements made to see which call is to blame, at the most.
 const CULPRIT_STEPS_MAX: u64 = 1_000_000;
 
-/// What came of a search.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// There is an order; with what is to be remarked.
@@ -21,21 +21,21 @@ pub enum Outcome {
     Unordered {
         /// The place of the call.
         last: usize,
-        /// What is wrong with it.
+        /// The fault of that call.
         breach: Box<Breach>,
     },
-    /// There is none unless a known fault showed again, after which nobody knows what there is.
+    /// There is an order only if a known fault showed again, after which the state is unknown.
     Known(Box<Breach>),
-    /// Nobody knows.
+    /// The search met a bound.
     Undecided(Bound),
 }
 
-/// How a call is taken in.
+/// The way in which a search treats a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
     /// As it was made and answered.
     Kept,
-    /// The same, whatever is wrong with the answer.
+    /// As it was made; its answer may be wrong.
     Excused,
     /// As if it may or may not have been made, with any answer. This only ever makes more orders possible.
     Relaxed,
@@ -140,8 +140,8 @@ pub(super) fn rejected_beside<O: Object>(parts: &[Part<O>], look: usize) -> Opti
     rejected(parts, look, |call| call.returned >= begin)
 }
 
-/// A call that was rejected and took effect all the same, as a caller saw who looked afterwards; and what is wrong with it. A driver that
-/// was ended may have forgotten what came before.
+/// Finds a call that was rejected and took effect all the same, as a later look shows, with its fault. A driver that
+/// was ended may have forgotten earlier calls.
 pub(super) fn rejected_and_done<O: Object>(parts: &[Part<O>], look: usize) -> Option<(usize, Breach)> {
     let around = &parts[look].step.around;
     if around.profile.was_ended {
@@ -191,7 +191,7 @@ fn rejected<O: Object>(
     })
 }
 
-/// Whether a call may have changed anything.
+/// Returns true if a call may have changed anything.
 fn changes_something<O: Object>(part: &Part<O>) -> bool {
     !O::only_looks(&part.step.call) && !matches!(part.step.answer, Answer::Refused(_))
 }

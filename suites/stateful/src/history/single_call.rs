@@ -26,7 +26,7 @@ pub(super) fn wrong<O: Object>(parts: &[Part<O>], last: usize) -> Vec<(usize, Br
     for one in open.iter().copied() {
         let alone = |place| if place == one { Treatment::Kept } else { Treatment::Relaxed };
         let Some(anyhow) = breach(parts, one, alone, &mut steps) else { continue };
-        // What came before tells more exactly what is wrong.
+        // Judging after the earlier calls describes the fault more exactly.
         let in_place = |place| match place == one || !open.contains(&place) {
             true => Treatment::Kept,
             false => Treatment::Relaxed,
@@ -36,7 +36,7 @@ pub(super) fn wrong<O: Object>(parts: &[Part<O>], last: usize) -> Vec<(usize, Br
     all
 }
 
-/// Judges as if nobody had heard the answers to these calls, nor those of them that changed nothing been made.
+/// Treats these calls as calls without an answer, and removes those that changed nothing.
 pub(super) fn take_out<O: Object>(parts: &mut Vec<Part<O>>, wrong: &[usize]) {
     let is_one = |place: usize| wrong.contains(&place);
     let mut place = 0..;
@@ -71,7 +71,7 @@ pub(super) fn shown_by<O: Object>(parts: &[Part<O>], one: usize, wrong: &Breach)
     others.into_iter().rev().take(SHOWN_BY_MAX).find(|other| shows(Some(*other)))
 }
 
-/// What is wrong with a call if the others are taken in like this.
+/// The fault of a call if the others are treated like this.
 fn breach<O: Object>(
     parts: &[Part<O>],
     one: usize,

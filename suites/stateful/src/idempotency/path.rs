@@ -106,7 +106,7 @@ impl<'a> Path<'a> {
         VolumeCall::DeleteVolume { volume: VOLUME }.into()
     }
 
-    /// What is made from the volume, each with what deletes it.
+    /// The copies of the volume, each with the call that deletes it.
     fn copies(&self) -> Vec<(Call, Call)> {
         let copy_of = |source| CreateSpec { source: Some(source), ..self.lifecycle.wanted.clone() };
         let copy = |name: Name, source| -> (Call, Call) {
@@ -147,7 +147,7 @@ impl<'a> Path<'a> {
         let mut all = Vec::new();
         for at in 1..=way.len() {
             let (before, after) = way.split_at(at);
-            // How many of the steps are done here: the first call makes the volume, the last one deletes it.
+            // The number of steps done here: the first call makes the volume, the last one deletes it.
             let done = if at <= forth.len() { at - 1 } else { way.len() - 1 - at.min(way.len() - 1) };
             let is_there = at < way.len();
             let mut calls: Vec<Call> = vec![self.validate()];
@@ -155,7 +155,7 @@ impl<'a> Path<'a> {
                 calls.push(self.create());
                 calls.extend(steps[..done].iter().map(|step| step.0.clone()));
             }
-            // What is not done, or no longer, is undone.
+            // Steps that are not done, or no longer, are undone.
             calls.extend(steps[done..].iter().map(|step| step.1.clone()));
             calls.extend(self.lists());
             all.extend(calls.into_iter().map(|call| (before.to_vec(), call, after.to_vec())));

@@ -35,7 +35,7 @@ impl Ids {
         (0..u16::try_from(count).unwrap_or(u16::MAX)).map(|nth| name.id(nth)).collect()
     }
 
-    /// What has an id, among these kinds.
+    /// Finds the object with an id, among these kinds.
     pub fn find(&self, kinds: &[ObjectKind], text: &str) -> Option<Id> {
         let names = self.0.keys().filter(|name| kinds.contains(&name.kind));
         names.into_iter().find_map(|name| self.find_under(*name, text))

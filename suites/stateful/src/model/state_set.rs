@@ -1,10 +1,10 @@
-//! All states that an object may be in, after the answers that came so far.
+//! All states that an object may be in, after the answers so far.
 //!
-//! A call without an answer may take effect at any time from then on, or never, until a later call settles it. A call
-//! whose answer is known takes effect once, at a moment between the two. [`StateSet`] keeps every state that some order of
-//! such moments leads to, and an answer that fits none of them is a breach: what is possible is narrowed by each answer
-//! and widened by each that is missing. For calls one after another this is what an auditor does with its requests in
-//! flight; for calls at the same time it is the search for a linearization of Lowe, just in time.
+//! A call without an answer may take effect at any later time, or never, until a later call settles it. A call whose
+//! answer is known takes effect once, between its beginning and its end. [`StateSet`] keeps every state that some order
+//! of such moments leads to, and an answer that fits none of them is a breach: each answer narrows the set, and each
+//! missing answer widens it. For calls one after another this is an auditor's treatment of requests in flight; for
+//! parallel calls it is Lowe's just-in-time search for a linearization.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -26,9 +26,9 @@ pub const STEPS_MAX: u64 = 50_000_000;
 pub struct Operation<O: Object> {
     /// The call.
     pub call: O::Call,
-    /// How it ended.
+    /// The end of the call.
     pub answer: Answer<O::Response>,
-    /// What was known beside.
+    /// The facts beside the object.
     pub around: CallContext,
 }
 
@@ -37,7 +37,7 @@ pub struct Operation<O: Object> {
 pub enum Impossible {
     /// It fits no state: a rule is broken.
     Wrong(Box<Breach>),
-    /// It fits no state unless a known fault showed again, after which nobody knows what there is.
+    /// It fits a state only if a known fault showed again, after which the state is unknown.
     Known(Box<Breach>),
     /// There are too many possibilities, so that nothing can be said.
     TooMany(Bound),
@@ -65,7 +65,7 @@ pub struct StateSet<O: Object> {
     steps_left: u64,
     /// A known fault that may have shown, so that what comes later may be wrong because of it.
     excuse: Option<Breach>,
-    /// What was wrong with a call that was excused.
+    /// The fault of an excused call.
     excused: Option<Breach>,
 }
 
@@ -74,7 +74,7 @@ pub struct StateSet<O: Object> {
 struct Configuration<O> {
     state: O,
     open: Slots,
-    /// Of the calls that only look those whose answer was tolerable at some moment.
+    /// The calls that only look and whose answer was tolerable at some moment.
     tolerable: Slots,
 }
 
@@ -92,9 +92,9 @@ struct Open<O: Object> {
     fate: Fate,
     /// Open calls equal to this one that began and end before it: there is an order in which they come first.
     ahead: Slots,
-    /// What is to be remarked if the answer is no more than tolerable.
+    /// The remark that is made if the answer is only tolerable.
     remark: Option<Breach>,
-    /// Whether it may be answered wrongly.
+    /// True if it may be answered wrongly.
     is_excused: bool,
 }
 
@@ -104,14 +104,14 @@ impl<O: Object> Open<O> {
         O::id_given(&self.step.answer).is_some()
     }
 
-    /// Whether it changes nothing: it only looks, or was rejected.
+    /// Returns true if it changes nothing: it only looks, or was rejected.
     fn only_looks(&self) -> bool {
         let refused = matches!(self.step.answer, Answer::Refused(_) | Answer::PutOff(_));
         self.fate == Fate::Known && (refused || O::only_looks(&self.step.call))
     }
 }
 
-/// What is known of when an open call takes effect.
+/// The moment at which an open call takes effect, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// Once, before it ends, and as it was answered.
@@ -190,7 +190,7 @@ impl<O: Object> StateSet<O> {
         StateSet { steps_left: steps.min(STEPS_MAX), ..StateSet::default() }
     }
 
-    /// How many judgements may still be made.
+    /// The number of judgements that may still be made.
     pub fn steps_left(&self) -> u64 {
         self.steps_left
     }
@@ -237,7 +237,7 @@ impl<O: Object> StateSet<O> {
         Ok(begun)
     }
 
-    /// What was wrong with such a call.
+    /// The fault of an excused call.
     pub fn excused(&self) -> Option<&Breach> {
         self.excused.as_ref()
     }
@@ -439,7 +439,7 @@ impl<O: Object> StateSet<O> {
         self.open[slot].as_ref().is_some_and(|open| open.step.around.profile.known.has(breach))
     }
 
-    /// Whether a driver in this state would come to say what was answered, be it right or wrong.
+    /// Returns true if a driver in this state would give such an answer, right or wrong.
     fn is_likely(&self, state: &O, slot: usize) -> bool {
         match self.open[slot].as_ref().map(|open| &open.step.answer) {
             Some(Answer::Refused(Code::AlreadyExists)) => state.is_there(),
@@ -529,7 +529,7 @@ impl<O: Object> StateSet<O> {
         if *answer == Answer::PutOff(Code::Aborted) && pending {
             finding = Finding::Fits;
         }
-        // Of a call that meets another one it is only said how it should be refused.
+        // For a call that meets another one, the specification only recommends a refusal.
         if let (Answer::Refused(code), true) = (answer, pending)
             && leaves_open(*code)
         {
@@ -549,7 +549,7 @@ impl<O: Object> StateSet<O> {
         }
     }
 
-    /// Whether some call without an answer may still be going on in the driver.
+    /// Returns true if some call without an answer may still be under way in the driver.
     fn is_something_pending(&self, configuration: &Configuration<O>, but: usize) -> bool {
         self.slots()
             .any(|(slot, open)| slot != but && open.fate == Fate::Unanswered && configuration.open.has(slot))
@@ -635,7 +635,7 @@ fn end<O: Object>(
     }
 }
 
-/// Whether there is an order in which `one`, equal to `other`, comes first.
+/// Returns true if there is an order in which `one`, equal to `other`, comes first.
 fn goes_first<O: Object>(one: &Operation<O>, other: &Operation<O>) -> bool {
     one.call == other.call
         && one.answer == other.answer
@@ -663,7 +663,7 @@ fn as_done<O: Object>(mut state: O, step: &Operation<O>) -> Option<O> {
         Answer::Refused(code) if !leaves_open(*code) => None,
         Answer::Done(said) => {
             let finding = judged(&state, step).and(state.weigh(call, said, around));
-            // Where it was said wrongly, who knows what was done.
+            // A wrong answer contains no reliable facts.
             let is_wrong = matches!(finding.beside(&around.profile.known), Finding::Wrong(_));
             state.apply(call, Some(said).filter(|_| !is_wrong), around);
             Some(state)

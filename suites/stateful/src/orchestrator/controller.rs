@@ -8,7 +8,7 @@ use super::memory::Memory;
 use super::probed_driver::ProbedDriver;
 use super::{Listing, Made, Orchestrator};
 use crate::model::Span;
-use crate::model::answer::{Listed, Response, SourceTold, VolumeFacts, VolumeResponse, text_of};
+use crate::model::answer::{Listed, Response, SourceReported, VolumeFacts, VolumeResponse, text_of};
 use crate::model::call::{CreateSpec, Size, Usage, VolumeCall};
 use crate::model::call_context::Time;
 use crate::model::names::{Id, Name, Node, ObjectKind};
@@ -218,8 +218,8 @@ fn listed(
 
 fn facts(memory: &Memory, volume: &v1::Volume, id: Option<Id>) -> VolumeFacts {
     let source = match &volume.content_source {
-        None => SourceTold::LeftOut,
-        Some(source) => memory.source(source).map_or(SourceTold::Stranger, SourceTold::Known),
+        None => SourceReported::LeftOut,
+        Some(source) => memory.source(source).map_or(SourceReported::Stranger, SourceReported::Known),
     };
     VolumeFacts::new(volume, id, source)
 }

@@ -91,7 +91,7 @@ impl Orchestrator {
     }
 }
 
-/// What a message says of a snapshot.
+/// The facts of a snapshot in a message.
 pub(super) fn facts(memory: &Memory, snapshot: &v1::Snapshot, id: Option<Id>) -> SnapshotFacts {
     SnapshotFacts::new(snapshot, id, memory.ids.find(&[ObjectKind::Volume], &snapshot.source_volume_id))
 }

@@ -1,4 +1,4 @@
-//! Cases that earlier runs have stored, tried before anything new is made up: what was mended stays mended.
+//! Runs cases that earlier runs have stored before new ones are generated, so that a fixed fault stays fixed.
 
 use std::path::PathBuf;
 

@@ -6,7 +6,7 @@ use crate::model::call_context::DriverProfile;
 use crate::model::state::VolumeLife;
 use crate::model::state_set::StateSet;
 
-/// How often a size that is known to be had is chosen, beside others.
+/// The weight of a size that is known to work, relative to others.
 const KNOWN_WEIGHT: usize = 3;
 
 /// Sizes of new volumes.
