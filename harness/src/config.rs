@@ -49,7 +49,7 @@ pub struct Config {
     /// Directory in which the driver keeps what it knows and has; what grows there is told. A driver that the run has started, that had
     /// nothing, and that does not start any more with what it keeps there, is started with an empty one, and the old one is kept beside it.
     pub state_dir: Option<PathBuf>,
-    /// True if nobody but the tests uses the driver and its back end, so that whatever stays there is the driver's to answer for. A
+    /// Whether nobody but the tests uses the driver and its back end, so that whatever stays there is the driver's to answer for. A
     /// driver that the run has started, and that had nothing, is taken for that.
     pub exclusive: bool,
     /// Directory in which target paths of NodePublishVolume are made.
@@ -106,7 +106,7 @@ pub struct Config {
     pub attach_limit: bool,
     /// Volumes attached at the most to test the limit; a higher limit is not tested.
     pub attach_limit_max: u32,
-    /// True if checks run with which a driver that is wrong could harm what is not the tests': for a machine and a back end
+    /// Whether checks run with which a driver that is wrong could harm what is not the tests': for a machine and a back end
     /// that may be lost.
     pub allow_harm: bool,
     /// What makes a run fail.

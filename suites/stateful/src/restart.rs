@@ -1,4 +1,4 @@
-//! The restart suite: the driver is killed, or reported to stop, under load or while volumes are in use. The results of its
+//! The restart suite: the driver is killed, or told to stop, under load or while volumes are in use. The results of its
 //! answers are still there afterwards, and calls without an answer are completed when they are repeated. This also
 //! holds after it was started twice.
 //!
@@ -60,7 +60,7 @@ const CHECKS: &[&Check] = &[
 
 check! {
     /// Plugins are updated, evicted and run out of memory while volumes are in use. An orchestrator goes by what it was
-    /// reported, and makes calls again that were not answered.
+    /// told, and makes calls again that were not answered.
     UNDER_LOAD {
         id: "restart/under-load",
         title: "what the driver has answered OK for survives a kill or a stop, and everything else can be requested again",
