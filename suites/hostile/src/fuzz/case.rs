@@ -241,9 +241,9 @@ fn short(request: &Value) -> Value {
             Value::from(format!("{begin}… ({} bytes)", text.len()))
         }
         Value::Array(items) if items.len() > 4 => {
-            let mut told: Vec<Value> = items.iter().take(2).map(short).collect();
-            told.push(Value::from(format!("… {} in all", items.len())));
-            Value::Array(told)
+            let mut shown: Vec<Value> = items.iter().take(2).map(short).collect();
+            shown.push(Value::from(format!("… {} in all", items.len())));
+            Value::Array(shown)
         }
         Value::Array(items) => items.iter().map(short).collect(),
         Value::Object(entries) if entries.len() > 20 => {
