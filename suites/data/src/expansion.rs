@@ -64,7 +64,7 @@ check! {
     }
 }
 
-/// Whether volumes can be expanded only while they are in use.
+/// Returns true if volumes can be expanded only while they are in use.
 fn is_only_online(cx: &Cx) -> bool {
     let has = |capability| cx.target().capabilities().has(capability);
     has(Capability::OnlineExpansion) && !has(Capability::OfflineExpansion)

@@ -15,7 +15,7 @@ pub(crate) const PLACE: WriteLocation = WriteLocation::of_one_block(0);
 /// A file system has so much less than the volume, in percent, at the most: tables, journals, what is kept for root.
 const OVERHEAD_PERCENT_MAX: u64 = 50;
 
-/// How a volume is used.
+/// The capability and the flags with which a volume is used.
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
     pub(crate) capability: v1::VolumeCapability,
@@ -54,7 +54,7 @@ impl Used {
     }
 
     /// # Errors
-    /// The same.
+    /// Broken if a call is rejected; skip where the tests do not see what is mounted.
     pub(crate) fn begin_with<'a>(
         cx: &'a Cx,
         volume: &'a NodeVolume,
@@ -125,7 +125,7 @@ impl Used {
         self.cx.undo().await
     }
 
-    /// Where it is published.
+    /// The target path at which it is published.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -150,12 +150,12 @@ impl Used {
         play(move || workload::write(&path, PLACE, &stamp)).await
     }
 
-    /// What says that a write is of this volume.
+    /// The stamp of a write to this volume.
     pub(crate) fn stamp(&self, number: u32) -> Stamp {
         Stamp { run: 0, volume: self.volume.volume.id.clone(), number }
     }
 
-    /// What is where these checks write to.
+    /// Reads the place that these checks write to.
     ///
     /// # Errors
     /// Broken if it cannot be read.
@@ -164,7 +164,7 @@ impl Used {
         read.map_err(|error| Stop::broken(format!("failed to read the volume: {error}")))
     }
 
-    /// The same, if it can be read.
+    /// Reads the place that these checks write to. The inner error is the volume's.
     pub(crate) async fn try_to_read(&self) -> CheckResult<io::Result<Found>> {
         let path = self.path.clone();
         play(move || workload::read(&path, PLACE)).await
@@ -220,6 +220,6 @@ impl Used {
 }
 
 /// A write that has to be there, for people.
-pub(crate) fn write_told(number: u32) -> String {
+pub(crate) fn describe_write(number: u32) -> String {
     format!("write {number}")
 }
