@@ -25,21 +25,20 @@ pub struct Case {
     csi_sanity_fault_case: u32,
     /// The label of the check that found it.
     check: String,
-    /// What is broken.
     pub(crate) fault: Fault,
-    /// The same in words.
+    /// The fault, in words.
     broken: String,
     /// The rule that was broken.
     requirement: String,
-    /// How, as one sentence.
+    /// The violation, as one sentence.
     message: String,
     /// What a right driver does.
     expected: String,
-    /// What this driver did.
+    /// The behaviour of this driver.
     actual: String,
     /// Name and version of the driver on which it was found.
     driver: String,
-    /// The calls and what came of them, in words.
+    /// The calls and their ends, in words.
     calls: Vec<String>,
 }
 

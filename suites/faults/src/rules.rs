@@ -1,9 +1,10 @@
-//! What the specification leaves unsaid of drivers whose machine fails: rules of our own. Data that are lost, and work that is said to
-//! be done and is not, bind; what kubelet and the sidecars rely on binds under their profile; the rest warns.
+//! Rules of our own for drivers whose machine fails, which the specification does not treat. Rules about lost data, and
+//! about work that is reported as done and is not, are binding; rules that kubelet and the sidecars rely on are binding
+//! under their profile; all others only warn.
 
 use csi_harness::spec::requirements::{Level, Reliance, Requirement, Testability};
 
-/// Where they are written down.
+/// The document in which these rules are written.
 const SECTION: &str = "csi-sanity's own rules, docs/faults.md";
 
 const fn rule(id: &'static str, level: Level, when: &'static str, expect: &'static str) -> Requirement {

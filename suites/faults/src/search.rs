@@ -1,8 +1,8 @@
 //! Chooses the faults that a check tries, puts them in order, and confirms failures.
 //!
-//! The plain faults come first, in the same order in every run; the seed chooses those that are added to them. Most lives of a volume show
-//! nothing, so one life has a fault in each of its steps. A life that goes wrong is led again, divided, until one fault alone leads to it; what
-//! a fault alone has led to is confirmed by the same fault before it counts.
+//! The plain faults come first, in one order in every run; the seed chooses those that are added to them. Most lives of
+//! a volume show nothing, so one life has a fault in each of its steps. A life that goes wrong is led again, divided,
+//! until one fault alone leads to the failure; that fault is then repeated once more before the failure counts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ const KILLS_TO_BE_SURE: u32 = 2;
 /// Lives in which several faults led to something that none of them led to alone, and that are led again for that.
 const UNRESOLVED_MAX: usize = 4;
 
-/// The heading of several faults that have led to the same failure twice.
+/// The heading of several faults that have led to one failure twice.
 const ONLY_TOGETHER: &str = "only these faults together, in one life of a volume, lead to this:";
 /// The heading of several faults of which one or more may be to blame.
 const ANY_OF_THEM: &str =

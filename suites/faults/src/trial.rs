@@ -28,31 +28,32 @@ use crate::rules::{
 const HUNG: Duration = Duration::from_millis(300);
 /// Pause between two looks whether a call hangs already.
 const HANGS_LOOK: Duration = Duration::from_millis(10);
-/// How long a process may take to end after it has broken its connections.
+/// The time in which a process has to end after it has broken its connections.
 const ENDS_IN: Duration = Duration::from_millis(500);
-/// How long what was healed may take until nothing of it is left: before the driver is started anew, which is waited for so that few
-/// are, and after that.
+/// The time in which effects of a healed fault have to go away: before the driver is restarted, where waiting avoids
+/// most restarts, and after that.
 const SETTLES_IN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
 /// Limits in place of `SETTLES_IN` once leftovers of this driver have outlasted those, and none has ever gone late.
 const SETTLES_KNOWN_IN: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
-/// What is gone after this time has gone late.
+/// An effect that goes away after this time has gone late.
 const LATE_AFTER: Duration = Duration::from_millis(200);
 /// Limits of a life with `Patience::Brief` in place of `SETTLES_IN`, once this driver was seen to leave something behind.
 const SETTLES_BRIEFLY_IN: [Duration; 2] = [Duration::from_millis(250); 2];
-/// A call is repeated for this time if it is already reported that it keeps failing after a fault in the same step.
+/// A call is repeated for this time if it is already reported that it keeps failing after a fault in this step.
 const KNOWN_TO_FAIL_IN: Duration = Duration::from_secs(1);
 /// A call is repeated for this time where no connection has to come back.
 const CONVERGES_LOCALLY_IN: Duration = Duration::from_secs(10);
-/// A call is repeated for this time if it has kept failing for the full time before, after a fault in a step of the same RPC.
+/// A call is repeated for this time if it has kept failing for the full time before, after a fault in a step of this
+/// RPC.
 const SEEN_TO_FAIL_IN: Duration = Duration::from_secs(4);
 /// A volume that is not known any more after this time is not waited for in full, if volumes of this driver were gone before.
 const SEEN_GONE_IN: Duration = Duration::from_secs(1);
-/// What has happened to a driver of which something is gone.
+/// The event after which something of a driver is gone, for messages.
 const KILLED: &str = "the driver was killed";
 /// Pauses between two looks at what is left.
 const LOOKS: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
 
-/// What all trials of a check have in common.
+/// The settings that all trials of a check share.
 pub(crate) struct Bench<'a> {
     pub(crate) cx: &'a Cx,
     pub(crate) plan: Plan,
@@ -65,7 +66,7 @@ pub(crate) struct Bench<'a> {
     pub(crate) waits: Arc<FullWaits>,
 }
 
-/// What waits of the full length have shown of this driver, in all checks: they need not be repeated for every fault.
+/// Results of full-length waits for this driver, in all checks: they need not be repeated for every fault.
 #[derive(Default)]
 pub(crate) struct FullWaits(Mutex<WaitResults>);
 
@@ -114,7 +115,7 @@ pub(crate) enum Patience {
 /// In place of an RPC, where it does not matter in which one something was broken.
 const ANY_RPC: &str = "all RPCs";
 
-/// By which the same thing is known at other places: the rule, the RPC in which something was broken, and what is wrong.
+/// The key of a failure, whatever its place: the rule, the RPC in which something was broken, and the violation.
 pub(crate) type Key = (&'static str, &'static str, String);
 
 /// The failures that were reported, with the number of faults that led to each, and those that a life with several faults has shown.
@@ -347,15 +348,15 @@ impl Bench<'_> {
         }
     }
 
-    /// Whether nothing has come to be that stays, also when the driver is started the next time. An empty directory whose removal the power
-    /// was lost before is nobody's fault.
+    /// Checks that no new object stays, also after a restart of the driver. An empty directory does not count if the
+    /// power was lost before its removal.
     async fn is_nothing_left(
         &self,
         before: &Look,
         loses_power: bool,
         settles_in: [Duration; 2],
     ) -> CheckResult<Result<(), Violation>> {
-        // Of a driver that forgets everything it cannot be seen what it would find at its next start.
+        // A driver that forgets everything cannot be restarted to see what it finds then.
         if self.left_after(before, settles_in[0]).await.is_empty() || !self.may_kill {
             return Ok(Ok(()));
         }
@@ -372,10 +373,10 @@ impl Bench<'_> {
             .of(&FAULT_LEFT_001)
             .damage(Damage::Leak)
             .expected("no more than a life without failures leaves")
-            .actual(left::told(&left))))
+            .actual(left::listed(&left))))
     }
 
-    /// What is still there that was not before, after so long at the most.
+    /// The new objects that are still there after this time at most.
     async fn left_after(&self, before: &Look, limit: Duration) -> Vec<String> {
         let (begun, mut pause) = (Instant::now(), LOOKS[0]);
         loop {
@@ -399,7 +400,7 @@ fn after(faults: &[Fault]) -> String {
     }
 }
 
-/// What came of a call while something was broken.
+/// The result of a call while something was broken.
 enum Broke {
     /// The driver did not meet it; `is_done` is true if the call was answered with OK.
     Unmet { is_done: bool },
@@ -567,7 +568,7 @@ impl<'a> Trial<'a> {
         Ok(Broke::Answered)
     }
 
-    /// What has happened when something is gone, in words that read after "after".
+    /// The event after which something is gone, in words that read after "after".
     fn happened(&self) -> &'static str {
         match self.traits() {
             FaultEffects { loses_power: true, .. } => "the power was lost",
@@ -576,7 +577,7 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// What comes after the fault, in words.
+    /// The state after the fault, in words.
     fn healed(&self) -> &'static str {
         match self.traits() {
             FaultEffects { loses_power: true, .. } => {
@@ -590,7 +591,7 @@ impl<'a> Trial<'a> {
     /// Judges what was answered while something was broken.
     async fn judge(&mut self, life: &mut Life, answer: Option<&Answer<()>>) -> CheckResult {
         if self.traits().kills {
-            // What came before the end is judged when the driver is back.
+            // The earlier steps are judged when the driver is back.
             return Ok(());
         }
         let step = self.step();
@@ -710,7 +711,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// What is to be said of a call that fails for good: nothing can be done with a volume that is gone, which was answered for.
+    /// The violation of a call that fails for good. A volume that is gone, although the driver had confirmed it, is
+    /// reported instead.
     async fn unhealed(&self, life: &Life, step: Step, what: String, expected: &str, last: String) -> Stop {
         match life.is_kept(step, self.happened()).await {
             Err(gone @ Stop::Violation(_)) => gone,
@@ -721,7 +723,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Adds to an answer that others get the same, if they do: the driver is stuck as a whole then, and not with one volume.
+    /// Adds to an answer that other volumes get an equal one, if they do: the driver is then stuck as a whole, and not
+    /// with one volume.
     async fn with_others(&self, last: String) -> String {
         match self.bench.neighbour.is_refused_another().await {
             Some(other) => format!("{last}; CreateVolume of another name fails as well: {other}"),
@@ -798,7 +801,7 @@ pub(crate) async fn plainly(life: &mut Life, step: Step, plan: &Plan) -> CheckRe
     without_fault(life.is_done(step, plan).await)
 }
 
-/// What is wrong already while nothing is broken, other checks judge.
+/// Violations while nothing is broken are left to other checks.
 pub(crate) fn without_fault(ended: CheckResult) -> CheckResult {
     match ended {
         Err(Stop::Violation(violation)) => {
