@@ -1,5 +1,5 @@
-//! A driver whose system calls are watched: a fault can come before one of the changes that it makes to files and mounts during a call. Such a
-//! point is the same in every run, while a moment depends on the speed of the machine.
+//! Watches the system calls of a driver: a fault can come before one of the changes that it makes to files and mounts
+//! during a call. Such a point is equal in every run, while a moment depends on the speed of the machine.
 
 use std::num::NonZeroU32;
 

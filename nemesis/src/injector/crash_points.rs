@@ -20,7 +20,7 @@ const CALL: &str = "call";
 const KILLED: &str = "killed";
 /// Faults that the seed adds to the plain ones in a default run.
 pub const MORE: u32 = 40;
-/// What it costs not to have it.
+/// The knowledge that is missing without this injector.
 const COSTS: &str = "what a driver makes of its state when it is killed between two changes of it";
 
 #[derive(Debug)]

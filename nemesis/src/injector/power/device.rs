@@ -25,13 +25,13 @@ use super::helper::Helper;
 const ROOM_BYTES_MAX: u64 = 16 << 30;
 const ROOM_BYTES_MIN: u64 = 1 << 30;
 const SECTOR_BYTES: u64 = 512;
-/// How long a command may take, of which the longest copies the directory.
+/// The time limit of a command. The longest one copies the directory.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
-/// How long the kernel may take to let go of a device.
+/// The time in which the kernel has to release a device.
 const GONE_IN: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What dm-flakey does: seconds in which it works, seconds in which it does not, and what happens then.
+/// Tables of dm-flakey: seconds in which it works, seconds in which it does not, and the fault then.
 const WORKS: &str = "1 0";
 const DROPS_WRITES: &str = "0 1000 1 drop_writes";
 
@@ -42,7 +42,7 @@ pub struct FileSystem {
     pub id: &'static str,
     program: &'static str,
     arguments: &'static [&'static str],
-    /// With which it waits long before it makes durable what nobody has asked for.
+    /// Mount options that make it wait long before it writes data back without a sync.
     mount_options: &'static CStr,
 }
 
@@ -73,10 +73,10 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Whether there could be one here.
+    /// Checks that such a device can be made here.
     ///
     /// # Errors
-    /// There could not.
+    /// It cannot.
     pub(super) async fn try_it(file_system: &FileSystem) -> io::Result<()> {
         // It says the version of the kernel's part, too.
         run(Command::new("dmsetup").arg("version")).await?;
@@ -162,7 +162,7 @@ impl Device {
         format!("0 {} flakey {} 0 {does}", self.sectors, self.loop_device)
     }
 
-    /// Makes the device, which goes when nobody has it open any more.
+    /// Makes the device, which disappears with its last open file.
     async fn set_up(&self) -> io::Result<(PathBuf, File)> {
         self.dmsetup(&["create", &self.name, "--table", &self.table(WORKS)]).await?;
         let node = self.node().ok_or_else(|| io::Error::other(format!("{} did not come to be", self.name)));
@@ -251,12 +251,12 @@ async fn attach(name: &str, bytes: u64) -> io::Result<(String, File)> {
     let mut attach = Command::new("losetup");
     let attached = run(attach.args(["--find", "--show", "/proc/self/fd/0"]).stdin(image)).await?;
     let held = File::open(&attached);
-    // The kernel does that once nobody has it open.
+    // The kernel detaches it once it is not open any more.
     run(Command::new("losetup").args(["--detach", &attached])).await?;
     Ok((attached, held?))
 }
 
-/// What a command prints.
+/// The output of a command.
 async fn run(command: &mut Command) -> io::Result<String> {
     let program = command.as_std().get_program().to_string_lossy().into_owned();
     let failed = |why: String| io::Error::other(format!("{program}: {why}"));

@@ -1,4 +1,4 @@
-//! What of the changes that are not durable survives when the power is lost.
+//! Chooses the changes that survive a loss of power, among those that are not durable.
 
 use super::journal::Kind;
 
@@ -14,7 +14,7 @@ pub(super) enum Way {
     Names,
     /// Everything does, but for a half of the last write.
     Torn,
-    /// Those of these numbers do, from 1.
+    /// The changes of these numbers, from 1.
     These(Vec<usize>),
 }
 
@@ -45,7 +45,7 @@ impl Way {
     }
 
     /// In words, which read after "the power is lost".
-    pub(super) fn told(&self) -> String {
+    pub(super) fn described(&self) -> String {
         match self {
             Way::None => "nothing is left of what was not made durable (fsync)".to_owned(),
             Way::Names => {
@@ -62,7 +62,7 @@ impl Way {
         }
     }
 
-    /// Whether a change survives, by its number from 0.
+    /// Returns true if a change survives, by its number from 0.
     pub(super) fn keeps(&self, number: usize, kinds: &[Kind]) -> bool {
         match self {
             Way::None => false,
@@ -96,7 +96,7 @@ fn numbers(mask: u32) -> Way {
     Way::These((0..CHOSEN_MAX).filter(|at| mask & 1 << at != 0).map(|at| at + 1).collect())
 }
 
-/// Whether names survive in their order, and contents with their files.
+/// Returns true if names survive in their order, and contents with their files.
 fn can_be(mask: u32, kinds: &[Kind]) -> bool {
     let is_kept = |at: usize| mask & 1 << at != 0;
     let names = || (0..kinds.len()).filter(|at| kinds[*at] == Kind::Name);
