@@ -42,7 +42,7 @@ pub(crate) struct Data {
     pub(crate) hollow: BTreeSet<String>,
     /// The content of volumes when a snapshot of them was taken last.
     pub(crate) at_snapshot: BTreeMap<String, Contents>,
-    /// What a source held when the barrier of its snapshot had been lifted, by the snapshot.
+    /// The content of each source when the barrier of its snapshot had been lifted, by the snapshot.
     pub(crate) after_barrier: BTreeMap<String, Contents>,
     /// The images of volumes before an expansion that the node has to finish.
     pub(crate) unfinished_expansions: BTreeMap<String, Image>,
@@ -195,7 +195,7 @@ impl Seen {
         (counts && !self.data.deleted.contains(&origin.volume)).then(|| origin.volume.clone())
     }
 
-    /// Another volume that was restored from the same snapshot.
+    /// Another volume that was restored from this snapshot.
     fn sibling(&self, id: &str) -> Option<String> {
         let snapshot = self.data.origins.get(id)?.snapshot.as_ref()?;
         let is_it =
