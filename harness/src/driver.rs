@@ -62,7 +62,7 @@ pub struct Driver(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     host: Host,
-    /// One change at a time.
+    /// Held during a change, so that changes do not overlap.
     turn: tokio::sync::Mutex<()>,
     /// True if it is not meant to run: it was not started yet, or it was ended on purpose.
     down: AtomicBool,
@@ -104,22 +104,22 @@ pub enum Left {
     Second,
 }
 
-/// Why a driver could not be started, stopped or killed.
+/// The reasons why a driver could not be started, stopped or killed.
 #[derive(Debug, thiserror::Error)]
 pub enum DriverError {
     /// The shell cannot be started.
     #[error("failed to start the driver with --driver-command")]
     Spawn(#[source] io::Error),
-    /// Its processes cannot be signalled, such as those of another user.
+    /// Its processes cannot be signalled, because they belong to another user.
     #[error("failed to send the driver a signal")]
     Signal(#[source] io::Error),
-    /// It goes on after SIGKILL.
+    /// It does not end after SIGKILL.
     #[error("the driver is still there {limit_ms} ms after SIGKILL")]
     Undying {
         /// The time that was waited.
         limit_ms: u128,
     },
-    /// The command has left the driver to somebody else.
+    /// The command has ended, and the driver runs elsewhere.
     #[error(
         "--driver-command exited with 0, so if the driver still runs, it is not a process of this run; --restart-command can stop and start it"
     )]
@@ -133,8 +133,8 @@ pub enum DriverError {
 }
 
 impl Driver {
-    /// The driver that the configuration says how to run; `None` if that is somebody else's business. What it prints goes
-    /// into the log; without one, to the standard error.
+    /// The driver whose command is in the configuration; `None` if there is none. Its output goes into the log, and
+    /// without a log to the standard error.
     pub fn of(config: &Config, log: Option<DriverLog>) -> Option<Driver> {
         let limit = config.time_limits.restart_command();
         match (&config.driver_command, &config.restart_command) {
@@ -226,9 +226,9 @@ impl Driver {
         self.0.starts.lock()
     }
 
-    /// Has the processes of the driver noted, that of now and those to come.
+    /// Records the processes of the driver, the present ones and later ones.
     pub(crate) fn note_in(&self, notebook: Arc<dyn Notebook>) {
-        // The first run that has it keeps it.
+        // Only the first run records them.
         let _ = self.0.notebook.set(notebook.clone());
         if let Host::Child(child) = &self.0.host
             && let Some(commands) = child.commands()
@@ -397,8 +397,8 @@ impl Driver {
         }
     }
 
-    /// The last lines that it printed since it was started last, as far as they are known: harmless to a terminal, and
-    /// without the secrets of the configuration.
+    /// The last lines of output since the last start, as far as they are known. They are harmless to a terminal, and
+    /// contain no secrets of the configuration.
     pub fn last_lines(&self) -> Vec<String> {
         self.log().map(DriverLog::last_lines).unwrap_or_default()
     }
@@ -426,8 +426,8 @@ impl Driver {
         }
     }
 
-    /// Has the system calls of the driver looked at from its next start on, or no more. `false` where the run has not started the
-    /// driver.
+    /// Watches the system calls of the driver from its next start on, or stops watching them. Returns false if the run
+    /// has not started the driver.
     pub fn supervise(&self, supervisor: Option<Supervisor>) -> bool {
         match &self.0.host {
             Host::Child(child) => {

@@ -56,7 +56,7 @@ pub(crate) struct Evidence {
     pub(crate) notes: Vec<String>,
     /// A mount that stays although the driver answered OK to the call that removes it.
     pub(crate) still_mounted: Option<Violation>,
-    /// Something that could not be undone, so that the check cannot pass.
+    /// An object that could not be undone, so that the check cannot pass.
     pub(crate) leftover: Option<String>,
 }
 
@@ -148,8 +148,8 @@ impl Judge {
     }
 }
 
-/// Takes a check through the last stages, and returns the reports that are final now: this one may have to wait for other checks, and others
-/// may have waited for it.
+/// Takes a check through the last stages, and returns the reports that are final now. This report may have to wait for
+/// other checks, and other reports may have waited for this check.
 pub(crate) fn conclude(report: CheckReport, dedup: &mut Dedup, faults: &Faults) -> Vec<CheckReport> {
     for outcome in report.outcomes() {
         if let Outcome::Failed(Finding { violation, .. })

@@ -47,11 +47,11 @@ pub const SAME_RULE: &str = "*";
 pub struct Check {
     /// Stable path of the check, such as `controller/create-volume/no-name`; never reused for something else.
     pub id: Cow<'static, str>,
-    /// The first version that has it.
+    /// The version of csi-sanity that had it first.
     pub since: &'static str,
     /// The behaviour of a right driver, as one sentence.
     pub title: Cow<'static, str>,
-    /// Why it matters, for the catalogue.
+    /// The reason why it matters, for the catalogue.
     pub doc: &'static str,
     /// The requirements it tests; a violation is of the first one unless it names another.
     pub requirements: &'static [&'static Requirement],
@@ -74,9 +74,9 @@ pub struct Check {
     pub duplicate_of: Option<&'static str>,
     /// States which other checks may run beside it.
     pub runs: Runs,
-    /// For which of the configured access types it runs.
+    /// The configured access types for which it runs.
     pub access: Variants,
-    /// Its outcome depends on time, chance or several callers, so that a failure is confirmed before it counts.
+    /// True if its outcome depends on time, chance or several callers. A failure is then confirmed before it counts.
     pub varies: bool,
     /// The code that runs.
     pub body: Body,
@@ -113,7 +113,7 @@ impl Check {
         }
     }
 
-    /// When it runs, which for one that ends the driver is not its own choice.
+    /// The place of the check in the order of a run. A check that ends the driver cannot choose it.
     pub fn course(&self) -> Runs {
         let restarts = self.needs.iter().any(|need| matches!(need, Need::Restarts));
         if restarts { self.runs.max(Runs::Restarts) } else { self.runs }
@@ -153,9 +153,9 @@ impl fmt::Debug for Check {
 /// A check, as suites and runs hold it.
 #[derive(Clone, Debug)]
 pub enum CheckRef {
-    /// One of this program.
+    /// A check of this program.
     Declared(&'static Check),
-    /// One that was made while it runs.
+    /// A check that was made at run time.
     Made(Arc<Check>),
 }
 
@@ -180,20 +180,21 @@ impl From<&'static Check> for CheckRef {
 /// checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Runs {
-    /// With any other of this kind.
+    /// It runs beside any other check of this kind.
     Parallel,
-    /// With no other: it looks at the driver as a whole.
+    /// It runs alone, because it looks at the driver as a whole.
     Serial,
-    /// With no other, and after those: what it sends is allowed, but odd, and drivers are known to stumble over it for good.
+    /// It runs alone, after those above. Its requests are allowed, but unusual, and some drivers do not recover from
+    /// them.
     UnusualInput,
-    /// With no other, and after those: drivers are known to crash on it.
+    /// It runs alone, after those above. Some drivers crash on it.
     CrashProne,
-    /// With no other, and after those: it ends the driver. So does every check that needs restarts.
+    /// It runs alone, after those above, and ends the driver. Every check that needs restarts does so.
     Restarts,
-    /// With no other, and after those: drivers are known to lose everything over it, by a request that names nothing, or by what
-    /// fails while they write.
+    /// It runs alone, after those above. Some drivers lose everything over it, by a request that names nothing, or by a
+    /// fault while they write.
     LosesData,
-    /// With no other, and after those: it ends the driver in the middle of its work, and drivers are known never to start again.
+    /// It runs alone, after those above, and ends the driver in the middle of its work. Some drivers never start again.
     KillsUnderLoad,
     /// After everything else: it judges what was seen in the whole run.
     Finally,
@@ -209,12 +210,12 @@ impl Runs {
     }
 }
 
-/// For which of the configured access types a check runs.
+/// The configured access types for which a check runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variants {
-    /// For the first one: the access type does not matter to the rule.
+    /// Only the first one: the access type does not matter to the rule.
     First,
-    /// For each one.
+    /// Each one.
     Each,
 }
 

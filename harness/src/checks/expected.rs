@@ -10,7 +10,7 @@ use crate::lifecycle::cx::Cx;
 use crate::protocol::capability::Capability;
 use crate::spec::verdict::{CheckResult, Stop, Violation};
 
-/// It is no rule of the specification, so it has no requirement, and stands in no list of checks.
+/// This is no rule of the specification, so the check has no requirement, and is in no list of checks.
 static ADVERTISED: Check = Check::new(
     Cow::Borrowed("expected/capabilities"),
     Cow::Borrowed("the driver advertises what is expected of it"),
@@ -42,7 +42,8 @@ fn judge(cx: &Cx) -> CheckResult {
     let (expected, advertised) = (&target.config().expect_capabilities, target.capabilities());
     let missing: Vec<Capability> = expected.iter().copied().filter(|one| !advertised.has(*one)).collect();
     if missing.is_empty() {
-        // It has tested nothing: a run in which all else is skipped has no verdict, and no badge counts it.
+        // The check has tested nothing: a run in which all others are skipped has no verdict, and no badge counts this
+        // one.
         return Err(Stop::skip("the driver advertises all that is expected of it"));
     }
     let violation = Violation::new(format!("the driver does not advertise {}", names(missing)))

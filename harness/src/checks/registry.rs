@@ -1,4 +1,4 @@
-//! All checks that are linked in, in the order in which they are listed and run.
+//! All checks of this program, in the order in which they are listed and run.
 
 use std::sync::Arc;
 
@@ -34,13 +34,13 @@ impl Checks {
         Checks::Made(checks.into_iter().map(Arc::new).collect())
     }
 
-    /// All of them.
+    /// Iterates over all checks.
     pub fn iter(&self) -> impl Iterator<Item = &Check> + Clone {
         let (declared, made) = self.parts();
         declared.map(|check| -> &Check { check }).chain(made.iter().map(|check| &**check))
     }
 
-    /// All of them, to be held.
+    /// Returns shared references to all checks.
     fn refs(&self) -> impl Iterator<Item = CheckRef> + Clone + '_ {
         let (declared, made) = self.parts();
         declared.map(CheckRef::Declared).chain(made.iter().cloned().map(CheckRef::Made))

@@ -16,7 +16,7 @@ pub const SHARDS_MAX: u32 = 1_000;
 /// Bytes of the digest of a choice of checks.
 const DIGEST_BYTES: usize = 8;
 
-/// One of the parts of a run: the place from 1, and how many there are.
+/// One of the parts of a run: its place from 1, and the number of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     index: u32,
@@ -24,7 +24,7 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The part at a place from 1 among so many; `None` if there is no such part.
+    /// The part at a place from 1 among this many; `None` if there is no such part.
     pub fn new(index: u32, of: u32) -> Option<Shard> {
         (1..=of).contains(&index).then_some(Shard { index, of }).filter(|shard| shard.of <= SHARDS_MAX)
     }

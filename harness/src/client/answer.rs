@@ -57,7 +57,7 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Some send a whole stack; the recorded call has all of it.
+        // Some drivers send a whole stack trace as the message; the recorded call has all of it.
         let (first, more) = self.message.split_once('\n').unwrap_or((&self.message, ""));
         let more = if more.trim().is_empty() { "" } else { " …" };
         write!(f, "{} {first:?}{more}", code_name(self.code))?;
@@ -91,7 +91,7 @@ impl<T> Answer<T> {
     }
 }
 
-/// Why a call has no answer.
+/// The reason why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoAnswer {
     /// The time limit passed.
@@ -104,11 +104,11 @@ pub enum NoAnswer {
     DisconnectedByTest,
     /// A stream that was to be read to its end had more messages than this, and was cut off.
     TooLong(usize),
-    /// The check gave it up after so long, as a caller does whose time is over. The driver may go on with it.
+    /// The check gave it up after this time, as a caller does that meets a deadline. The driver may still work on it.
     Cancelled(Duration),
     /// The check was over before.
     CheckEnded,
-    /// It was not sent, because.
+    /// It was not sent, for this reason.
     NotSent(String),
 }
 
@@ -130,7 +130,7 @@ impl fmt::Display for NoAnswer {
 /// The messages that were read of a stream.
 #[derive(Clone, Debug)]
 pub struct Streamed<M> {
-    /// Its messages, as far as they were read.
+    /// The messages that were read.
     pub messages: Vec<M>,
     /// True if the stream ended with OK. False if the test stopped reading, so that more may follow.
     pub is_whole: bool,

@@ -100,7 +100,7 @@ impl fmt::Display for Settles {
     }
 }
 
-/// Something that is waited for.
+/// A change of the driver that is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The change that is awaited.
@@ -126,7 +126,7 @@ pub(crate) struct Patience {
     /// The slowest call so far that was done.
     slowest: Mutex<Duration>,
     settled: Mutex<BTreeMap<Settles, Settled>>,
-    /// The last wait that is worth a word.
+    /// The last wait that is long enough to be shown.
     pub(crate) news: watch::Sender<Option<Waiting>>,
 }
 
@@ -232,7 +232,7 @@ impl Patience {
         !again.has_helped && again.in_vain >= IN_VAIN_TIMES
     }
 
-    /// Notes whether a call that had failed to make something has shown a thing when it was made again.
+    /// Records if a failed call has shown an object when it was repeated.
     pub(crate) fn was_made_again(&self, rpc: Rpc, done: bool) {
         note(&self.made_again_in_vain, rpc, done);
     }
@@ -263,7 +263,7 @@ impl Patience {
         if at_once { known.at_once += 1 } else { known.late = true }
     }
 
-    /// Notes that something did not happen although it had all its time.
+    /// Records that a change did not happen within its whole time.
     pub(crate) fn never_settled(&self, what: Settles) {
         lock(&self.settled).entry(what).or_default().never = true;
     }

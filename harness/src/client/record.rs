@@ -39,7 +39,7 @@ enum Body {
     Response(Arc<Received>),
     /// The replies of a stream.
     Stream(Arc<Received>),
-    /// Stands for messages of so many bytes.
+    /// A placeholder for messages of this many bytes.
     TooLong(usize),
 }
 
@@ -194,7 +194,7 @@ pub struct CallLog {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// By number, which grows.
+    /// The calls by their numbers, which grow.
     calls: VecDeque<(u64, CallRecord)>,
     next: u64,
     bytes: usize,
@@ -247,7 +247,7 @@ impl CallLog {
         Arc::new(CallLog { started: Instant::now(), clock: Clock::start(), inner: Mutex::default() })
     }
 
-    /// Adds a broken rule after which the check goes on.
+    /// Adds a broken rule that did not end the check.
     pub(crate) fn blame(&self, violation: Violation) {
         self.lock().blamed.push(violation);
     }
@@ -262,7 +262,7 @@ impl CallLog {
         self.lock().notes.push(note);
     }
 
-    /// Keeps that so many tries have begun.
+    /// Records that this many tries have begun.
     pub(crate) fn tried(&self, tries: u64) {
         let mut inner = self.lock();
         inner.tried = inner.tried.max(tries);
@@ -348,7 +348,7 @@ impl CallLog {
         inner.make_room();
     }
 
-    /// Notes that a worker has given up the calls that it had under way.
+    /// Records that a worker has given up the calls that it had under way.
     pub(crate) fn let_go(&self, worker: usize) {
         let now = self.started.elapsed();
         let mut inner = self.lock();
@@ -362,7 +362,7 @@ impl CallLog {
         }
     }
 
-    /// Forgets calls that went unanswered: whoever made them knows why.
+    /// Forgets calls without an answer: the check that made them has explained it.
     pub(crate) fn forget_silence(&self) {
         self.lock().silence = None;
     }

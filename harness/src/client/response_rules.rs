@@ -79,7 +79,7 @@ pub(crate) struct ResponseRules {
     name_bytes_max: usize,
     /// Secrets of the configuration that stand nowhere by chance, in all their forms.
     secrets: Vec<String>,
-    /// Parts of them.
+    /// Parts of the secrets of the configuration.
     parts: Parts,
     /// Ids in answers to requests beyond the limits. Later replies about these things prove nothing: an illegal request
     /// may have caused what they say.
@@ -96,7 +96,7 @@ impl Default for ResponseRules {
 }
 
 impl ResponseRules {
-    /// Nothing heard yet, of a driver that is configured so.
+    /// An empty record for a driver of this configuration.
     pub(crate) fn new(config: &Config) -> ResponseRules {
         let secrets = || {
             let all = config.secrets.values().flat_map(|secret| secret.0.values());
@@ -144,7 +144,7 @@ impl ResponseRules {
         self.shared_ids.forget_all();
     }
 
-    /// Whoever looks at the reply to this request.
+    /// The observer of the reply to this request.
     pub(crate) fn heard<'a>(&'a self, rpc: Rpc, request: &'a [u8], check: Option<&'a str>) -> Heard<'a> {
         Heard { response_rules: self, rpc, request, check }
     }
@@ -202,7 +202,7 @@ impl Heard<'_> {
                 &described,
             );
         }
-        // For services that a driver does not register, its gRPC library answers, and some say no more than this.
+        // For services that a driver does not register, its gRPC library answers, and some libraries send no message.
         let by_the_library = status.code() == Code::Unimplemented;
         if status.message().trim().is_empty() && !by_the_library {
             self.note(&req::GEN_ERR_011, "the message of the status", described(), &described);
@@ -411,7 +411,7 @@ struct Asked<'a> {
     message: Option<&'a DynamicMessage>,
     /// True if it keeps to the limits of size.
     legal: bool,
-    /// The whole reply, for whoever reads of a breach.
+    /// Returns the whole reply, for the report of a breach.
     answer: &'a dyn Fn() -> String,
 }
 

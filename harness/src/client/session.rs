@@ -26,7 +26,7 @@ use crate::spec::verdict::{CheckResult, CutShort, Stop, Violation};
 const STREAM_MESSAGES_MAX: usize = 100_000;
 /// Questions that a driver is asked at least before it counts as one that does not settle.
 const LOOKS_MIN: u32 = 6;
-/// Pauses longer than this are shown to whoever watches the run.
+/// Pauses longer than this are shown to those who watch the run.
 const WORTH_A_WORD: Duration = Duration::from_millis(100);
 
 /// Looks at the driver after each call of a check.
@@ -35,7 +35,7 @@ pub(crate) trait AfterCall: fmt::Debug + Send + Sync {
     /// Looks at it after this call.
     async fn after(&self, log: &CallLog, call: Ticket);
 
-    /// The RPC whose plain call fails by now: no more calls of the check need be made then.
+    /// The RPC whose plain call fails by now: the check need not make any more calls then.
     async fn lost(&self) -> Option<Rpc>;
 }
 
@@ -49,7 +49,7 @@ pub struct Session {
     node: usize,
     worker: usize,
     cleanup: bool,
-    /// In place of those that are configured.
+    /// Secrets that replace the configured ones.
     secrets: Option<Arc<Secret>>,
     probe: Option<Arc<dyn AfterCall>>,
 }
@@ -59,9 +59,9 @@ pub struct Session {
 enum Reading {
     /// One message.
     One(Form),
-    /// A stream, of which so many messages are read.
+    /// A stream, of which at most this many messages are read.
     Stream(Form, usize),
-    /// As bytes, whatever they are.
+    /// Bytes that are not decoded.
     Unread,
 }
 
@@ -70,7 +70,7 @@ struct Sent {
     rpc: Rpc,
     ticket: Ticket,
     at: Instant,
-    /// The time that such calls have, and what the check has left of it.
+    /// The full time limit of such a call, and the part of it that the check has left.
     whole: Duration,
     limit: Duration,
     /// The number of broken connections when it was sent.
@@ -128,7 +128,7 @@ impl Session {
         &self.check
     }
 
-    /// Time left.
+    /// The time that is left.
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -145,12 +145,12 @@ impl Session {
         limits.max().unwrap_or_default().min(self.remaining())
     }
 
-    /// Notes that the caller has given up the calls that it had under way: it waits for their answers no more.
+    /// Records that the caller has given up the calls that it had under way, and does not await their answers any more.
     pub fn let_go(&self) {
         self.log.let_go(self.worker);
     }
 
-    /// Waits for a call as a caller does that gives it up after so long.
+    /// Waits for a call as a caller does that gives it up after this time.
     pub async fn give_up_after<T>(&self, limit: Duration, call: impl IntoFuture<Output = T>) -> Option<T> {
         let answered = tokio::time::timeout(limit, call.into_future()).await.ok();
         if answered.is_none() {
@@ -172,8 +172,8 @@ impl Session {
         self.node
     }
 
-    /// Breaks all connections to the driver, as if the caller had died, and waits until others stand. Whatever is under way
-    /// gets no answer, so that only checks that run alone may do this.
+    /// Breaks all connections to the driver, as if the caller had died, and waits until new ones stand. Calls under way
+    /// get no answer, so that only checks that run alone may do this.
     pub async fn break_connections(&self) {
         self.target.break_connections(self.remaining()).await;
     }
@@ -230,8 +230,8 @@ impl Session {
         })
     }
 
-    /// A call that is answered by a stream, of which so many messages are read at the most. Then it is cut off, as by a caller
-    /// that goes away.
+    /// Makes a call that is answered by a stream, and reads at most this many messages. The stream is then cut off, as
+    /// by a caller that goes away.
     pub fn stream_up_to<Q>(
         &self,
         mut request: Q,
@@ -302,7 +302,7 @@ impl Session {
         self.log.warn(warning);
     }
 
-    /// Shows whoever watches the run something that is no verdict, such as how much was tried.
+    /// Shows those who watch the run something that is no verdict, such as how much was tried.
     pub fn note(&self, note: impl Into<String>) {
         self.log.note(note.into());
     }
@@ -312,7 +312,8 @@ impl Session {
         self.target.tally.paused(rpc, pause);
     }
 
-    /// Says how far it is, for who waits: which of so many, if that is known, it does now.
+    /// Shows the progress of the check: its stage, the number of the current try, and the number of all tries if it is
+    /// known.
     pub fn stage(&self, what: &'static str, number: u64, of: Option<u64>) {
         self.log.tried(number);
         self.target().stages.set(self.label(), Stage { what, number, of });
@@ -361,7 +362,7 @@ impl Session {
         }
     }
 
-    /// Waits for so long, or until the time of the check is up: of all that is waited for this thing, at the most `longest`.
+    /// Waits for this time, or until the time of the check is over. All waits for this change last `longest` at most.
     pub fn wait(&self, what: Settles, pause: Duration, longest: Duration) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let pause = pause.min(self.remaining());

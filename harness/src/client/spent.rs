@@ -21,11 +21,11 @@ pub enum Part {
 /// The time that a check spent on each part of its work. The rest of its time went into the calls that it judges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TimeSpent {
-    /// At making small what had gone wrong.
+    /// Time spent on shortening a failing case.
     pub shrinking: Duration,
-    /// At looking once more, with all the time that a driver may need.
+    /// Time spent on looking once more, with all the time that a driver may need.
     pub confirming: Duration,
-    /// At undoing what it had made.
+    /// Time spent on undoing.
     pub undoing: Duration,
     /// Time spent in pauses, while the driver got ready or caught up. It is contained in the other times.
     pub waiting: Duration,

@@ -50,8 +50,7 @@ impl Times {
         self.add_step(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), 1);
     }
 
-    /// The time that so many hundredths of the calls did not exceed, by no more than a 16th too long; nothing where there is
-    /// no call.
+    /// A time that this percentage of the calls did not exceed, too long by a 16th at most; zero if there is no call.
     pub fn percentile(&self, percent: u64) -> Duration {
         let calls = self.places.iter().fold(0, |sum: u64, calls| sum.saturating_add(*calls));
         let wanted = calls.saturating_mul(percent.min(100)).div_ceil(100).max(1);
@@ -125,7 +124,7 @@ impl fmt::Display for FirstFailure {
     }
 }
 
-/// Counts, while the run goes on.
+/// Counts the calls of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     rpcs: Mutex<BTreeMap<&'static str, Counted>>,

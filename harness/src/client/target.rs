@@ -187,7 +187,7 @@ impl Drop for Breaking<'_> {
     }
 }
 
-/// Why there is no driver to test.
+/// The reasons why there is no driver to test.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
     /// No endpoint was given.
@@ -207,7 +207,7 @@ pub enum TargetError {
     Proxy {
         /// The address where the proxy was to listen.
         listen: String,
-        /// Why it cannot.
+        /// The error of listening there.
         source: std::io::Error,
     },
     /// The driver's process ended at once.
@@ -218,7 +218,7 @@ pub enum TargetError {
         /// The last lines that it printed, if they are known.
         printed: Vec<String>,
     },
-    /// There is no place for target and staging paths.
+    /// No directory for target and staging paths can be made.
     #[error(
         "failed to make a directory for target and staging paths; choose one with --mount-dir and --staging-dir"
     )]
@@ -444,9 +444,9 @@ impl Target {
         self.config.expand_size_bytes.map_or(made.saturating_mul(2), |expanded| expanded.max(made))
     }
 
-    /// Has volumes for such access made larger from now on.
+    /// Makes later volumes for this access type larger.
     pub(crate) fn grow_to(&self, access: AccessType, bytes: i64) {
-        // Once in the life of a target is enough.
+        // The first size that works is kept.
         let _ = self.grown_bytes[access as usize].set(bytes);
     }
 
@@ -460,7 +460,7 @@ impl Target {
         self.config.exclusive || self.driver().is_some_and(Driver::is_started_here)
     }
 
-    /// The last lines that the driver has printed, as far as the run hears them.
+    /// The last lines that the driver has printed, if the run gets its output.
     pub fn last_lines(&self) -> Vec<String> {
         self.driver.as_ref().map(Driver::last_lines).unwrap_or_default()
     }
@@ -526,7 +526,7 @@ impl Target {
             .filter(move |one| judged.versions.iter().any(|version| one.versions().has(*version)))
     }
 
-    /// By which version of the protocol the driver is judged, as far as it shows by now.
+    /// The versions of the protocol by which the driver is judged, as far as they are known by now.
     pub fn judged(&self) -> Judged {
         let advertised = self
             .capabilities
@@ -785,7 +785,7 @@ impl Target {
         }
     }
 
-    /// Returns true if a file is part of a state of the driver that this run has put aside.
+    /// Returns true if a file is part of a state of the driver that this run has moved away.
     pub(crate) fn has_quarantined(&self, file: &Path) -> bool {
         self.ruined.lock().has(file)
     }

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 
-/// Output of a command read at the most.
+/// The largest output of a command that is read.
 const OUTPUT_BYTES_MAX: u64 = 16 << 10;
 
 /// Runs a command and returns what it printed, trimmed. The error is a sentence that names the command.

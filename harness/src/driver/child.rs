@@ -45,7 +45,7 @@ pub(super) struct Child {
 pub(crate) struct ChildProcess {
     /// Its number, which is that of its process group.
     group: i32,
-    /// When it was started, in clock ticks after the machine.
+    /// The time of its start, in clock ticks after that of the machine.
     started_ticks: u64,
 }
 
@@ -56,7 +56,7 @@ impl ChildProcess {
         Some(ChildProcess { group, started_ticks })
     }
 
-    /// Kills what is left of its group, and waits until it is gone; for 5 s at the most.
+    /// Kills the rest of its group, and waits until it is gone, for 5 s at most.
     pub(crate) fn kill(self) {
         let is_same = started_ticks(self.group) == Some(self.started_ticks);
         let Some(group) = Pid::from_raw(self.group).filter(|_| is_same) else { return };
@@ -91,7 +91,8 @@ fn goes_on(group: i32) -> bool {
     numbers_in("/proc").any(|process| {
         let fields = stat(process);
         let field = |number: usize| fields.get(number - 3).map(String::as_str);
-        // The first thread may have ended before the others, which hold what the process had open, as a socket that still listens.
+        // The first thread may have ended before others, which hold the process's files, such as a socket that still
+        // listens.
         let has_others =
             field(20).and_then(|threads| threads.parse().ok()).is_some_and(|threads: u32| threads > 1);
         let has_ended = matches!(field(3), Some("Z" | "X")) && !has_others;
@@ -99,7 +100,7 @@ fn goes_on(group: i32) -> bool {
     })
 }
 
-/// When a process was started, in clock ticks after the machine.
+/// The time of a process's start, in clock ticks after that of the machine.
 pub(super) fn started_ticks(process: i32) -> Option<u64> {
     stat(process).get(22 - 3)?.parse().ok()
 }
@@ -162,7 +163,7 @@ impl Child {
         Ok(())
     }
 
-    /// Starts the command once more, and stops the first one if the second one is still there after so long.
+    /// Starts the command once more, and stops the first process if the second one is still there after this time.
     pub(super) async fn start_twice(&self, wait: Duration, grace: Duration) -> Result<Left, DriverError> {
         let first = self.running();
         if first.as_ref().is_some_and(Running::is_detached) {
@@ -215,7 +216,7 @@ impl Child {
         Ok(Running { group, end })
     }
 
-    /// Ends the driver: after a grace, if it gets one. Returns its status and whether it had to be killed.
+    /// Ends the driver, after a grace if there is one. Returns its status and true if it had to be killed.
     pub(super) async fn end(
         &self,
         grace: Option<Duration>,
@@ -288,7 +289,7 @@ impl Drop for Child {
 }
 
 impl Running {
-    /// Ends it: after a grace, if it gets one. Returns its status and whether it had to be killed.
+    /// Ends it, after a grace if there is one. Returns its status and true if it had to be killed.
     async fn end(&self, grace: Option<Duration>) -> Result<(ExitStatus, bool), DriverError> {
         if let Some(grace) = grace {
             self.signal(Signal::TERM)?;

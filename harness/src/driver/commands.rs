@@ -1,7 +1,7 @@
-//! The commands that a driver calls by name, seen and broken by shims that come first in its PATH.
+//! Watches and breaks the commands that a driver calls by name, with shims that come first in its PATH.
 //!
-//! The place that comes first is empty until somebody watches: at all other times the driver finds the commands themselves. A
-//! shim breaks nothing once the process that asked for it is gone.
+//! The first directory is empty unless commands are watched: at all other times the driver finds the commands
+//! themselves. A shim breaks nothing once the process that asked for it is gone.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
@@ -199,7 +199,7 @@ pub struct LentCommand(PathBuf);
 
 impl Drop for LentCommand {
     fn drop(&mut self) {
-        // It goes with the directory otherwise.
+        // If this fails, the file goes with the directory.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -232,7 +232,7 @@ pub struct CommandCall {
 /// The behaviour of a command that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// Nothing, but for what it prints, and ends with this code.
+    /// It does nothing but print, and ends with this code.
     Fails {
         /// Its exit code.
         code: u8,
@@ -247,7 +247,7 @@ pub enum Broken {
     Late,
     /// A part of what it is for: it is killed.
     DiesHalfWay,
-    /// All that it is for, and is killed before it can say so.
+    /// The command does all its work, and is killed before it can report that.
     DiesAtTheEnd,
 }
 
@@ -262,7 +262,8 @@ impl Broken {
                 };
                 format!("{}{}exit {code}", line(stdout, ""), line(stderr, ">&2"))
             }
-            // Not the script: the next fault of the command may be there before this one has looked again.
+            // The shim does not wait for the script: the next fault of the command may be there before the shim has
+            // looked again.
             Broken::Hangs => r#"while [ -f "@breaks@/.on.@turn@" ] && lives; do sleep 0.05; done"#.to_owned(),
             Broken::Late => "sleep 0.3".to_owned(),
             Broken::DiesHalfWay => {
@@ -293,7 +294,7 @@ impl BrokenCommand {
 
 impl Drop for BrokenCommand {
     fn drop(&mut self) {
-        // It is gone where the next command is broken already.
+        // The script is gone if the next fault of the command has begun.
         let _ = fs::remove_file(&self.script);
         let _ = fs::remove_file(&self.on);
     }
@@ -339,7 +340,7 @@ impl CommandWatch<'_> {
         Ok(broken)
     }
 
-    /// The calls since the last time that somebody asked.
+    /// Takes the calls since the last time.
     ///
     /// # Errors
     /// They cannot be read.
@@ -363,7 +364,7 @@ impl CommandWatch<'_> {
 impl Drop for CommandWatch<'_> {
     fn drop(&mut self) {
         for name in WATCHED.iter().chain(&BROKEN_TOO) {
-            // Not all of them are there.
+            // Some of the shims may not exist.
             let _ = fs::remove_file(self.first.join(name));
         }
     }

@@ -68,7 +68,7 @@ impl InProcess {
         Left::Second
     }
 
-    /// Ends the driver: after a grace, if it gets one. Returns whether it had to be killed.
+    /// Ends the driver, after a grace if there is one. Returns true if it had to be killed.
     pub(super) async fn end(&self, grace: Option<Duration>) -> bool {
         let running = self.lock().take();
         match running {
@@ -77,7 +77,7 @@ impl InProcess {
         }
     }
 
-    /// Keeps the thread of the driver busy until the answer is dropped. Work that the driver has given to other threads goes on.
+    /// Keeps the thread of the driver busy until the guard is dropped. Other threads of the driver continue.
     pub(super) async fn freeze(&self) -> std::io::Result<Frozen> {
         let handle =
             self.lock().as_ref().and_then(|running| Some(running.threads.0.as_ref()?.handle().clone()));
@@ -113,7 +113,7 @@ impl Running {
             let bound = handle.spawn(async move { Listener::bind(&endpoint).await });
             let listener = bound.await??.stop_grace(GRACE_ELSEWHERE);
             running.served.push(handle.spawn(async move {
-                // Whoever is served notices the end, however it comes.
+                // Clients notice the end, however it comes.
                 let _ = listener.serve(routes, raised(stopped)).await;
             }));
         }

@@ -22,7 +22,7 @@ const LOOK_BACK_BYTES: u64 = 256 << 10;
 const DEATHS: &[&str] =
     &["panic: ", "fatal error: ", "panicked at ", "terminate called", "Traceback (most recent call last)"];
 
-/// The file that takes what the driver prints. The file itself contains everything, secrets included; reports show
+/// The file that gets the output of the driver. The file itself contains everything, secrets included; reports show
 /// lines of it without secrets.
 #[derive(Debug)]
 pub struct DriverLog {
@@ -82,7 +82,8 @@ impl DriverLog {
         shown
     }
 
-    /// Everything that the driver has printed, without the lines that have a secret; of more than so many bytes, the last lines.
+    /// The whole output of the driver, without lines that contain a secret. Of an output longer than this many bytes,
+    /// only the last lines.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -235,7 +236,7 @@ mod tests {
         assert_eq!(shown(printed, &["hunter2", "say \"please\"", ""]), [STRIPPED, "fine", STRIPPED]);
         let key = "-----BEGIN KEY-----\nMIIB\n-----END KEY-----\n";
         assert_eq!(shown(format!("key:\n{key}").as_bytes(), &[key]), ["key:", STRIPPED, STRIPPED, STRIPPED]);
-        // Its line began before what is looked at.
+        // The line begins before the part that is read.
         let cut = format!("hunter2{}hunter\nend\n", "x".repeat(LOOK_BACK_BYTES as usize));
         assert_eq!(shown(cut.as_bytes(), &["hunter2"]), ["end"]);
         let shown = format!("{:?}", Secrets(BTreeSet::from(["hunter2".to_owned()])));

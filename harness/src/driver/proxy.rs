@@ -21,7 +21,7 @@ const THROTTLED_PAUSE: Duration = Duration::from_millis(100);
 /// The fault of connections to a back end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkFault {
-    /// Everything comes so much later.
+    /// All bytes arrive late by this time.
     Delayed(Duration),
     /// Holds all bytes back without closing a connection, and delivers them afterwards.
     BlackHole,
@@ -29,7 +29,7 @@ pub enum NetworkFault {
     Reset,
     /// Requests get through and answers do not. A connection that has lost some stays silent for good.
     HalfOpen,
-    /// Connections end after so many bytes of an answer.
+    /// Connections end after this many bytes of an answer.
     CutAfter(u64),
     /// So many bytes get through in each direction in a tenth of a second.
     Throttled(usize),

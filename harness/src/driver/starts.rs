@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::DriverError;
 
-/// A start takes at the most so many times as long as the longest one seen: machines get busy, and there is more to look
-/// through than at first.
+/// The limit of a start, as a multiple of the longest one seen: machines get busy, and later starts read more state.
 pub(crate) const START_FACTOR: u32 = 10;
 
-/// The starts of a driver, as far as they were seen.
+/// The starts of a driver that were seen.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
     since: Option<Instant>,
@@ -42,7 +41,7 @@ impl Starts {
     }
 }
 
-/// Why a driver is not back.
+/// The reason why a driver is not back.
 #[derive(Debug)]
 pub enum Away {
     /// It could not be started.

@@ -58,7 +58,7 @@ enum About {
     All,
 }
 
-/// When it is looked at.
+/// The condition on which a system call is looked at.
 #[derive(Clone, Copy, Debug)]
 enum When {
     Always,
@@ -142,7 +142,7 @@ pub enum CallFault {
     Kills,
     /// The call fails with this error.
     Fails(i32),
-    /// The call is made so much later.
+    /// The call is made late by this time.
     Late(Duration),
 }
 
@@ -182,7 +182,7 @@ impl std::fmt::Debug for Callback {
 }
 
 impl Supervisor {
-    /// The calls since the last time that somebody asked.
+    /// Takes the calls since the last time.
     pub fn take(&self) -> Vec<SystemCall> {
         std::mem::take(&mut self.plan.lock().seen)
     }
@@ -221,7 +221,7 @@ impl Supervisor {
         child.wait().await.map(drop)
     }
 
-    /// Has a command begin with its calls looked at.
+    /// Makes the system calls of a command visible from its start on.
     pub(super) fn prepare(&self, command: &mut Command) -> io::Result<Started> {
         if ARCH == 0 {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "not on this kind of processor"));
@@ -409,7 +409,7 @@ fn serve(listener: &OwnedFd, supervisor: &Supervisor) {
         let mut asked: libc::seccomp_notif = unsafe { std::mem::zeroed() };
         // SAFETY: the kernel writes a notification there, which has the size that the request says.
         if unsafe { libc::ioctl(listener.as_raw_fd(), NOTIF_RECV as _, &raw mut asked) } < 0 {
-            // Whoever made the call is gone, or a signal has come.
+            // The caller is gone, or a signal has come.
             continue;
         }
         let call = look(&asked);
@@ -451,12 +451,12 @@ fn is_asked(listener: &OwnedFd) -> bool {
     }
 }
 
-/// Lets a call go on, or fail with an error.
+/// Lets a call continue, or fail with an error.
 fn answer(listener: &OwnedFd, id: u64, error: i32) {
     let flags = if error == 0 { CONTINUE } else { 0 };
     let response = libc::seccomp_notif_resp { id, val: 0, error: -error, flags };
-    // Whoever made the call may be gone.
-    // SAFETY: the kernel reads an answer there, which has the size that the request says.
+    // The caller may be gone, so an error is ignored. SAFETY: the kernel reads an answer there, which has the size that
+    // the request says.
     let _ = unsafe { libc::ioctl(listener.as_raw_fd(), NOTIF_SEND as _, &raw const response) };
 }
 
@@ -465,7 +465,7 @@ fn kill(process: u32) {
     let process = i32::try_from(process).ok().and_then(Pid::from_raw);
     let group = process.and_then(|process| rustix::process::getpgid(Some(process)).ok());
     if let Some(group) = group.filter(|group| *group != rustix::process::getpgrp()) {
-        // It may have gone by itself.
+        // The group may have ended already.
         let _ = kill_process_group(group, Signal::KILL);
     }
 }

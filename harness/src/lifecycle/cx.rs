@@ -56,7 +56,7 @@ struct Shared {
     names: CheckNames,
     seed: u64,
     generators: AtomicU64,
-    /// Given back only after the ledger is worked off, as far as that is possible.
+    /// Released only after the ledger is worked off, as far as that is possible.
     leases: tokio::sync::Mutex<Vec<Lease>>,
     /// True if the check gets a verdict although something that it made stays.
     tolerates_leftovers: AtomicBool,
@@ -65,7 +65,7 @@ struct Shared {
 }
 
 impl Cx {
-    /// For a check that is planned, with a number for its names.
+    /// The context of a planned check, with a number for its names.
     pub(crate) fn new(session: Session, access: AccessType, number: usize, seed: u64) -> Cx {
         let shared = Shared {
             ledger: Ledger::new(session.target().logbook().cloned()),
@@ -80,7 +80,7 @@ impl Cx {
         Cx { session, access, scope: WHOLE, shared: Arc::new(shared) }
     }
 
-    /// For whoever calls the driver as a check does and is none, for at most so long.
+    /// A context for a caller that is no check, for this time at most.
     pub fn of_no_check(
         target: &Arc<Target>,
         what: &str,
@@ -248,8 +248,8 @@ impl Cx {
         }
     }
 
-    /// Lets other checks go on that wait for what this one holds: it has ended, and what is left of it is undone only when
-    /// they have ended, too.
+    /// Lets other checks continue that wait for volumes of this one. It has ended, and its remaining objects are undone
+    /// only when those checks have ended, too.
     pub(crate) async fn release_leases(&self) {
         *self.shared.room.lock().await = None;
         self.shared.leases.lock().await.clear();

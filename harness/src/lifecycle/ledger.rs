@@ -34,7 +34,7 @@ struct Inner {
     late: VecDeque<(Resource, usize)>,
 }
 
-/// Uses of volumes that are kept in mind; more calls than that are not under way unheard.
+/// Number of uses of volumes that are remembered. There are never more calls than that under way.
 const LATE_MAX: usize = 100;
 
 /// A part of a check that is undone by itself.
@@ -86,7 +86,7 @@ struct Round {
     is_progress: bool,
 }
 
-/// Why nothing is undone any more.
+/// The reason why nothing is undone any more.
 const GONE: &str = "the driver is not running";
 
 /// Returns true if the driver is gone and is not started while resources are undone. If the run starts it later, it

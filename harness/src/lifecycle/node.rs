@@ -117,7 +117,7 @@ impl Cx {
                 let info = self.call(v1::NodeGetInfoRequest {}).setup("the topology of the node").await?;
                 request.accessibility_requirements = info
                     .accessible_topology
-                    // Without segments it names no place, and a requirement would have nothing in it.
+                    // A topology without segments names no place, and a requirement made of it would be empty.
                     .filter(|here| !here.segments.is_empty())
                     .map(|here| v1::TopologyRequirement {
                         requisite: vec![here.clone()],
@@ -361,7 +361,7 @@ impl Cx {
         self.taking_away(Resource::Publication { volume_id: volume_id.clone(), path }, volume_id, request)
     }
 
-    /// A volume attached to this node, as far as the driver attaches. Waits for room on a node that other checks have
+    /// Attaches a volume to this node, if the driver attaches volumes. Waits for room on a node that other checks have
     /// filled.
     ///
     /// # Errors
@@ -378,7 +378,7 @@ impl Cx {
         })
     }
 
-    /// A volume staged on this node, as far as the driver stages.
+    /// Stages a volume on this node, if the driver stages volumes.
     ///
     /// # Errors
     /// Broken if a call on the way is refused.
@@ -425,10 +425,10 @@ impl Cx {
         self.make_staging(place).await
     }
 
-    /// A staging directory whose path has exactly so many bytes.
+    /// A staging directory whose path has exactly this many bytes.
     ///
     /// # Errors
-    /// Broken if it cannot be made; skip if paths of that length are not to be had here.
+    /// Broken if it cannot be made; skip if paths of that length are impossible here.
     pub async fn staging_path_of_length(&self, bytes: usize) -> Result<String, Stop> {
         let mut name = self.unique_name();
         let above = self.paths().staging_dir().as_os_str().len() + 1;
@@ -515,10 +515,10 @@ impl Cx {
         written.map_err(|error| Stop::broken(format!("failed to write {}: {error}", path.display())))
     }
 
-    /// A target path that has exactly so many bytes.
+    /// A target path that has exactly this many bytes.
     ///
     /// # Errors
-    /// Broken if the parent cannot be made; skip if paths of that length are not to be had here.
+    /// Broken if the parent cannot be made; skip if paths of that length are impossible here.
     pub async fn target_path_of_length(&self, bytes: usize) -> Result<String, Stop> {
         let mut path = self.make_target(PathParts::flat(&self.unique_name())).await?;
         let missing = bytes.checked_sub(path.len()).ok_or_else(|| no_path_of(bytes))?;

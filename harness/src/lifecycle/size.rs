@@ -36,7 +36,7 @@ pub(crate) async fn find(cx: &Cx, first_bytes: i64) -> Found {
             Answer::Refused(Refused { code: Code::OutOfRange, .. }) => {}
             // Whatever a driver says of a size that no file system fits into, it may mean the size.
             Answer::Refused(_) if bytes < LARGER_BYTES[0] => {}
-            // Some say so of a size that they do not offer.
+            // Some drivers use this code for a size that they do not offer.
             Answer::Refused(refused) if refused.code == Code::InvalidArgument => {
                 invalid = Some(refused.clone())
             }

@@ -123,7 +123,7 @@ fn delete_snapshot(id: &str) -> v1::DeleteSnapshotRequest {
     v1::DeleteSnapshotRequest { snapshot_id: id.to_owned(), ..Default::default() }
 }
 
-/// Sends a request that undoes something until it is done: a few times at the most, no longer than `time-limits:
+/// Repeats a request that undoes something until it is done: a few times at most, no longer than `time-limits:
 /// settle-ms`, and once if the driver does not have the RPC.
 async fn insist<Q>(session: &Session, request: Q, exists: Exists) -> Result<(), Stays>
 where

@@ -172,7 +172,7 @@ impl Capabilities {
         self.unknown.iter().map(String::as_str)
     }
 
-    /// Forgets what is of later versions, as a caller of this one would not know it, and returns it.
+    /// Removes the capabilities of later versions, which a caller of this version would not know, and returns them.
     pub(crate) fn keep(&mut self, version: Version) -> BTreeSet<Capability> {
         let (kept, later) = self.known.iter().copied().partition(|one| one.versions().first() <= version);
         self.known = kept;

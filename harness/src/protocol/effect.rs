@@ -8,7 +8,7 @@ use crate::protocol::rpc::Facts;
 /// The possible effect of a call that was not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing: the driver has said a definite no.
+    /// No effect: the refusal is definite.
     None,
     /// Unknown: the call may have failed half-way. If the driver repeats the refusal, it is final.
     Unsure,
@@ -30,7 +30,7 @@ pub fn of(rpc: Rpc, code: Code) -> Effect {
 pub fn of_change(code: Code) -> Effect {
     match code {
         Code::Aborted | Code::Unavailable | Code::DeadlineExceeded | Code::Cancelled => Effect::Pending,
-        // Something may have been used up in the middle of the work.
+        // Resources may have been used up in the middle of the work.
         Code::Internal | Code::Unknown | Code::DataLoss | Code::ResourceExhausted => Effect::Unsure,
         Code::Ok
         | Code::InvalidArgument

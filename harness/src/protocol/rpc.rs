@@ -44,7 +44,8 @@ pub struct Facts {
     pub rpc: Rpc,
     /// The effect of the RPC.
     pub does: Does,
-    /// A driver has it if it advertises any of these; each driver with the service has it, if there are none.
+    /// The capabilities of which a driver needs one to offer the RPC. If there are none, each driver with the service
+    /// offers it.
     pub promised_by: &'static [Capability],
 }
 

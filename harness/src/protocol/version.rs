@@ -128,7 +128,7 @@ impl FromStr for CsiVersion {
     }
 }
 
-/// By which version a driver is judged, and how that is known.
+/// The versions by which a driver is judged, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
     /// One, or both where the driver has what only either has.
@@ -138,7 +138,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// By the setting of the user, or else by signs: what the driver has that only one version has.
+    /// Decides by the user's setting, or else by signs: features of the driver that only one version has.
     pub(crate) fn by(setting: CsiVersion, signs: &[(Version, String)]) -> Judged {
         if let Some(version) = setting.named() {
             return Judged { versions: vec![version], sign: format!("csi-version: {version}") };
@@ -163,7 +163,7 @@ impl Judged {
         self.versions.contains(&version)
     }
 
-    /// Such as `1.12`, or `1.12 and 1.13`.
+    /// The versions in words: `1.12`, or `1.12 and 1.13`.
     pub fn name(&self) -> String {
         self.versions.iter().map(Version::to_string).collect::<Vec<_>>().join(" and ")
     }

@@ -11,7 +11,7 @@ use crate::text::shorten::named;
 /// The names of block devices that are no disks: loop devices are counted for themselves, and the others are in memory.
 const NO_DISKS: [&str; 4] = ["loop", "ram", "zram", "dm-"];
 
-/// Something that connects volumes to this machine, and that the driver has to undo when they are given back.
+/// A connection of volumes to this machine, which the driver has to undo when it gives them back.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Attachment {
     /// A session with an iSCSI target.
@@ -30,7 +30,7 @@ pub(crate) enum Attachment {
     Mapped {
         /// The name below `/dev/mapper`.
         name: String,
-        /// All reads and writes of it wait until it is resumed.
+        /// True if all reads and writes of it wait until it is resumed.
         is_suspended: bool,
     },
 }

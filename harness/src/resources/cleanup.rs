@@ -7,7 +7,7 @@ use std::sync::Arc;
 use csi_proto::lock::Mutex;
 use tonic::async_trait;
 
-/// Something that is removed at the end of a check, whatever happens: failure, timeout, Ctrl-C.
+/// An object that is removed at the end of a check in any case: failure, timeout, Ctrl-C.
 #[async_trait]
 pub trait Cleanup: fmt::Debug + Send + Sync {
     /// The name under which it is reported if it is left behind.
@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// It goes at the try with this number.
+    /// It is removed at the try with this number.
     #[derive(Debug)]
     struct Resource {
         name: &'static str,

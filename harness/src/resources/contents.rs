@@ -30,11 +30,11 @@ pub enum Found {
     Write(Stamp),
     /// Nothing: no file, or zeros alone.
     Empty,
-    /// A write that ends after so many bytes.
+    /// A write that ends after this many bytes.
     Cut(Stamp, usize),
-    /// A write of which so many bytes are zeros.
+    /// A write in which this many bytes are zeros.
     Holes(Stamp, usize),
-    /// A write so many bytes before or behind its place.
+    /// A write this many bytes before or behind its place.
     Shifted(Stamp, i64),
     /// Parts of two writes.
     Mixed(Stamp, Stamp),
@@ -106,7 +106,7 @@ fn block(stamp: &Stamp, at_bytes: u64) -> [u8; BLOCK_BYTES] {
     block
 }
 
-/// As much of a name as a block has room for.
+/// The part of a name that fits into a block.
 fn kept(volume: &str) -> &str {
     let mut end = volume.len().min(WRITER_BYTES_MAX);
     while !volume.is_char_boundary(end) {
@@ -115,7 +115,7 @@ fn kept(volume: &str) -> &str {
     &volume[..end]
 }
 
-/// FNV-1a.
+/// The FNV-1a checksum.
 fn sum(bytes: &[u8]) -> u64 {
     bytes
         .iter()

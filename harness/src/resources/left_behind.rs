@@ -1,6 +1,6 @@
 //! Describes the objects that are still there when a run is over.
 
-/// Something that may have been left behind.
+/// An object that may have been left behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftBehind {
     /// The object, such as `volume named "x"`.
@@ -22,6 +22,6 @@ pub struct LeftBehind {
 pub enum Removal {
     /// The command of the run with `--cleanup` added.
     Cleanup,
-    /// By this command.
+    /// A shell command.
     Command(String),
 }

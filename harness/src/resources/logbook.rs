@@ -45,7 +45,7 @@ struct Open {
 /// The driver of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunOf {
-    /// Its endpoints, that of the first node first, and that of the Controller service last if it has its own.
+    /// Its endpoints: that of the first node comes first, and that of the Controller service last if it has its own.
     pub endpoints: Vec<String>,
     /// True if the driver ends with the run, with everything that it keeps.
     pub driver_ends_too: bool,
@@ -56,7 +56,7 @@ impl RunOf {
     pub fn new(config: &Config, driver_ends_too: bool) -> RunOf {
         let nodes = config.nodes.iter().map(|node| &node.endpoint);
         let endpoints = config.endpoint.iter().chain(nodes).chain(&config.controller_endpoint);
-        // As an address is written in one way only; and one that is forwarded is another one each time.
+        // An address is written in one form, so that equal ones are recognised. A forwarded one differs in each run.
         let written = |endpoint: &String| {
             endpoint.parse().map_or(endpoint.clone(), |read: Endpoint| config.place_of(&read))
         };
@@ -68,9 +68,9 @@ impl RunOf {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum News {
-    /// The first one.
+    /// The first line: the run.
     Run(RunOf),
-    /// A call is about to be sent that may make the resource; or something else is known of it.
+    /// A call is about to be sent that may make the resource, or a known resource has changed.
     TimerGuard {
         number: u64,
         /// Named `thing` in the files of runs before this version.
@@ -92,7 +92,7 @@ enum News {
 
 impl News {
     fn line(&self) -> Vec<u8> {
-        // Nothing in it can fail.
+        // Serialising it cannot fail.
         let mut line = serde_json::to_vec(self).unwrap_or_default();
         line.push(b'\n');
         line
@@ -150,7 +150,7 @@ impl Logbook {
         !self.driver_ends_too
     }
 
-    /// A run goes on without its file: where the disk is full, undoing matters more than what would be missing here.
+    /// A run continues without its file: where the disk is full, undoing matters more than a complete file.
     fn write(&self, news: &News) {
         let _ = self.lock().file.write_all(&news.line());
     }
@@ -173,7 +173,7 @@ impl Notebook for Logbook {
 impl Drop for Logbook {
     fn drop(&mut self) {
         let _ = match self.driver_ends_too || self.lock().resources == 0 {
-            // There is nothing that anybody could undo.
+            // Nothing is left that could be undone.
             true => std::fs::remove_file(&self.path),
             // If shortening fails, the whole file describes the same resources.
             false => shorten(&self.path),
@@ -209,7 +209,7 @@ pub struct Remains {
     _file: File,
 }
 
-/// Why a file of a run cannot be read.
+/// The reason why a file of a run cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}; remove the file if nothing of its run is left", path.display())]
 pub struct UnreadableRemains {
@@ -240,7 +240,7 @@ pub const BUILT_IN_PREFIX: &str = "csi-sanity-mock-";
 /// The directory in it in which that driver keeps its files.
 pub const BUILT_IN_STATE: &str = "state";
 
-/// The remains in a file; `None` if its run is under way, or it is somebody else's.
+/// The remains in a file; `None` if its run is under way, or belongs to another user.
 fn read(path: &Path) -> Result<Option<Remains>, String> {
     let flags = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
     let mut file = match OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) {
@@ -326,7 +326,7 @@ impl Remains {
         self.resources.iter().map(|(resource, ..)| resource.to_string()).collect()
     }
 
-    /// Kills what still runs of a driver that the run had started.
+    /// Kills the remaining processes of a driver that the run had started.
     pub fn end_driver(&self) {
         for process in &self.drivers {
             process.kill();

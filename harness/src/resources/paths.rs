@@ -65,7 +65,7 @@ pub(crate) struct Paths {
     commands: PathCommands,
     common: Arc<Common>,
     logbook: Option<Arc<Logbook>>,
-    /// By path, the directories that were made for it alone, the higher ones first.
+    /// The directories that were made for each path alone, the higher ones first.
     made: Mutex<BTreeMap<PathBuf, Vec<PathBuf>>>,
 }
 
@@ -171,7 +171,7 @@ impl Paths {
         self.remove(path, self.commands.remove_staging_path_command.as_deref()).await
     }
 
-    /// Takes over what a command has made for an earlier run: all that is known of that is the lowest directory.
+    /// Takes over the directories that a command has made for an earlier run, of which only the lowest is known.
     pub(crate) fn adopt(&self, resource: &Resource) {
         let lowest = match resource {
             Resource::StagingDirectory(path) => Some((path, path.as_path())),
@@ -203,7 +203,7 @@ impl Paths {
             let above = root.join(&place.shared);
             let path = above.join(&place.own);
             let Some(command) = command else {
-                // At one go: who is stopped half-way, as by Ctrl-C, could not say what there is to remove.
+                // Both are made in one step, so that an interruption, as by Ctrl-C, leaves no unknown directory.
                 let (mut common, mut own) = (Vec::new(), Vec::new());
                 let made = self.make_all(&above, &mut common).and_then(|()| self.make_all(&path, &mut own));
                 let made = made.map_err(|error| format!("failed to make {}: {error}", path.display()));
@@ -224,7 +224,7 @@ impl Paths {
                     command.display()
                 ));
             }
-            // Somewhere else, only the user knows what lies above.
+            // If the command has printed another place, only the user knows what lies above it.
             let levels = if printed == path { levels_below(&above, &path) } else { vec![printed.clone()] };
             Ok((printed, levels))
         })
@@ -289,7 +289,7 @@ impl Paths {
     /// Unmounts what is left at a path that was made for this run, and removes what was made for it: whether nothing is
     /// mounted there any more. A path that leads elsewhere by now is left alone.
     pub(crate) async fn clear(&self, point: &Path) -> bool {
-        // A check may have had another name than that of the target, in the directory that was made for it.
+        // The directory may have been made for a check under another name than that of the target.
         let of_the_run = |made: &BTreeMap<PathBuf, Vec<PathBuf>>| {
             let is_over = |path: &PathBuf| point.starts_with(path);
             let place = made.iter().find(|(path, levels)| is_over(path) || levels.iter().any(is_over));

@@ -88,7 +88,7 @@ pub(crate) struct ReadBack {
 #[derive(Debug, Default)]
 struct Inner {
     mismatches: BTreeMap<(&'static str, &'static str), Mismatch>,
-    /// Calls about a volume that are under way, or have had no answer, and how many there ever were.
+    /// The number of calls about a volume that are under way or have had no answer, and the number of all.
     calls: BTreeMap<Place, (u64, u64)>,
     /// The target paths at which volumes are published.
     targets: BTreeMap<Place, BTreeSet<String>>,
@@ -124,7 +124,8 @@ impl Inner {
     }
 }
 
-/// A call about a volume on a node. Dropped without an end, it may go on, and what is there for that volume proves nothing.
+/// A call about a volume on a node. If it is dropped without an end, it may still be under way, and the state of that
+/// volume proves nothing.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     place: Place,
@@ -141,7 +142,7 @@ impl ReadBack {
         UnderWay { number: *all, place }
     }
 
-    /// It has had an answer.
+    /// Ends a call that was answered.
     pub(crate) fn end(&self, call: UnderWay) {
         if let Some((open, _)) = self.inner.lock().calls.get_mut(&call.place) {
             *open = open.saturating_sub(1);
@@ -189,7 +190,7 @@ impl ReadBack {
         if *first != asked {
             return;
         }
-        // Nothing says that a repeated call has to notice that somebody else has taken the mount away.
+        // The specification does not say that a repeated call has to notice a mount that someone else has removed.
         let bare = bare.filter(|(_, what, ..)| !(is_repeated && *what == BARE_TARGET));
         let attached_readonly = inner.readonly.contains(&request.volume_id);
         let mut found: Vec<Found> = other_kind.into_iter().chain(bare).collect();
@@ -310,7 +311,7 @@ fn access(request: &v1::NodePublishVolumeRequest) -> Option<&AccessType> {
     request.volume_capability.as_ref()?.access_type.as_ref()
 }
 
-/// In what a mount is not as it was asked for.
+/// The difference between a mount and the request.
 fn unlike(request: &v1::NodePublishVolumeRequest, mount: &Mount, attached_readonly: bool) -> Vec<Found> {
     let Some(AccessType::Mount(asked)) = access(request) else { return Vec::new() };
     let has = |flag: &str| mount.options.contains(flag) || mount.fs_options.contains(flag);

@@ -53,7 +53,7 @@ pub(crate) enum Resource {
     Mount(PathBuf),
 }
 
-/// Why a resource is not undone.
+/// The reason why a resource is not undone.
 #[derive(Clone, Debug)]
 pub(crate) struct Stays {
     pub(crate) why: String,
@@ -200,7 +200,7 @@ impl Resource {
         }
     }
 
-    /// Its id or path, where that is known, as lists of what there is have it.
+    /// Its id or path, if that is known, as lists contain it.
     pub(crate) fn id(&self) -> Option<String> {
         match self {
             Resource::Volume(id) | Resource::Snapshot(id) => Some(id.clone()),

@@ -7,7 +7,7 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 /// The number of volumes that most checks have attached at one time.
 const ATTACHED_BY_A_CHECK: usize = 2;
 
-/// The room on the first node, which is asked for when somebody needs it.
+/// The room on the first node, which is found out at the first use.
 #[derive(Debug, Default)]
 pub(crate) struct Room(OnceCell<Option<Arc<Semaphore>>>);
 

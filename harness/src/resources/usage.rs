@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 
 use crate::resources::{attachments, mounts};
 
-/// Entries of the driver's directory that are counted at the most.
+/// Largest number of entries of the driver's directory that are counted.
 const ENTRIES_MAX: usize = 200_000;
 /// The unit of a line of `/proc/PID/status`, in bytes.
 const KIB: u64 = 1 << 10;
 /// The unit in which `stat` counts blocks, in bytes.
 const BLOCK_BYTES: u64 = 512;
 
-/// Something of which a driver can take up more and more.
+/// A resource of which a driver can use more and more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resource {
-    /// Memory of its own, in bytes: none that is of files.
+    /// Its own memory, in bytes, without that of mapped files.
     Memory,
     /// Open files, sockets among them.
     Files,
@@ -57,7 +57,7 @@ impl Resource {
         matches!(self, Resource::Memory | Resource::Storage)
     }
 
-    /// One of it, or several, for people.
+    /// Its name in the singular or plural, for people.
     pub fn name(self, is_one: bool) -> &'static str {
         match (self, is_one) {
             (Resource::Memory, _) => "of memory",
@@ -116,7 +116,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// One look at what a driver takes up.
+/// The resources that a driver uses at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     process: u32,

@@ -78,10 +78,10 @@ pub fn in_use_bytes(path: &Path) -> io::Result<u64> {
     Ok(found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize))
 }
 
-/// Writes a file of so many bytes that cannot be compressed into a file system, and makes it durable.
+/// Writes a file of this many bytes that cannot be compressed into a file system, and makes it durable.
 ///
 /// # Errors
-/// That of the file system.
+/// The error of the file system.
 pub fn fill(path: &Path, bytes: u64, rng: &mut fastrand::Rng) -> io::Result<()> {
     let mut file = File::create(path.join("csi-sanity-fill"))?;
     let mut chunk = vec![0; FILL_CHUNK_BYTES];
@@ -115,7 +115,7 @@ impl WriteLocation {
         WriteLocation { blocks: 1, ..WriteLocation::near(slot) }
     }
 
-    /// A place at the end of the smallest device of so many bytes that there is, if that is not near its beginning.
+    /// A place at the end of the smallest device with at least this many bytes, if that is not near its beginning.
     pub fn at_end(slot: u8, size_bytes: u64) -> WriteLocation {
         let far = (size_bytes & !(PLACE_BYTES - 1)).saturating_sub(PLACE_BYTES);
         let near = WriteLocation::near(slot);
@@ -133,7 +133,7 @@ impl WriteLocation {
         }
         if path.is_dir() {
             let file = path.join(format!("csi-sanity-{}", self.slot));
-            // Not every file system says how large it is.
+            // Some file systems do not report their size.
             let is_small = (1..ROOM_BYTES_MIN).contains(&size_bytes(path)?);
             return if is_small { Err(no_room()) } else { Ok((file, 0)) };
         }

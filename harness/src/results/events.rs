@@ -6,7 +6,7 @@ use crate::client::stages::Stage;
 use crate::client::target::Target;
 use crate::results::outcome::{CheckReport, Crash, Leak, Summary};
 
-/// Something that happened in a run.
+/// An event of a run.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The run begins.
@@ -24,7 +24,7 @@ pub enum Event<'a> {
     CheckStarted(&'a Planned),
     /// The driver is given time to settle.
     Waiting(Waiting),
-    /// The run goes on; once a second while checks run.
+    /// The run continues; sent once a second while checks run.
     Tick {
         /// How far the running checks are, by label, for checks that report a stage.
         stages: &'a [(String, Stage)],
@@ -35,7 +35,7 @@ pub enum Event<'a> {
     CheckFinished(&'a CheckReport),
     /// The driver died.
     Crashed(&'a Crash),
-    /// Something stayed behind.
+    /// Objects stayed behind.
     Leaked(&'a [Leak]),
     /// The run is over.
     Finished(&'a Summary),

@@ -19,7 +19,7 @@ use crate::text::shorten::{shortened, shortened_json};
 pub(crate) use relevant::have_to_do;
 use relevant::{Relevant, makes_something, relevant};
 
-/// Calls shown at the most of those that made what the others speak of.
+/// Largest number of shown calls that made the objects of other calls.
 const MAKING_SHOWN_MAX: usize = 4;
 /// Calls shown at most of the last ones that changed something, since the cause is most often among them.
 const CHANGING_SHOWN_MAX: usize = 12;
@@ -29,10 +29,10 @@ const LAST_SHOWN_MAX: usize = 4;
 /// Length of a command in bytes up to which it is shown.
 const COMMAND_BYTES_MAX: usize = 2_000;
 
-/// Violations beside the gravest one that are shown at the most.
+/// Largest number of violations that are shown beside the gravest one.
 const ALSO_SHOWN_MAX: usize = 5;
 
-/// Things left behind that are shown at the most.
+/// Largest number of leftovers that are shown.
 const LEFTOVERS_SHOWN_MAX: usize = 5;
 
 /// The story of a check that did not simply pass.
@@ -157,7 +157,7 @@ fn write_finding(
     violation.printed.iter().try_for_each(|line| writeln!(f, "    {}", shortened(line)))
 }
 
-/// The requirement a violation is of.
+/// The requirement that a violation breaks.
 pub fn rule(report: &CheckReport, violation: &Violation) -> Option<&'static Requirement> {
     violation.requirement.or_else(|| report.planned.check.requirements.first().copied())
 }
@@ -398,7 +398,7 @@ fn runs<'a>(calls: &[&'a CallRecord], incidents: &[(Duration, String)]) -> Vec<(
     runs
 }
 
-/// One call on two lines: what was asked, what was answered.
+/// One call on two lines: the request and the answer.
 pub fn call_line(call: &CallRecord) -> String {
     let node = if call.node > 0 { format!(" at node {}", call.node) } else { String::new() };
     let mut line = format!("{}{node} {}", call.rpc, shortened_json(&call.request()));

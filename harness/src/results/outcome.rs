@@ -48,7 +48,7 @@ pub enum Outcome {
     },
 }
 
-/// A violation, with what the run knows of it beside what the check states.
+/// A violation with what the run adds to the statement of the check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// The rule that was broken, and how.
@@ -57,7 +57,7 @@ pub struct Finding {
     pub binds_from: Profile,
     /// The number of plays of the failing case, where there was more than one: by the check, or by the run, which repeats the check.
     pub plays: Option<Plays>,
-    /// The way in which the run came to know of it.
+    /// The way in which the run learnt of it.
     pub source: Source,
 }
 
@@ -79,14 +79,14 @@ impl From<Violation> for Finding {
     }
 }
 
-/// A failure that did not come again when its check, or the failing case of it, was repeated.
+/// A failure that did not recur when its check, or the failing case of it, was repeated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flaky {
     /// The rule that was broken, and how.
     pub finding: Finding,
     /// The mildest profile under which it makes a run fail, if there is one.
     pub fails_from: Option<Profile>,
-    /// It makes this run fail. Otherwise it counts as a warning.
+    /// True if it makes this run fail. Otherwise it counts as a warning.
     pub fails: bool,
 }
 
@@ -104,7 +104,7 @@ pub struct SameFault {
 }
 
 impl SameFault {
-    /// As a sentence.
+    /// The finding as a sentence.
     pub fn sentence(&self) -> String {
         format!("the same fault as in {}: {}", self.first, self.message)
     }
@@ -196,7 +196,7 @@ impl Outcome {
         self.finding().map(|finding| &finding.violation)
     }
 
-    /// The violation with what the run knows of it, if the driver broke something.
+    /// The violation with what the run adds to it, if the driver broke a rule.
     pub fn finding(&self) -> Option<&Finding> {
         match self {
             Outcome::Failed(finding)
@@ -222,12 +222,12 @@ impl Flaky {
 /// The way in which a run ends early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Halt {
-    /// It is not.
+    /// The run does not end early.
     #[default]
     None,
-    /// By the user.
+    /// The user interrupts it.
     Interrupted,
-    /// By its time limit.
+    /// Its time limit passes.
     TimeUp,
 }
 
@@ -466,7 +466,7 @@ pub struct Summary {
     pub leaks: Vec<Leak>,
     /// Objects that may have been left behind.
     pub left_behind: Vec<LeftBehind>,
-    /// The command that removes of it what the run has noted.
+    /// The command that removes the objects that the run has recorded.
     pub cleanup: Option<String>,
     /// Work that checks left undone when they met their time limits, with the label of each check.
     pub cut_short: Vec<(String, CutShort)>,
@@ -476,7 +476,7 @@ pub struct Summary {
     pub duration: Duration,
     /// The calls of the run, by RPC.
     pub calls: Vec<RpcCalls>,
-    /// By which version of the protocol the driver was judged, if one was called.
+    /// The versions of the protocol by which the driver was judged, if one was called.
     pub judged: Option<Judged>,
 }
 

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::config::{ConfigError, read_yaml};
 use crate::text::error::error_chain;
 
-/// Why a case cannot be read or written.
+/// The reasons why a case cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
     /// The file cannot be read.
@@ -18,7 +18,7 @@ pub enum CaseError {
     Read {
         /// The file that cannot be read.
         path: PathBuf,
-        /// Why.
+        /// The error of reading it.
         source: io::Error,
     },
     /// The folder cannot be read.
@@ -26,7 +26,7 @@ pub enum CaseError {
     ReadFolder {
         /// The folder that cannot be read.
         folder: PathBuf,
-        /// Why.
+        /// The error of reading it.
         source: io::Error,
     },
     /// There are too many files in the folder.
@@ -66,7 +66,7 @@ pub enum CaseError {
     Write {
         /// The file that cannot be written.
         path: PathBuf,
-        /// Why.
+        /// The error of writing it.
         source: io::Error,
     },
 }
@@ -81,10 +81,10 @@ pub fn key(path: &Path) -> Option<String> {
     keys.into_iter().find(|key| key.starts_with("csi-sanity-") && key.ends_with("case"))
 }
 
-/// The cases of a suite in a folder, by their key and in the order of their names. A folder that is not there has none.
+/// The cases of a suite in a folder, by their key and in the order of their names. A missing folder has none.
 ///
 /// # Errors
-/// The folder cannot be read, or has more cases than that.
+/// The folder cannot be read, or has more than `files_max` cases.
 pub fn cases(folder: &Path, of_suite: &str, files_max: usize) -> Result<Vec<PathBuf>, CaseError> {
     let mut paths = files(folder, "yaml", files_max)?;
     paths.retain(|path| key(path).as_deref() == Some(of_suite));
@@ -92,7 +92,7 @@ pub fn cases(folder: &Path, of_suite: &str, files_max: usize) -> Result<Vec<Path
     Ok(paths)
 }
 
-/// Reads a case from a file that is no larger than that.
+/// Reads a case from a file of at most `bytes_max`.
 ///
 /// # Errors
 /// The file cannot be read, or is not a case; the text names file, line and column.
@@ -104,10 +104,10 @@ pub fn read<T: DeserializeOwned>(path: &Path, bytes_max: u64) -> Result<T, CaseE
     Ok(read_yaml(path)?)
 }
 
-/// The files of a folder whose names end so. A folder that is not there has none.
+/// The files of a folder with this extension. A missing folder has none.
 ///
 /// # Errors
-/// The folder cannot be read, or has more such files than that.
+/// The folder cannot be read, or has more than `files_max` such files.
 pub fn files(folder: &Path, extension: &str, files_max: usize) -> Result<Vec<PathBuf>, CaseError> {
     let unread = |source| CaseError::ReadFolder { folder: folder.to_owned(), source };
     let entries = match fs::read_dir(folder) {

@@ -135,7 +135,7 @@ struct Results {
 #[derive(Debug, Default)]
 struct Inner {
     verdicts: BTreeMap<String, Verdict>,
-    /// Why there will be no more of them.
+    /// The reason why there will be no further results.
     over: Option<String>,
 }
 

@@ -18,7 +18,7 @@ use crate::spec::verdict::Stop;
 use crate::text::encoding::shell_word;
 use crate::text::shorten::named;
 
-/// A look at what exists that takes no longer can be had after each check.
+/// If looking at everything takes no longer than this, it is done after each check.
 const QUICK: Duration = Duration::from_millis(50);
 
 /// Everything that can be counted.
@@ -32,10 +32,10 @@ pub(crate) struct Inventory {
 }
 
 impl Inventory {
-    /// Looks at driver and mount table.
+    /// Looks at the driver and the mount table.
     ///
     /// # Errors
-    /// A list cannot be had; the text says why.
+    /// A list cannot be read; the text says why.
     pub(crate) async fn take(session: &Session) -> Result<Inventory, String> {
         let begun = Instant::now();
         let target = session.target();
@@ -217,7 +217,7 @@ impl Surroundings {
     }
 }
 
-/// Something that was not there before, and has to do with a path or a name.
+/// A new object that is related to a path or a name.
 #[derive(Debug)]
 struct New<'path> {
     what: String,
@@ -227,7 +227,7 @@ struct New<'path> {
 }
 
 impl New<'_> {
-    /// It as something left behind; `None` where it may be another program's.
+    /// Describes it as left behind; `None` if it may be another program's.
     fn left_behind(self, target: &Target) -> Option<LeftBehind> {
         let path = Path::new(self.path);
         // The names of iSCSI targets and NVMe subsystems have colons between their parts.
@@ -260,7 +260,7 @@ impl New<'_> {
 /// The owner of something that was not there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
-    /// It belongs to a state that the driver did not get over.
+    /// It belongs to a state with which the driver did not start.
     RuinedDriver,
     /// It has a name or an id of this run.
     Run,

@@ -60,7 +60,7 @@ fn is_representative(method: &str) -> bool {
 /// The names of a check contain its number. Plain calls use numbers from here on, which no check has.
 const FIRST_NUMBER: usize = 0x10000;
 
-/// A call as its check makes it that judges the plain form of the RPC, and nothing of it is left afterwards.
+/// A call in the form of the check that judges the plain form of the RPC. All its objects are undone afterwards.
 #[derive(Debug)]
 pub(crate) struct PlainCall {
     target: Arc<Target>,
@@ -76,9 +76,9 @@ pub(crate) struct PlainCall {
 /// The result of making a plain call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Made {
-    /// It was done.
+    /// The call was done.
     Done,
-    /// It could not be made, or was put off.
+    /// The call could not be made, or was put off.
     Not,
 }
 
@@ -150,7 +150,7 @@ impl PlainCall {
 #[derive(Debug)]
 pub(crate) struct Probe {
     plain: Arc<PlainCall>,
-    /// Calls of the check that are known to be harmless: so many first ones.
+    /// The number of first calls of the check that are known to be harmless.
     harmless: u64,
     found: Mutex<Option<Culprit>>,
 }
@@ -181,7 +181,7 @@ impl Probe {
         Arc::new(Probe { plain, harmless, found: Mutex::default() })
     }
 
-    /// The call that was looked for; no more need be made then.
+    /// The call that was looked for. Once it is found, the check can stop.
     pub(crate) async fn found(&self) -> Option<Culprit> {
         self.found.lock().await.clone()
     }

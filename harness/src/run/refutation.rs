@@ -10,11 +10,11 @@ use crate::spec::verdict::Violation;
 /// The verdict on a check that ran on a driver known to be right, or known to have a defect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trial {
-    /// As it should be.
+    /// The check works.
     Good,
     /// The check does not run here.
     Skipped(String),
-    /// Not as it should be.
+    /// The check does not work, for this reason.
     Bad(String),
 }
 

@@ -1,4 +1,4 @@
-//! One check from start to end: needs, body, undoing, verdict.
+//! Runs one check from start to end: needs, body, undoing, verdict.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -196,7 +196,7 @@ pub(crate) async fn raised(stop: &mut watch::Receiver<Halt>) {
     }
 }
 
-/// Why a check does not apply to the driver, by what was known before the run.
+/// The reason why a check does not apply to the driver, by facts that were known before the run.
 pub(crate) fn unmet(planned: &Planned, target: &Target) -> Option<String> {
     if let (Some(elsewhere), false) = (&target.config().elsewhere, planned.check.needs.is_empty()) {
         return Some(format!(

@@ -70,7 +70,8 @@ pub struct RunOptions {
     pub leak_check: bool,
     /// True if the calls of checks that passed are reported as well.
     pub keep_calls: bool,
-    /// True if each check is judged by itself: it is reported also where it only shows again what another one shows, and no failure is
+    /// True if each check is judged separately: it is reported even if it only shows a fault of another check, and
+    /// failures are not repeated.
     /// repeated.
     pub report_each: bool,
     /// The suites that the checks are chosen from.
@@ -84,7 +85,7 @@ pub struct RunOptions {
 }
 
 impl Default for RunOptions {
-    /// As the command line runs without flags, but for the seed, which is 0; of no suite yet.
+    /// The options of a command line without flags, with the seed 0 and without a suite.
     fn default() -> RunOptions {
         RunOptions {
             jobs: JOBS,
@@ -110,7 +111,7 @@ impl std::fmt::Debug for RunOptions {
     }
 }
 
-/// Time between two words that the run goes on.
+/// Time between two events that show that the run continues.
 const TICK: Duration = Duration::from_secs(1);
 
 /// Runs checks against one driver.
@@ -129,7 +130,7 @@ pub struct Runner<'a> {
     before: Option<Inventory>,
     around: Surroundings,
     dead: bool,
-    /// Why it is not started again, where the run could have done that.
+    /// The reason why it is not started again, although the run could do that.
     gone: Option<String>,
     /// The checks during which it died last.
     ended_in: Vec<String>,
@@ -210,7 +211,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Has the checks of a suite begin when all those of the suites before it have ended.
+    /// Makes the checks of a suite begin when all those of the suites before it have ended.
     pub fn take_suites_in_turn(&mut self) {
         self.in_turn = true;
     }
@@ -231,7 +232,7 @@ impl<'a> Runner<'a> {
         for expired in self.options.known.expired() {
             self.emit(&Event::Remark(&expired));
         }
-        // Only a driver with devices of this machine can get one of them.
+        // Such a loop device matters only to a driver that uses devices of this machine.
         if let Some(node) = target.nodes().first()
             && node.shares_mounts().await
             && let Some(left) = machine::warn_of_read_only_loops()
@@ -490,7 +491,7 @@ impl<'a> Runner<'a> {
         let mut done = self.run_one(planned).await;
         if done.silence.is_some() && !self.target.is_alive().await {
             if done.on_purpose && self.target.driver().is_some_and(|driver| driver.starting_for().is_some()) {
-                // It was ended by the check, which has said what there is to say of a driver that does not come back.
+                // The check has ended the driver itself, and has reported if it does not come back.
                 let back = self.revive(std::slice::from_mut(&mut done)).await;
                 if !back {
                     self.dead = true;
@@ -515,7 +516,7 @@ impl<'a> Runner<'a> {
         self.target.faults().keep_reported(&planned.label(), &[]);
         let (mut running, rules) = (Running::default(), self.rules.clone());
         let check = run_check(self.target.clone(), planned.clone(), rules.clone(), self.stop.clone());
-        // As a task it is where the connections are, so that an answer wakes up no other thread.
+        // As a task, it runs where the connections are handled, so that an answer wakes no other thread.
         running.begin(planned.clone(), check);
         let done = self.with_news(running.next(&rules)).await;
         let done = done.unwrap_or_else(|| Done::broken(planned, "it has not ended", &rules));
@@ -523,7 +524,7 @@ impl<'a> Runner<'a> {
         done
     }
 
-    /// Waits for what is done beside the checks, and says meanwhile what it is.
+    /// Waits for work beside the checks, and shows meanwhile what it is.
     async fn with_news_of<T>(&mut self, what: &'static str, work: impl Future<Output = T>) -> T {
         let target = self.target.clone();
         target.stages.set(BESIDE_CHECKS, Stage { what, number: 0, of: None });
@@ -532,7 +533,7 @@ impl<'a> Runner<'a> {
         ended
     }
 
-    /// Waits for checks, and says meanwhile what they wait for.
+    /// Waits for checks, and shows meanwhile what they wait for.
     async fn with_news<T>(&mut self, checks: impl Future<Output = T>) -> T {
         let mut news = self.target.patience.news.subscribe();
         let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + TICK, TICK);
@@ -599,7 +600,7 @@ impl<'a> Runner<'a> {
     /// Tries to have the driver back, and undoes what the checks could not: whether it is.
     async fn revive(&mut self, involved: &mut [Done]) -> bool {
         if let Some(driver) = self.target.driver() {
-            // It may be dead already; what matters is that it comes back.
+            // The driver may be dead already; it only matters that it comes back.
             let _ = driver.kill().await;
         }
         let target = self.target.clone();
@@ -681,7 +682,7 @@ impl<'a> Runner<'a> {
 
     fn left_out(&self, planned: Planned) -> CheckReport {
         let outcome = if let Some(why) = unmet(&planned, &self.target).filter(|_| self.dead) {
-            // With a driver that lives, it would have been skipped as well.
+            // With a living driver, it would have been skipped as well.
             Outcome::Skipped(why)
         } else if self.dead {
             let since = match &self.ended_in[..] {

@@ -100,7 +100,7 @@ impl Faults {
         first.check == other.check || rank(first) <= rank(other)
     }
 
-    /// Withdraws the claim of a check to something that was no fault.
+    /// Withdraws a check's claim to something that was no fault.
     pub fn release(&self, fault: &FaultKey, check: &str) {
         self.reported.lock().retain(|one, claim| one != fault || claim.check != check);
     }

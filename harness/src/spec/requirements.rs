@@ -92,7 +92,7 @@ pub struct Requirement {
 /// A component of Kubernetes that counts on a requirement.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reliance {
-    /// Such as `kubelet`, or the name of a sidecar.
+    /// The name of the component, such as `kubelet` or a sidecar.
     pub component: &'static str,
     /// The problem that users of the component meet if a driver does otherwise.
     pub breaks: &'static str,
@@ -154,7 +154,7 @@ impl Requirement {
         self.binds_from() == Profile::Csi
     }
 
-    /// Why a breach of it may be warned of and no more, although it says MUST.
+    /// The reason why a violation may only lead to a warning, although the rule says MUST.
     pub fn why_only_warned(&self) -> Option<&'static str> {
         match self.is_binding() {
             true => Some(
@@ -164,7 +164,7 @@ impl Requirement {
         }
     }
 
-    /// Why a breach of it does not fail a run under the profile csi.
+    /// The reason why a violation does not fail a run under the profile csi.
     pub fn why_not_binding(&self) -> Option<&'static str> {
         if self.is_binding() {
             return None;

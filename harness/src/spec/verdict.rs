@@ -19,7 +19,7 @@ pub const REPRODUCTION_STEPS_MAX: usize = 400;
 /// The end of a check's body. Everything but `Ok` states a reason.
 pub type CheckResult<T = ()> = Result<T, Stop>;
 
-/// Why the body of a check stopped early.
+/// The reason why the body of a check stopped early.
 #[derive(Debug)]
 pub enum Stop {
     /// The driver broke a rule.
@@ -101,7 +101,7 @@ pub struct Violation {
     pub injected: Option<Box<str>>,
     /// The last lines that it printed, where it died.
     pub printed: Box<[String]>,
-    /// The call whose refusal is all there is against the driver. Where the plain form of it is refused as well, that proves
+    /// The call whose refusal is the only evidence. If the plain form of it is refused as well, the refusal proves
     /// nothing.
     pub refused: Option<Box<(Rpc, Code)>>,
     /// The calls that lead to the violation, a line each, if the check describes them better than the record of all its

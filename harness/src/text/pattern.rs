@@ -12,7 +12,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Takes a pattern as the user wrote it.
+    /// Parses a pattern of the user.
     ///
     /// # Errors
     /// It is empty, too long, or has characters that no label has.
@@ -38,7 +38,7 @@ impl Pattern {
         &self.text
     }
 
-    /// Has the pattern speak of a check by its new id.
+    /// Changes a pattern for a check to the check's new id.
     pub(crate) fn rename(&mut self, id: &str, successor: &str) {
         self.text = self.text.replacen(id, successor, 1);
     }

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-/// Characters of one message shown at the most.
+/// Largest number of characters shown of one message.
 const MESSAGE_CHARS_MAX: usize = 600;
 /// The number of these characters that come from the end.
 const MESSAGE_END_CHARS: usize = 150;
-/// Characters shown at the most of one value among others.
+/// Largest number of characters shown of one value among others.
 const VALUE_CHARS_MAX: usize = 200;
 
 /// The text, or its beginning and its end with its length; long words in it are shortened alike. Invisible characters
@@ -65,7 +65,7 @@ fn cut(text: &str, most: usize, end: usize) -> String {
     format!("{}… {length} characters …{}", &text[..place(most - end)], &text[place(length - end)..])
 }
 
-/// A message with the middle of each long text in it cut out, so that the rest of it is still seen.
+/// A message with the middle of each long text cut out, so that the rest of it is still visible.
 pub(crate) fn shortened_json(value: &Value) -> String {
     shortened(&short_texts(value.clone()).to_string())
 }

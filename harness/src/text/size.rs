@@ -23,7 +23,7 @@ impl Bytes {
         unit.map(|(unit, bits)| format!("{}{unit}", self.0 >> bits))
     }
 
-    /// As the value of a field that names its unit itself, such as capacity_bytes: `1073741824 (1Gi)`.
+    /// Displays the value of a field whose name contains the unit, such as capacity_bytes: `1073741824 (1Gi)`.
     pub fn of_field(self) -> String {
         self.in_unit().map_or_else(|| self.0.to_string(), |unit| format!("{} ({unit})", self.0))
     }

@@ -11,7 +11,7 @@ pub fn wires<'a, M: prost::Name + 'static>(messages: impl IntoIterator<Item = &'
     if messages.is_empty() { "none".to_owned() } else { messages.join(", ") }
 }
 
-/// A time of the protocol in UTC, as RFC 3339 has it, or "none".
+/// A time of the protocol in UTC, in the format of RFC 3339, or "none".
 pub fn moment(time: Option<&prost_types::Timestamp>) -> String {
     time.map_or_else(|| "none".to_owned(), prost_types::Timestamp::to_string)
 }

@@ -14,7 +14,7 @@ use crate::verdict::shared_ids;
 /// A check that others follow.
 #[derive(Debug, Default)]
 struct Leader {
-    /// Its runs that have not ended.
+    /// The number of its runs that have not ended.
     ahead: usize,
     /// The violation of the check, if it has one.
     accuses: Option<Accused>,

@@ -29,7 +29,7 @@ pub(crate) struct Lost {
     pub(crate) answer: String,
     /// The call and its answer, as failures show them.
     pub(crate) line: String,
-    /// In what way it failed, as the tally of the run has it.
+    /// The way in which it failed, in the words of the tally.
     pub(crate) failure: Option<&'static str>,
 }
 

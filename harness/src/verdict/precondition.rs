@@ -25,7 +25,7 @@ pub(crate) struct Preconditions {
     found: Mutex<BTreeMap<(&'static str, AccessType), Found>>,
 }
 
-/// Why the plain form of a call does not work: for good, as far as one can know, or just now.
+/// The reason why the plain form of a call does not work: for good, as far as can be known, or just now.
 enum PlainCallFailure {
     Lasting(String),
     Passing(String),

@@ -14,7 +14,7 @@ const STORAGE_ENTRY: &str = "csi.v1.NodeGetStorageHealthResponse.StorageBackendH
 /// Entries that Kubernetes keeps of one volume.
 const ENTRIES_MAX: usize = 16;
 
-/// Takes note of a breach: the rule, the field, and what was there.
+/// Records a breach: the rule, the field, and the value.
 type Note<'a> = &'a mut dyn FnMut(&'static Requirement, &str, String);
 
 /// The rules of an entry.

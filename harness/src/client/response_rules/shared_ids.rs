@@ -37,7 +37,7 @@ pub(super) struct SharedIdRecorder(Mutex<Record>);
 #[derive(Debug, Default)]
 struct Record {
     objects: BTreeMap<Id, Object>,
-    /// By the label of the check.
+    /// Shared ids by the label of the check.
     shared: BTreeMap<String, SharedIds>,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Interview<'a> {
 }
 
 impl<'a> Interview<'a> {
-    /// Nothing asked yet. There is at least one node.
+    /// An interview without any answers yet. There is at least one node.
     pub(super) fn new(config: &'a Config, nodes: &'a [Peer], controller: Option<&'a Peer>) -> Interview<'a> {
         Interview {
             config,
@@ -47,7 +47,7 @@ impl<'a> Interview<'a> {
         }
     }
 
-    /// GetPluginInfo of the first node, and GetPluginCapabilities of it and of the Controller services elsewhere.
+    /// Calls GetPluginInfo of the first node, and GetPluginCapabilities of it and of Controller services elsewhere.
     pub(super) async fn identity(&mut self) -> Result<v1::GetPluginInfoResponse, TargetError> {
         let info = self.ask(&self.nodes[0], v1::GetPluginInfoRequest {}).await?.unwrap_or_else(|refused| {
             self.remarks.push(format!("GetPluginInfo failed, so the driver has no name here: {refused}"));

@@ -22,7 +22,7 @@ pub(crate) struct PathParts {
 }
 
 impl PathParts {
-    /// One level, and for a target another one.
+    /// One directory level, and another one for a target.
     pub(crate) fn flat(name: &str) -> PathParts {
         PathParts { shared: PathBuf::new(), own: name.into(), target: "target".to_owned() }
     }

@@ -16,20 +16,21 @@ use crate::run::plain_call::{Made, PlainCall, Probe};
 use crate::run::run_check::{Rules, raised, run_check};
 use crate::verdict::harm::{self, Culprit, Lasting, Lost};
 
-/// A plain call that takes no longer is made after each check; any other only after those that may have harmed what it is about,
-/// and a dear one only as long as it takes no more of the run than they do, or after so many of them.
+/// Plain calls faster than `QUICK` are made after every check. Slower ones are made only after checks that could have
+/// affected their objects; if they take longer than `CHEAP`, only once these checks have taken as long, or after
+/// `HELD_MAX` of them.
 const QUICK: Duration = Duration::from_millis(20);
 const CHEAP: Duration = Duration::from_millis(250);
 const HELD_MAX: usize = 8;
-/// A plain call that fails is made again for so long: what a check gave up may still be at work in the driver.
+/// A plain call that fails is repeated for this time, because the driver may still work on a call that a check gave up.
 const FAILS_FOR_GOOD: Duration = Duration::from_millis(1_500);
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
-/// Restarts of the driver because it puts off a plain call for ever.
+/// Restarts of the driver after it keeps putting off a plain call.
 const RENEWED_MAX: usize = 8;
 /// A check that has taken longer, or made more calls, is not run once more to find the call.
 const TRIED_AGAIN_MAX: Duration = Duration::from_secs(60);
 const CALLS_TRIED_AGAIN_MAX: usize = 500;
-/// A call that has had no answer for so long is taken to have none for ever.
+/// A call without an answer for this time is taken for one that will never get one.
 const HANGS_AFTER: Duration = Duration::from_secs(2);
 /// The time in which a driver has to stop that has left a call without an answer: most wait for their calls to end.
 const BUSY_GRACE: Duration = Duration::from_secs(1);
@@ -48,7 +49,7 @@ pub(super) struct Harm {
     blamed: BTreeMap<(&'static str, Option<i32>), (String, OutcomeKind)>,
 }
 
-/// A plain call, and what is known of it.
+/// A plain call, and its results so far.
 #[derive(Debug)]
 struct Watched {
     call: Arc<PlainCall>,
@@ -62,12 +63,12 @@ struct Watched {
     lasts: Option<Lasting>,
 }
 
-/// When a plain call is made again.
+/// The time at which a plain call is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     Now,
     Later,
-    /// Nothing was done that may have harmed what it is about.
+    /// Nothing was done that may have harmed its objects.
     Never,
 }
 
@@ -80,18 +81,18 @@ enum Fresh {
     Unavailable,
 }
 
-/// Returns true if the driver may be at work on a call for ever.
+/// Returns true if the driver may be at work on a call without end.
 fn hangs(call: &CallRecord) -> bool {
     matches!(&call.outcome, Answer::Unknown(NoAnswer::Timeout(after) | NoAnswer::Cancelled(after)) if *after >= HANGS_AFTER)
 }
 
 /// The result of repeating the checks that may have damaged the driver.
 enum Tried {
-    /// It was this one, by this call.
+    /// This check did it, by this call.
     Call(usize, Culprit),
-    /// It was this one, by some of its calls.
+    /// This check did it, by some of its calls.
     Check(usize, Lost),
-    /// It was none of them, alone.
+    /// None of them did it alone.
     None,
     /// Unknown: repeating them would take too long.
     Untried,
@@ -143,7 +144,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Ends the driver and starts it. What was known of its calls may be so no more.
+    /// Restarts the driver. Earlier knowledge about its calls is discarded.
     async fn restart(&mut self, driver: &Driver, grace: Duration) -> Result<Duration, Away> {
         self.rules.preconditions.forget();
         self.harm.plain.iter_mut().for_each(|watched| watched.is_mute = false);
@@ -237,7 +238,7 @@ impl Runner<'_> {
             (Ok(Made::Done), _) => self.harm.plain[at].lasts = None,
             (Ok(Made::Not), _) => {
                 self.harm.plain[at].lasts = None;
-                // It would have to be waited for each time.
+                // Otherwise each later look would wait for it.
                 self.harm.plain[at].is_mute = !self.renew(&call).await;
             }
             (Err(_), Some(lasting)) => self.harm.held.iter_mut().for_each(|report| lasting.excuse(report)),
@@ -250,7 +251,7 @@ impl Runner<'_> {
         self.harm.plain[at].seen = self.harm.held.len();
     }
 
-    /// Restarts a driver that puts a plain call off for ever: resources that checks have used up may be there again.
+    /// Restarts a driver that keeps putting off a plain call: resources that checks have used up may be there again.
     /// Returns true if the call is done now.
     async fn renew(&mut self, plain: &PlainCall) -> bool {
         let last = self.harm.held.last().map(CheckReport::label);
@@ -285,7 +286,7 @@ impl Runner<'_> {
     /// Returns the failure if the call still fails after a while.
     async fn fails_for_good(&mut self, plain: &PlainCall, mut lost: Lost) -> Option<Lost> {
         let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
-        // One that is not answered has taken its time already.
+        // A call without an answer has taken its time already.
         while lost.code.is_some() && begun.elapsed() + pause < FAILS_FOR_GOOD {
             tokio::time::sleep(pause).await;
             pause *= 2;
@@ -297,7 +298,7 @@ impl Runner<'_> {
     /// Ends the driver and starts it, if the run may.
     async fn start_afresh(&mut self, plain: &PlainCall) -> Fresh {
         let Some(driver) = self.target.driver().cloned() else { return Fresh::Unavailable };
-        // Another look says whether it is there.
+        // The plain call that follows shows if the driver is back.
         let _ = self.restart(&driver, STOP_GRACE).await;
         if !self.target.is_alive().await {
             self.dead = true;
@@ -306,8 +307,8 @@ impl Runner<'_> {
         if self.make_plain(plain).await.0 == Ok(Made::Done) { Fresh::Works } else { Fresh::Fails }
     }
 
-    /// Finds out which check has broken the driver, of those that ran since the plain call was done, blames it, and has the driver
-    /// back as it was, as far as that is possible. Returns what lasts.
+    /// Finds out which check has broken the driver, among those that ran since the plain call was done, blames it, and
+    /// restores the driver as far as possible. Returns a lasting failure.
     async fn find_cause(&mut self, plain: &Arc<PlainCall>, from: usize, lost: Lost) -> Option<Lasting> {
         let suspect = from + harm::suspect(&self.harm.held[from..], &lost);
         let fault = (lost.rpc.method, lost.code.map(|code| code as i32));
