@@ -38,7 +38,7 @@ impl Budget {
         self.fixed.saturating_add(self.random)
     }
 
-    /// When nothing more is begun, however much is left to do.
+    /// The time after which nothing more is begun, however much is left to do.
     pub(crate) fn until(&self) -> Instant {
         self.until
     }
@@ -48,7 +48,8 @@ impl Budget {
         self.seed
     }
 
-    /// Begins another try after so many, unless the work is done or the ceiling is met. The try is shown as the progress of the check.
+    /// Begins another try after `done` of them, unless the work is done or the ceiling is met. The try is shown as the
+    /// progress of the check.
     pub(crate) fn begins(&self, cx: &Cx, what: &'static str, done: u32) -> bool {
         let begins = self.goes_on(done);
         if begins {
@@ -61,12 +62,12 @@ impl Budget {
         done < self.tries() && Instant::now() < self.until
     }
 
-    /// True if the try after so many depends on the seed of the run.
+    /// Returns true if the try after `done` of them depends on the seed of the run.
     pub(crate) fn is_random(&self, done: u32) -> bool {
         done >= self.fixed
     }
 
-    /// The random choices of the try after so many; those of a fixed one do not depend on the seed of the run.
+    /// The random choices of the try after `done` of them. Those of a fixed try do not depend on the seed of the run.
     pub(crate) fn rng(&self, done: u32) -> Rng {
         let seed = if self.is_random(done) { self.seed } else { 0 };
         Rng::with_seed(seed.wrapping_add(done.into()))
@@ -89,8 +90,9 @@ impl Budget {
     }
 }
 
-/// The rarest fault, as one in so many tries, that so many would have shown with a probability of 95 %. For many that is a
-/// third of their number, the rule of three. `None` of so few that a fault in every second try could have gone unseen.
+/// The rarest fault, as one in this many tries, that `tries` tries would have shown with a probability of 95 %. For
+/// many tries that is a third of their number, the rule of three. `None` if a fault in every second try could have gone
+/// unseen.
 fn rarest(tries: u32) -> Option<u64> {
     let unseen: f64 = 0.05;
     let per_try = 1.0 - unseen.powf(1.0 / f64::from(tries));

@@ -35,9 +35,9 @@ const KEY: &str = "csi-sanity-case";
 pub const FORM: u32 = 1;
 /// Largest file that is read, in bytes.
 pub const CASE_BYTES_MAX: u64 = 4 << 20;
-/// Files of a folder that are read at the most.
+/// Largest number of files of a folder that are read.
 pub const FILES_MAX: usize = 1_000;
-/// Steps of a case at the most.
+/// Largest number of steps of a case.
 pub const STEPS_MAX: usize = 10_000;
 
 /// A failing case.
@@ -52,7 +52,7 @@ pub struct Case {
     pub seed: u64,
     /// The fault that the case shows.
     pub breach: BreachText,
-    /// On what it was found.
+    /// The driver on which it was found.
     pub driver: Driver,
     /// Suffixes of the names that the run made, if they are part of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -102,10 +102,10 @@ pub struct CaseStep {
     /// The caller, if there were several.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub worker: u16,
-    /// When it began, in microseconds from the beginning of the case.
+    /// The time of its beginning, in microseconds from the beginning of the case.
     #[serde(default)]
     pub from_us: u64,
-    /// When it ended.
+    /// The time of its end, in microseconds from the beginning of the case.
     #[serde(default)]
     pub to_us: u64,
     /// The request as it was sent, without secrets.

@@ -1,4 +1,4 @@
-//! One sequence after another, each on names of its own and undone, and what is said of the driver in the end.
+//! Runs one sequence after another, each on names of its own and undone, and reports the results in the end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,8 @@ use crate::orchestrator::{Orchestrator, Tries};
 use crate::reported::Reported;
 use crate::sequence::{Pace, PlannedStep, Sequence, case, play, reproduction};
 
-/// A sequence is made up to so many times to get to its end. Each time, one more fault that has broken it off is known.
+/// Largest number of attempts to get a sequence to its end. In each attempt, one more fault that has broken it off is
+/// known.
 const TURNS_MAX: u32 = 8;
 
 /// The sequences of one check.
@@ -33,7 +34,7 @@ pub(crate) struct CaseRunner<'a> {
 /// The result of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SequenceOutcome {
-    /// Nothing is wrong.
+    /// No fault was met.
     Passed,
     /// It shows only faults that are reported already.
     KnownFault,
@@ -60,12 +61,13 @@ impl<'a> CaseRunner<'a> {
         &self.reported
     }
 
-    /// Begins another sequence of the check after so many, unless there is enough to report or the budget is used up.
+    /// Begins another sequence of the check after `done` of them, unless there is enough to report or the budget is
+    /// used up.
     pub(crate) fn begins(&self, budget: &Budget, done: u32) -> bool {
         self.reported.goes_on() && budget.begins(self.cx, "sequence", done)
     }
 
-    /// Makes the sequence of the check that comes after so many.
+    /// Makes the sequence of the check that comes after `done` of them.
     ///
     /// # Errors
     /// Broken if a path cannot be made; a violation if a driver that was ended does not come back.

@@ -82,7 +82,7 @@ enum Calls {
 }
 
 impl Calls {
-    /// Calls of one round at the most.
+    /// Largest number of calls of one round.
     fn of_a_round(self) -> u32 {
         match self {
             Calls::OfManyWorkers => ROUND_CALLS,

@@ -31,7 +31,7 @@ use undisturbed::{Changes, Undisturbed};
 
 /// Sequences that are played again with something random in between.
 const DISTURBED: u32 = 2;
-/// Calls at random in a sequence, at the most.
+/// Largest number of random calls in a sequence.
 const CALLS_MAX: usize = 6;
 
 /// Copies hold what their sources held, whatever is done to these before, meanwhile and afterwards.

@@ -46,9 +46,9 @@ const LOOKS_OF_SERIES: usize = 6;
 /// Rounds between two looks: of calls that make something, and of calls that make nothing and take less time.
 const ROUNDS_THAT_MAKE: u32 = 16;
 const ROUNDS_THAT_MAKE_NOTHING: u32 = 60;
-/// A resource that grows has to grow again in so many times as many rounds: an allocator may take long to level off.
+/// A resource that grows has to grow again in this multiple of the rounds: an allocator may take long to level off.
 const AGAIN: u64 = 4;
-/// Memory is looked at again as often as this, until there is more of it than a collector of garbage keeps.
+/// The number of further looks at memory, until there is more of it than a garbage collector keeps.
 const AGAIN_MEMORY: usize = 4;
 /// So many things, in at least half as many rounds, come from no pool and no allocator that levels off: the series ends early.
 const CERTAIN_THINGS: u64 = 256;
@@ -209,7 +209,7 @@ struct CaseRunner<'a> {
     scene: Scene,
     rng: fastrand::Rng,
     rounds: u64,
-    /// Rounds that there would be by now if time had not run out.
+    /// The number of rounds that were planned, had time not run out.
     planned: u64,
 }
 
@@ -218,8 +218,8 @@ struct CaseRunner<'a> {
 struct ClosesIdleConnections(bool);
 
 impl CaseRunner<'_> {
-    /// Looks at the driver, and so often again after a number of rounds, which is `times` the usual one. The series ends early once it is
-    /// certain that what grew before grows again.
+    /// Looks at the driver, and again after each series of rounds, which is `times` the usual one. The samples end
+    /// early once it is certain that earlier growth recurs.
     async fn samples(&mut self, looks: usize, times: u64, before: &[Growth]) -> CheckResult<Vec<Sample>> {
         let effort = &self.cx.config().effort;
         let usual = if self.cycle.makes_something() { ROUNDS_THAT_MAKE } else { ROUNDS_THAT_MAKE_NOTHING };
@@ -285,7 +285,7 @@ impl CaseRunner<'_> {
         .of(self.cycle.rule())
         .expected("the resources are released, or level off")
         .actual(lines.collect::<Vec<_>>().join("; "))
-        // It grew in each series of rounds.
+        // It grew in both series of rounds.
         .replayed(2, 2)
         .damage(Damage::Leak);
         if self.cx.target().is_owned() {
@@ -316,8 +316,8 @@ impl CaseRunner<'_> {
     }
 }
 
-/// Returns true if so many more things have come at each look that the rest of the series would show nothing else. Bytes of files are as
-/// certain as their files. Memory needs the whole series: an allocator may take long to level off.
+/// Returns true if each look has found enough new objects that the rest of the series would show nothing else. Bytes of
+/// files are as certain as their files. Memory needs the whole series: an allocator may take long to level off.
 fn is_certain(before: &[Growth], samples: &[Sample]) -> bool {
     let now = growing(samples);
     let grows_on = |before: &Growth| {

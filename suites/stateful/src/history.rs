@@ -53,7 +53,7 @@ pub struct Entry {
     pub call: Call,
     /// The end of the call.
     pub answer: Answer<Response>,
-    /// From when to when.
+    /// The times of its beginning and end.
     pub span: Span,
 }
 
@@ -90,11 +90,11 @@ pub struct Unordered {
 pub struct Undecided {
     /// The name of the object.
     pub name: Name,
-    /// Why.
+    /// The reason.
     pub because: Doubt,
 }
 
-/// Why nothing can be said of an object.
+/// The reason why nothing can be said of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Doubt {
     /// The search met a bound.
@@ -103,7 +103,7 @@ pub enum Doubt {
     /// Calls by an id may be about either of two objects.
     #[error("an id was given for another name as well, so that calls by it may be about either")]
     SharedId,
-    /// A fault showed, and what comes after it may be because of it.
+    /// A fault showed, and later faults may follow from it.
     #[error("a fault showed in it, or in what it has to do with")]
     Fault,
 }
@@ -231,7 +231,7 @@ fn check_object<O: Object>(report: &mut Report, name: Name, mut parts: Vec<Part<
     }
 }
 
-/// Nothing forbids that others see what a call has made before it fails and takes that back.
+/// The specification does not forbid that others see the effect of a call before it fails and is rolled back.
 fn beside(breach: Breach, rejected: &str) -> Breach {
     let message = format!("{}, while {rejected} was under way, which was rejected", breach.message);
     Breach { rule: &req::GEN_CONC_003, message, ..breach }

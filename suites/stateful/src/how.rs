@@ -13,21 +13,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The mode in which a call is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallMode {
-    /// And its answer waited for.
+    /// The call is made once, and its answer awaited.
     #[default]
     Once,
-    /// Until the driver says something other than "not now".
+    /// The call is repeated until the driver says something other than "not now".
     Retried,
-    /// And disrupted.
+    /// The call is made and disrupted.
     Disrupted(Disrupted),
-    /// And the driver killed before it makes the change of files or mounts with this number, from 1; right after its answer if it makes
-    /// fewer.
+    /// The call is made, and the driver killed before its change of files or mounts with this number, from 1. If it
+    /// makes fewer changes, it is killed right after its answer.
     KilledAtChange(NonZeroU32),
 }
 
 const ONCE: &str = "once";
 const INSISTING: &str = "insisting";
-/// In stored cases: `killed-at-change: 4`.
+/// The name in stored cases: `killed-at-change: 4`.
 const KILLED_AT_CHANGE: &str = "killed-at-change";
 
 impl CallMode {

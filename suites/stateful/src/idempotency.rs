@@ -196,7 +196,7 @@ check! {
     }
 }
 
-/// As often shorter than a tenth of the longest as between that and the longest.
+/// A time that is as often shorter than a tenth of the longest as it is longer.
 fn some_time(rng: &mut fastrand::Rng) -> Duration {
     UNANSWERED_MAX.mul_f64(10_f64.powf(-5.0 * rng.f64()))
 }

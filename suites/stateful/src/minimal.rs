@@ -14,9 +14,10 @@ use crate::reported::reported_by_other_check;
 use crate::sequence::{Pace, PlannedStep, Sequence, Step};
 use crate::shrink::Shrinker;
 
-/// Shortening a sequence ends after so many calls. They are counted, so that the result is as short on a busy machine as on an idle one.
+/// The number of calls after which shortening a sequence ends. Calls are counted, so that the result is as short on a
+/// busy machine as on an idle one.
 const SHRINK_CALLS_MAX: usize = 1_200;
-/// A sequence is made up to so many times again to confirm that it shows the fault.
+/// Largest number of repetitions of a sequence to confirm that it shows the fault.
 const CONFIRMATIONS_MAX: u32 = 3;
 /// Number of repetitions of a sequence with a broken-off call until a refusal is seen twice: the machine decides what
 /// the break meets.
@@ -42,7 +43,7 @@ pub(crate) enum Smallest {
 pub(crate) enum Played {
     /// The fault has come again.
     Again,
-    /// The fault has come once in so many plays.
+    /// The fault has come once in this many plays.
     Once { of: u32 },
     /// The sequence could not be made again.
     NotAgain,
@@ -74,7 +75,7 @@ impl CaseRunner<'_> {
         if reported_by_other_check(self.cx, breach).is_some() {
             return Ok(Smallest::ReportedElsewhere);
         }
-        // Without deletions and lists there is nothing that time could change, and what was insisted on had its time.
+        // Without deletions and lists, time could not change the result, and calls that were repeated had their time.
         let takes_time = smallest.takes_time() && breach.rule != &AFTER_ERROR_005;
         // A code that says nothing of the request may be of other calls at the time.
         let may_be_of_others = breach.code.is_some_and(leaves_open);
@@ -161,7 +162,7 @@ impl CaseRunner<'_> {
                 // Continuing could only leave more behind.
                 break;
             }
-            // Even one that makes none costs something.
+            // A sequence without calls has a cost, too.
             calls += 1 + sequence.steps.len();
             let fails = is_the_same(&sequence, breach);
             shrinker.take_result(fails.then(|| sequence.links.clone()));

@@ -55,7 +55,7 @@ pub struct Model {
     lost: BTreeSet<Name>,
 }
 
-/// When a call was sent, and when it was answered or given up.
+/// The times at which a call was sent, and answered or given up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// Sent.
@@ -69,7 +69,7 @@ pub struct Span {
 pub struct StepResult {
     /// Recommendations that were not kept, and answers that are only tolerated.
     pub remarks: Vec<Breach>,
-    /// Why the object is judged no more.
+    /// The reason why the object is not judged any more.
     pub stop: Option<Impossible>,
 }
 
@@ -154,7 +154,7 @@ impl Model {
         expected.into_iter().collect()
     }
 
-    /// Takes in a call that was made while no other was under way.
+    /// Applies a call that was made while no other was under way.
     pub fn take(&mut self, call: &Call, answer: &Answer<Response>, span: Span) -> StepResult {
         match call {
             Call::Volume(call) => self.take_volume(call, about_volume(answer), span),
@@ -233,7 +233,7 @@ impl Model {
         }
     }
 
-    /// Nothing is known any more of what is under a name, nor of what was made from it.
+    /// Makes the state under a name unknown for good, and that of everything made from it.
     fn lose(&mut self, name: Name) {
         if !self.lost.insert(name) {
             return;
@@ -289,7 +289,7 @@ fn expected<O: Object>(states: &[O], call: &O::Call, around: &CallContext) -> BT
     states.iter().map(|state| state.judge(call, around).to_string()).collect()
 }
 
-/// Takes a call in for its object, unless nothing is known of that any more.
+/// Applies a call to its object, unless the state of the object is unknown.
 fn take<O: Object>(
     objects: &mut BTreeMap<Name, StateSet<O>>,
     lost: &mut BTreeSet<Name>,
@@ -299,7 +299,7 @@ fn take<O: Object>(
     if lost.contains(&name) {
         return Ok(StepResult::default());
     }
-    // With an id that belonged to another name, later calls by that id may mean either.
+    // If the id belonged to another name before, later calls by that id may mean either object.
     if O::id_given(&step.answer).is_some_and(|id| id.name != name) {
         lost.insert(name);
     }

@@ -43,13 +43,13 @@ const INSIST_PAUSES: [Duration; 2] = [Duration::from_millis(20), Duration::from_
 pub enum Tries {
     /// Once: the answer is judged together with the calls that were under way.
     One,
-    /// Once, by somebody who makes it again.
+    /// Once, by a caller that repeats the call itself.
     Next,
     /// A few times, since nothing else is under way.
     Some,
 }
 
-/// Somebody who makes calls. Clones share what they know.
+/// A caller of the driver. Clones share what they know.
 #[derive(Clone, Debug)]
 pub struct Orchestrator {
     cx: Cx,
@@ -67,7 +67,7 @@ pub struct Orchestrator {
 pub struct Made {
     /// The end of the call.
     pub answer: Answer<Response>,
-    /// From when to when.
+    /// The times of its beginning and end.
     pub span: Span,
     /// The request, without secrets.
     pub request: Value,
@@ -88,7 +88,7 @@ enum Listing {
 }
 
 impl Orchestrator {
-    /// Somebody who knows of nothing yet but the ground, for calls on a name space of their own.
+    /// A caller that knows only the probed facts, for calls in a name space of their own.
     pub fn new(cx: Cx, probed: &Arc<ProbedDriver>, tries: Tries) -> Orchestrator {
         let (started, run) = (Instant::now(), new_run());
         let keeps_wire = cx.config().effort.regressions.is_some();
@@ -148,7 +148,7 @@ impl Orchestrator {
     /// # Errors
     /// Broken if a path cannot be made.
     pub fn make<'a>(&'a self, call: &'a Call) -> BoxFuture<'a, CheckResult<Option<Made>>> {
-        // In a box, or all that waits for it would have the code of all calls in it.
+        // The box keeps the code of all calls out of every future that awaits this one.
         Box::pin(async move {
             if !self.can_name(call) {
                 return Ok(None);
@@ -184,7 +184,7 @@ impl Orchestrator {
             return Ok(None);
         }
         if by.hits() == Hits::Driver && self.is_any_served_by_a_process() {
-            // It may end with the driver, and the mounts with it.
+            // The file system may end with the driver, and its mounts with it.
             return self.make(call).await;
         }
         if let Call::Volume(call) = call {
@@ -229,7 +229,7 @@ impl Orchestrator {
             return Ok(None);
         }
         if self.is_any_served_by_a_process() {
-            // It may end with the driver, and the mounts with it.
+            // The file system may end with the driver, and its mounts with it.
             return Ok(self.make(call).await?.map(|made| (made, Vec::new())));
         }
         let watched = WatchedDriver::start(&self.cx).await?;
@@ -247,7 +247,7 @@ impl Orchestrator {
         Made { answer: Answer::Unknown, span, request: Value::Null, came, listing: Listing::None }
     }
 
-    /// Makes a call until the driver says something other than "not now", or so long.
+    /// Repeats a call until the driver says something other than "not now", or the time is over.
     ///
     /// # Errors
     /// Broken if a path cannot be made.

@@ -118,7 +118,7 @@ impl RandomWorkload {
         VolumeCall::CreateVolume { name, wanted }
     }
 
-    /// Something to ask for, by what is known.
+    /// Chooses a call by the known objects.
     fn ask(&self, recorder: &Recorder, rng: &mut Rng) -> Call {
         let name = Name::volume(rng.u16(..NAMES));
         let snapshot_name = Name::snapshot(rng.u16(..NAMES));

@@ -56,7 +56,7 @@ struct End {
 }
 
 impl End {
-    /// In a line, for those who read of calls of which the first began then.
+    /// Describes the end in a line, for a report whose first call began at `first`.
     fn described(&self, first: Time) -> String {
         let when = match self.at.checked_sub(first) {
             Some(after) => format!("{} ms after the first of them began", after.as_millis()),
@@ -125,7 +125,7 @@ impl Recorder {
         one.and(other).map(|_| ())
     }
 
-    /// A while in which a driver that said "not now" may go on.
+    /// Waits for a while after the driver has said "not now".
     pub(crate) async fn pause(&self) {
         self.cx.wait(Settles::Everything, PAUSE, PAUSE).await;
     }
@@ -134,7 +134,7 @@ impl Recorder {
         self.seen.send_modify(|seen| *seen.entry(moment).or_default() += 1);
     }
 
-    /// Waits until a moment has come so often from now on.
+    /// Waits until a moment has come this many times from now on.
     pub(crate) async fn reaches(&self, moment: Moment, times: u32) {
         let mut seen = self.seen.subscribe();
         let often = |seen: &BTreeMap<Moment, u32>| seen.get(&moment).copied().unwrap_or_default();
@@ -282,7 +282,7 @@ struct Judged {
 pub(crate) struct Found {
     pub(crate) violation: Violation,
     pub(crate) breach: Breach,
-    /// The calls that led there, as if one had come after the other.
+    /// The calls that led there, in the order of a sequence.
     pub(crate) in_turn: Vec<Call>,
     /// The faults that were tolerated by then.
     pub(crate) known: Known,

@@ -23,7 +23,7 @@ const AT_ONCE_TIMES: u32 = 50;
 /// Number of repetitions of parallel calls that end the driver.
 const DISRUPTED_TIMES: u32 = 10;
 
-/// The one check that runs a case. It is in no list: only `csi-sanity replay` has it.
+/// The only check that runs a case. It is in no list: only `csi-sanity replay` has it.
 pub const SUITE: Suite = Suite { name: "replay", checks: Checks::Declared(&[&[&CASE]]), retired: &[] };
 
 check! {

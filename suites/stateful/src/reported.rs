@@ -105,7 +105,7 @@ impl Reported {
         }
     }
 
-    /// It was no fault.
+    /// Releases a claim, because the fault was none.
     pub(crate) fn release(&self, breach: &Breach) {
         self.cx.target().faults().release(&breach.fault(), self.cx.label());
     }
@@ -118,7 +118,7 @@ impl Reported {
         self.cx.blame(violation);
     }
 
-    /// Takes in what was only remarked on: recommendations, and faults that were known by then.
+    /// Counts remarks: recommendations that were not kept, and faults that were known by then.
     pub(crate) fn remark(&mut self, remark: &Breach, known: &Known) {
         // A call that fails alone fails beside other calls as well.
         let is_own = self.own_failures.contains(&remark.failure());
@@ -129,7 +129,7 @@ impl Reported {
         }
     }
 
-    /// Takes in how much of a history could be judged.
+    /// Counts how much of a history could be judged.
     pub(crate) fn add(&mut self, report: &Report, known: &Known) {
         self.objects += report.objects;
         self.undecided += report.undecided.len();

@@ -37,7 +37,7 @@ const WORKERS: u16 = 6;
 const LOAD_MAX: Duration = Duration::from_millis(60);
 /// Callers stop after this time, also while the driver takes its time to end.
 const LOAD_LIMIT: Duration = Duration::from_secs(10);
-/// Callers stop after so many calls in all. Every kind of call comes among them.
+/// Number of calls after which all callers stop. Every kind of call occurs among them.
 const LOAD_CALLS_MAX: u32 = 2_000;
 /// The call of its kind at which the driver is killed: the first ones meet nothing.
 const AT_CALL: u32 = 2;
@@ -123,7 +123,7 @@ check! {
     }
 }
 
-/// When the driver is ended.
+/// The moment at which the driver is ended.
 #[derive(Clone, Copy, Debug)]
 enum When {
     Moment(Moment),

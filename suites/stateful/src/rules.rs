@@ -175,7 +175,7 @@ pub(crate) static AT_ONCE: Rules = {
         &[&[&req::GEN_ERR_001, &AFTER_ERROR_003], OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
     &joined::<_, { length(LISTS) }>(LISTS)
 };
-/// Everything.
+/// The rules of all objects.
 pub static ALL: Rules = {
     const LISTS: &[Rules] = &[OF_VOLUMES, OF_SNAPSHOTS, OF_GROUPS, OF_NODES];
     &joined::<_, { length(LISTS) }>(LISTS)

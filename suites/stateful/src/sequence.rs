@@ -36,7 +36,7 @@ pub struct Sequence {
     pub breach: Option<Breach>,
     /// Recommendations that were not kept, and answers that are only tolerated.
     pub remarks: Vec<Breach>,
-    /// Why something that it made cannot be undone, where it broke no rule.
+    /// The reason why something that it made cannot be undone, if it broke no rule.
     pub(crate) left: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct ExecutedStep {
 /// Keeps to the time of a check.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// When no more calls are to be begun.
+    /// The time after which no more calls are begun.
     pub until: Instant,
     /// The time for which a call is repeated while the driver puts it off.
     pub insists: Duration,
@@ -63,12 +63,12 @@ pub struct Pace {
     pub settles: Duration,
 }
 
-/// Something to do in a sequence.
+/// A step of a sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PlannedStep {
     /// Whatever call comes into question now.
     Op(Op),
-    /// This call.
+    /// A certain call.
     Step(Step),
     /// A copy under a name, with the room that its source has by then.
     Copy(Name, Id, Room, CallMode),

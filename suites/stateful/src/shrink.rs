@@ -32,9 +32,9 @@ pub(crate) struct Shrinker<'a> {
 /// The candidate that is tried next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pass {
-    /// Only the calls about what the last one is about.
+    /// Only the calls about the object of the last one.
     Related,
-    /// All but so many calls from there.
+    /// All calls except this many from that place on.
     Part {
         size: usize,
         at: usize,
@@ -80,7 +80,7 @@ impl<'a> Shrinker<'a> {
     /// Takes the result of the candidate: the calls that were made, if it fails as well.
     pub(crate) fn take_result(&mut self, fails: Option<Vec<ExecutedStep>>) {
         match fails {
-            // As many calls as before and none of them plainer: that would go on for ever.
+            // A candidate of equal length has to be simpler, or shrinking would not end.
             Some(made) if self.is_smaller(&made) => {
                 self.smallest = turn::marked(made, self.profile);
                 self.helped = true;
@@ -102,7 +102,7 @@ impl<'a> Shrinker<'a> {
                 && matches!(self.pass, Pass::Plainer { .. } | Pass::Renamed))
     }
 
-    /// The sequence that the pass stands for, as far as there is one.
+    /// The sequence of the present pass, if there is one.
     fn proposal(&self) -> Option<Vec<Step>> {
         let last = self.smallest.len().checked_sub(1)?;
         let without = |left_out: &dyn Fn(usize) -> bool| {

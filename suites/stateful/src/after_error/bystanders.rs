@@ -11,7 +11,7 @@ use super::{Right, operations, rejected};
 use crate::budget::Budget;
 use crate::facts::{Change, Facts, Objects};
 
-/// After how long a call is given up at the most.
+/// The longest time after which a call is given up.
 const GIVEN_UP_MAX: Duration = Duration::from_millis(4);
 
 check! {

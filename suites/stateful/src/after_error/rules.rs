@@ -9,11 +9,11 @@ const fn rule(id: &'static str, when: &'static str, expect: &'static str) -> Req
     Requirement::own(SECTION, id, Level::Must, when, expect)
 }
 
-/// The next call.
+/// The next call is not affected.
 pub static AFTER_ERROR_001: Requirement =
     rule("AFTER-ERROR-001", "a call was rejected", "the right call for the same object works");
 
-/// Other objects.
+/// Other objects are not affected.
 pub static AFTER_ERROR_002: Requirement =
     rule("AFTER-ERROR-002", "a call was rejected or given up", "other objects are as they were");
 

@@ -82,7 +82,8 @@ async fn after_rejections(cx: &Cx, operation: Operation) -> CheckResult {
             }
         }
         if !is_definite {
-            // It was done, as some may be, or perhaps: then this is what was.
+            // The call was or may have been done, which is permitted for some. The new state is then the one to compare
+            // with.
             before = Before::look(&scope, &objects, published.as_ref()).await?;
         }
     }
@@ -109,7 +110,7 @@ struct Before {
 
 impl Before {
     async fn look(cx: &Cx, objects: &Objects, published: Option<&Published>) -> CheckResult<Before> {
-        // To look at a publication is to repeat NodePublishVolume. Where that alone changes something, such as the number of
+        // Looking at a publication repeats NodePublishVolume. If that alone changes something, such as the number of
         // mounts, the rejected call is not to blame for it.
         let first = in_use(cx, published).await?;
         let in_use = first.that_stay(&in_use(cx, published).await?);
@@ -149,7 +150,7 @@ fn unchanged(before: &Facts, now: &Facts, after: &str) -> CheckResult {
         .into())
 }
 
-/// Ids of volumes and snapshots, as far as the driver lists them.
+/// Ids of volumes and snapshots, if the driver lists them.
 struct Listed(BTreeSet<String>);
 
 impl Listed {

@@ -73,7 +73,7 @@ check! {
             if is_alone {
                 return Err(violation.into());
             }
-            // The driver had objects before the run, so that somebody else may be at work.
+            // The driver had objects before the run, so another program may use it.
             cx.warn(violation);
         }
         Ok(())
@@ -118,7 +118,7 @@ async fn available_bytes(cx: &Cx) -> CheckResult<i64> {
 /// Everything that exists in the back end, as the driver reports it and as it is seen from outside.
 struct Holdings {
     things: BTreeSet<String>,
-    /// In the directory of the driver, where that is known.
+    /// The files in the directory of the driver, if that is known.
     files: BTreeSet<PathBuf>,
     available_bytes: Option<i64>,
 }

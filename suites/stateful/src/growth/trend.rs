@@ -12,14 +12,14 @@ const STEADY: f64 = 0.6;
 /// A leak grows again when everything is repeated, nearly as fast.
 const SAME: f64 = 0.5;
 
-/// A look at the driver after so many rounds.
+/// A look at the driver after a number of rounds.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) rounds: u64,
     pub(crate) usage: Usage,
 }
 
-/// Something that grows.
+/// The growth of a resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Growth {
     pub(crate) resource: Resource,
@@ -100,7 +100,7 @@ mod tests {
         let [growth] = grown[..] else { panic!("{grown:?}") };
         assert_eq!((growth.per_round(), growth.before, growth.after), (1.0, 10, 610));
         assert!(growth.is_again(&growth));
-        // One in fifty, with a look between that saw none.
+        // The resource grows by one in fifty rounds, and one look between saw no growth.
         assert_eq!(growing(&samples(&[10, 12, 14, 14, 17, 18, 20], Resource::Files)).len(), 1);
     }
 

@@ -7,12 +7,12 @@ use crate::model::object::Object;
 use super::partition::Part;
 use super::search::{Outcome, Treatment, search};
 
-/// Judgements made to find the calls that matter, at the most.
+/// Largest number of judgements made to find the calls that matter.
 pub const CORE_STEPS_MAX: u64 = 5_000_000;
 
 /// The largest number of calls of which every choice is tried.
 const CHOICES_OF_MAX: usize = 3;
-/// Calls from which so many are chosen at the most.
+/// Largest number of calls from which such a choice is made.
 const CHOICES_FROM_MAX: usize = 40;
 
 /// The smallest set of calls found that has no order, with the fault of the last one unchanged, as far as

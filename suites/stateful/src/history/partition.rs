@@ -1,4 +1,4 @@
-//! A history taken apart: for each object the calls about it, and what other calls say of it.
+//! Splits a history by objects: for each object the calls about it, and the evidence from other calls.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::{Entry, History};
 /// The part of a call that is about one object.
 #[derive(Clone, Debug)]
 pub struct Part<O: Object> {
-    /// The call, as far as it is about the object.
+    /// The part of the call that is about the object.
     pub step: Operation<O>,
     /// The place of the call in the history.
     pub entry: usize,
@@ -55,7 +55,7 @@ pub(super) struct Shared {
 }
 
 impl Parts {
-    /// Takes a history apart.
+    /// Splits a history.
     pub fn of(history: &History) -> Parts {
         let mut taker = Partitioner::new(history);
         for (place, entry) in history.entries.iter().enumerate() {
@@ -71,19 +71,19 @@ struct Partitioner {
     profile: Arc<DriverProfile>,
     /// The number of times that an object of this name may have been made.
     makings: BTreeMap<Name, usize>,
-    /// When an id may have stood for something.
+    /// The times at which an id may have stood for an object.
     lives: BTreeMap<Id, Life>,
     parts: Parts,
 }
 
-/// When something had an id.
+/// The time during which an object had an id.
 #[derive(Clone, Copy, Debug)]
 struct Life {
-    /// Not before this.
+    /// The earliest possible beginning.
     since: Time,
     /// The last answer that contained the id.
     last_seen: Time,
-    /// Deleted after that.
+    /// The latest possible end.
     gone: Time,
 }
 
@@ -226,8 +226,8 @@ impl Partitioner {
         self.parts.snapshots.entry(name).or_default().push(Part { step, entry });
     }
 
-    /// Something was copied, so it was there; or it was not found. An answer that perhaps only repeats an earlier one says
-    /// nothing of the source.
+    /// A source was copied, so it existed; or it was not found. An answer that may only repeat an earlier one proves
+    /// nothing about the source.
     fn look_at_source(
         &mut self,
         entry: usize,
@@ -279,7 +279,7 @@ impl Partitioner {
         ids
     }
 
-    /// Takes out objects that got the id of another one.
+    /// Removes objects that got the id of another one.
     fn take_out_shared(&mut self, history: &History) {
         for (place, entry) in history.entries.iter().enumerate() {
             let (Some(name), Some(id)) = (entry.call.makes(), entry.answer.id_given()) else { continue };

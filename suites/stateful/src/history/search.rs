@@ -9,15 +9,15 @@ use crate::model::state_set::{Bound, Impossible, Operation, StateSet};
 
 use super::partition::Part;
 
-/// Judgements made to see which call is to blame, at the most.
+/// Largest number of judgements made to see which call is to blame.
 const CULPRIT_STEPS_MAX: u64 = 1_000_000;
 
 /// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// There is an order; with what is to be remarked.
+    /// There is an order, with these remarks.
     Ordered(Vec<Breach>),
-    /// There is none: all calls that ended before this one can be ordered, and not together with it.
+    /// There is no order: all calls that ended before this one can be ordered, but not together with it.
     Unordered {
         /// The place of the call.
         last: usize,
@@ -37,9 +37,9 @@ pub enum Treatment {
     Kept,
     /// As it was made; its answer may be wrong.
     Excused,
-    /// As if it may or may not have been made, with any answer. This only ever makes more orders possible.
+    /// As a call that may or may not have been made, with any answer. This only ever makes more orders possible.
     Relaxed,
-    /// Not at all.
+    /// As a call that does not exist.
     LeftOut,
 }
 
@@ -109,8 +109,8 @@ fn search_with<O: Object>(
     Outcome::Ordered(remarks)
 }
 
-/// The call without whose wrong answer there would be an order, and what is wrong with it: a caller that only looked saw what
-/// that one had left.
+/// The call whose wrong answer prevents an order, with its fault: a caller that only looked saw the state that this
+/// call had left.
 pub(super) fn culprit<O: Object>(parts: &[Part<O>], last: usize) -> Option<(usize, Breach)> {
     let step = |place: usize| &parts[place].step;
     if !O::only_looks(&step(last).call) {
@@ -162,7 +162,7 @@ pub(super) fn rejected_and_done<O: Object>(parts: &[Part<O>], look: usize) -> Op
     Some((one, breach))
 }
 
-/// A call, begun before a caller who only looked had an answer, without whose rejection that answer would be right.
+/// A call, begun before a caller that only looked had an answer, whose rejection makes that answer wrong.
 fn rejected<O: Object>(
     parts: &[Part<O>],
     look: usize,

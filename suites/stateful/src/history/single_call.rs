@@ -7,13 +7,13 @@ use crate::model::object::Object;
 use super::partition::Part;
 use super::search::{Outcome, Treatment, search};
 
-/// Judgements made to find such answers where one call has no order, at the most.
+/// Largest number of judgements made to find such answers when one call has no order.
 const STEPS_MAX: u64 = 2_000_000;
 /// Calls that are tried beside such a one, to show what it is about.
 const SHOWN_BY_MAX: usize = 40;
 
-/// The calls with such answers that may be why one of them, which ended first, cannot be explained: that one itself, or others
-/// that had not ended by then. Each with what is wrong with it.
+/// The calls with wrong answers that may explain why one of them, which ended first, cannot be ordered: that call
+/// itself, or others that had not ended by then. Each comes with its fault.
 pub(super) fn wrong<O: Object>(parts: &[Part<O>], last: usize) -> Vec<(usize, Breach)> {
     let end = parts[last].step.around.returned;
     let is_open = |place: &usize| {

@@ -43,7 +43,7 @@ pub struct Row {
     pub answer: String,
     /// When it began, in microseconds from the first beginning.
     pub from_us: u64,
-    /// When it ended.
+    /// The time of its end, in microseconds from the first beginning.
     pub to_us: u64,
 }
 

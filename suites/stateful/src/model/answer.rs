@@ -94,11 +94,11 @@ pub struct VolumeFacts {
 /// The source of a volume's content, as an answer reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SourceReported {
-    /// Nothing.
+    /// It names no source.
     LeftOut,
     /// An object of the run.
     Known(Id),
-    /// Something that the run never made.
+    /// It names an object that the run never made.
     Stranger,
 }
 
@@ -125,7 +125,7 @@ pub fn text_of(map: &BTreeMap<String, String>) -> Text {
 /// The content of a successful answer about a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum VolumeResponse {
-    /// Nothing but OK.
+    /// An OK without content.
     Nothing,
     /// The answer of CreateVolume.
     Made(VolumeFacts),
@@ -157,7 +157,7 @@ pub enum Found {
     Stamp(Stamp),
     /// The write with this stamp, in a block that names this volume.
     Of(Id, Stamp),
-    /// Nothing.
+    /// Zeros, or no file.
     Empty,
     /// The beginning of a write.
     Cut,
@@ -260,7 +260,7 @@ impl SnapshotFacts {
 /// The content of a successful answer about a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SnapshotResponse {
-    /// Nothing but OK.
+    /// An OK without content.
     Nothing,
     /// The answer of CreateSnapshot or GetSnapshot, or the entry of ListSnapshots.
     Seen(SnapshotFacts),
@@ -287,7 +287,7 @@ pub struct GroupFacts {
 /// The content of a successful answer about a group snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GroupResponse {
-    /// Nothing but OK.
+    /// An OK without content.
     Nothing,
     /// The answer of CreateVolumeGroupSnapshot or GetVolumeGroupSnapshot.
     Seen(GroupFacts),
@@ -305,7 +305,7 @@ pub enum Response {
     Snapshots(Listed<SnapshotResponse>),
 }
 
-/// All pages of a list, as far as they are about objects of the run.
+/// All pages of a list, with the entries about objects of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed<S> {
     /// The number of pages.

@@ -60,7 +60,7 @@ fn made(wanted: &CreateSpec, around: &CallContext) -> VolumeLife {
     VolumeLife { bytes: copied.cloned().unwrap_or_default(), ..VolumeLife::new(wanted.clone()) }
 }
 
-/// Takes over what the first answer about a volume says.
+/// Takes over the facts of the first answer about a volume.
 fn learn(life: &mut VolumeLife, facts: &VolumeFacts) {
     life.id = life.id.or(facts.id);
     life.names_size |= facts.capacity_bytes != 0;
@@ -100,8 +100,8 @@ fn change(life: &mut VolumeLife, call: &VolumeCall, said: Option<&VolumeResponse
                 life.size_bytes = 0;
             }
             if let Some(VolumeResponse::Grown(bytes, on_node)) = said {
-                // A size that the request rules out is reported, and not believed: the volume may have the size that it had, the one that
-                // was requested, or any other.
+                // A size that the request rules out is reported, but not believed: the volume may have the earlier
+                // size, the requested one, or any other.
                 let is_believed = *bytes >= before_bytes && size.may_grow_to(before_bytes, *bytes);
                 life.size_bytes = if is_believed { *bytes } else { 0 };
                 // Other calls show what the node still has to do, and a volume in use may grow when it is used again.

@@ -19,9 +19,9 @@ use super::names::{Id, Name, Node, Slot, Stamp, Target};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Usage {
-    /// As a file system or as a device.
+    /// The access type: a file system or a device.
     pub access: AccessType,
-    /// By whom.
+    /// The access mode.
     #[serde(with = "mode")]
     pub mode: Mode,
 }
@@ -73,9 +73,9 @@ mod mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Size {
-    /// At least.
+    /// The smallest size.
     pub required_bytes: i64,
-    /// At most.
+    /// The largest size; 0 means that there is no limit.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub limit_bytes: i64,
 }
@@ -94,7 +94,7 @@ impl fmt::Display for Size {
 }
 
 impl Size {
-    /// At least so many bytes.
+    /// A size of at least this many bytes.
     pub fn at_least(required_bytes: i64) -> Size {
         Size { required_bytes, limit_bytes: 0 }
     }
@@ -104,8 +104,8 @@ impl Size {
         bytes >= self.required_bytes && (self.limit_bytes == 0 || bytes <= self.limit_bytes)
     }
 
-    /// True if an expansion to this size may leave a volume of `before_bytes` with so many bytes. A volume that already exceeds the
-    /// limit keeps its size.
+    /// Returns true if an expansion to this size may leave a volume of `before_bytes` with `bytes`. A volume that
+    /// already exceeds the limit keeps its size.
     pub fn may_grow_to(self, before_bytes: i64, bytes: i64) -> bool {
         bytes >= self.required_bytes && (self.limit_bytes == 0 || bytes <= self.limit_bytes.max(before_bytes))
     }
@@ -137,16 +137,16 @@ impl CreateSpec {
     }
 }
 
-/// Something that an orchestrator does.
+/// A call of an orchestrator.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Call {
-    /// With a volume.
+    /// A call about a volume.
     Volume(VolumeCall),
-    /// With a snapshot.
+    /// A call about a snapshot.
     Snapshot(SnapshotCall),
-    /// With a group snapshot.
+    /// A call about a group snapshot.
     Group(GroupCall),
-    /// With everything of a kind.
+    /// A call about all objects of a kind.
     List(List),
 }
 
@@ -226,7 +226,7 @@ impl<'a> From<&'a mut Id> for SubjectMut<'a> {
     }
 }
 
-/// A field of a call, as far as it says where the call is done.
+/// A field of a call that says where the call is done.
 enum Part<'a> {
     Node(&'a mut Node),
     Target(&'a mut Target),
@@ -342,20 +342,20 @@ macro_rules! calls {
 }
 
 calls! {
-    /// Something that is done to one volume, or with it.
+    /// A call about one volume.
     VolumeCall {
         CreateVolume { name: Name, wanted: CreateSpec } => changes(ALL, ALL);
         DeleteVolume { volume: Id } => changes(ALL, ALL);
         ControllerPublishVolume { volume: Id, node: Node, usage: Usage, readonly: bool } =>
             changes(attached(*node), LIFE | ATTACHMENTS | CONFIRMED);
-        /// From all nodes, if none is named.
+        /// The call detaches the volume from all nodes if none is named.
         ControllerUnpublishVolume { volume: Id, node: Option<Node> } => match node {
             Some(node) => changes(attached(*node), LIFE | staged(*node) | published(*node)),
             None => changes(ATTACHMENTS, ALL),
         };
         ValidateVolumeCapabilities { volume: Id, usage: Usage } => looks(LIFE | ATTACHMENTS).and_reveals(CONFIRMED);
         ControllerGetVolume { volume: Id } => looks(LIFE | SIZE | ATTACHMENTS);
-        // In use is what any node has.
+        // A volume is in use if any node has it.
         ControllerExpandVolume { volume: Id, size: Size } => changes(SIZE, ALL);
         ControllerModifyVolume { volume: Id, mutable_parameters: u8 } => changes(PARAMETERS, LIFE);
         ControllerGetVolumeHealth { volume: Id } => looks(ALL);
@@ -371,7 +371,7 @@ calls! {
         Write "write" { volume: Id, node: Node, target: Target, slot: Slot, stamp: Stamp } => changes(BYTES, ALL);
         /// A workload reads everything that was ever written.
         Read "read" { volume: Id, node: Node, target: Target } => looks(LIFE | BYTES | on(*node));
-        /// Somebody else takes the mount at a target away, or at the staging path if none is named.
+        /// Someone else removes the mount at a target, or at the staging path if none is named.
         Unmount "umount" { volume: Id, node: Node, target: Option<Target> } =>
             changes(staged(*node) | published(*node), LIFE | staged(*node) | published(*node));
     }
@@ -386,7 +386,7 @@ calls! {
 }
 
 calls! {
-    /// Something that is done to one snapshot, or with it.
+    /// A call about one snapshot.
     SnapshotCall {
         CreateSnapshot { name: Name, volume: Id } => changes(ALL, ALL);
         DeleteSnapshot { snapshot: Id } => changes(ALL, ALL);
@@ -401,7 +401,7 @@ calls! {
 }
 
 calls! {
-    /// Something that is done to one group snapshot, or with it.
+    /// A call about one group snapshot.
     GroupCall {
         CreateVolumeGroupSnapshot { name: Name, volumes: Vec<Id> } => changes(ALL, ALL);
         DeleteVolumeGroupSnapshot { group: Id } => changes(ALL, ALL);
@@ -415,7 +415,7 @@ calls! {
     }
 }
 
-/// A list of everything of a kind, all pages of it.
+/// A list of all objects of a kind, with all its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum List {
     /// ListVolumes.

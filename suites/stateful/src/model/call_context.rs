@@ -35,7 +35,7 @@ pub struct DriverProfile {
     pub larger_bytes: i64,
     /// Names of each kind that are used.
     pub names: u16,
-    /// Nodes.
+    /// The number of nodes.
     pub nodes: u8,
     /// Places on each node at which one volume is published.
     pub targets: u8,
@@ -63,12 +63,12 @@ impl DriverProfile {
 /// States if something exists, as far as that is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Presence {
-    /// It does not.
+    /// It does not exist.
     No,
     /// Unknown, or it is not ready, or a deletion may still be under way.
     #[default]
     Maybe,
-    /// It does.
+    /// It exists.
     Yes,
 }
 
@@ -127,7 +127,7 @@ impl CallContext {
         known(self) == known(other) && self.bytes == other.bytes
     }
 
-    /// Until when something that this call deleted may still be seen.
+    /// The time until which an object that this call deleted may still be seen.
     pub(super) fn fades_until(&self) -> Time {
         self.returned.saturating_add(self.profile.settle)
     }

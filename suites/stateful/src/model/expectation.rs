@@ -51,7 +51,7 @@ pub fn must_be_refused(rule: &'static Requirement, code: Code, what: &'static st
     Expectation { rule, what, done: Done::Wrong, refusals: vec![best], any_refusal: false }
 }
 
-/// Nothing is said about the call: `rule` is the one that would apply otherwise.
+/// Permits any answer: `rule` is the one that would apply otherwise.
 pub fn anything(rule: &'static Requirement, what: &'static str) -> Expectation {
     Expectation { rule, what, done: Done::Permitted, refusals: Vec::new(), any_refusal: true }
 }
@@ -64,7 +64,7 @@ impl Expectation {
         self
     }
 
-    /// Only remarks on another code, because.
+    /// Only remarks on another code, for this reason.
     #[must_use]
     pub fn or_remark(mut self, code: Code, because: &'static str) -> Expectation {
         self.refusals.push(Refusal { code, because, tolerated: true });
@@ -85,7 +85,7 @@ impl Expectation {
         self
     }
 
-    /// Only remarks on it if it is done, because.
+    /// Only remarks on it if it is done, for this reason.
     #[must_use]
     pub fn or_done_remark(mut self, because: &'static str) -> Expectation {
         self.done = Done::Tolerated(because);
@@ -194,7 +194,7 @@ impl fmt::Display for Expectation {
 /// The judgement on an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
-    /// Nothing.
+    /// The answer is right.
     Fits,
     /// Worth a remark: a recommendation not kept, or an answer that is only tolerated.
     UnusualInput(Breach),
@@ -268,7 +268,7 @@ impl Finding {
         }
     }
 
-    /// Both.
+    /// Combines two findings.
     #[must_use]
     pub fn and(self, other: Finding) -> Finding {
         match (self, other) {
@@ -302,12 +302,12 @@ pub struct Breach {
 }
 
 impl Breach {
-    /// As grave as the rule is.
+    /// A finding with the severity of the rule.
     pub fn weighed(self) -> Finding {
         if self.rule.is_binding() { Finding::Wrong(vec![self]) } else { Finding::UnusualInput(self) }
     }
 
-    /// The rejection that is wrong, if one is: what is said of it begins with the RPC.
+    /// The rejection that is wrong, if one is. Its message begins with the RPC.
     fn refused(&self) -> Option<(Rpc, Code)> {
         let method = self.message.split(' ').next()?;
         let rpc = RPCS.iter().find(|rpc| rpc.method == method)?;
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!(found(&derived, Answer::Refused(Code::InvalidArgument)), "odd");
     }
 
-    /// FAILED_PRECONDITION would be taken for an answer of the driver's.
+    /// Otherwise FAILED_PRECONDITION would look like an answer of the driver.
     #[test]
     fn a_workload_error_is_not_described_as_a_code() {
         let actual = |method, code| {

@@ -23,17 +23,16 @@ pub(crate) const SLOTS: u8 = 4;
 /// The weight of each set of parameters but the first, relative to sizes.
 const OTHER_PARAMETERS_WEIGHT: usize = 4;
 
-/// Something to do.
+/// A kind of call to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
     /// The kind of call.
     pub verb: Verb,
-    /// With which of the objects and in which of the ways that come into question, counted round and round.
+    /// The choice of an object and a way among those that are possible, modulo their number.
     pub pick: u32,
 }
 
-/// A sequence of such things to do with a driver, as far as it has what they take; it shrinks to fewer, and to earlier
-/// objects.
+/// A sequence of such calls for a driver with these abilities. It shrinks to fewer calls, and to earlier objects.
 pub fn ops(
     profile: &DriverProfile,
     verbs: &[Verb],
@@ -147,7 +146,7 @@ verbs! {
         |view| each_group(view, |group, _| vec![GroupCall::GetVolumeGroupSnapshot { group }]);
     DeleteMember 1 needs CreateDeleteGetVolumeGroupSnapshot & CreateDeleteSnapshot after CreateVolumeGroupSnapshot =>
         |view| each_group(view, |group, life| {
-            // Without its last member a group could not be named any more.
+            // Without its last member, a group could not be named any more.
             let members = life.and_then(|life| life.members.as_ref()).filter(|members| members.len() > 1);
             let members = members.into_iter().flatten();
             members.map(|(member, _)| GroupCall::DeleteMember { group, member: *member }).collect()
@@ -182,7 +181,7 @@ pub fn generate(model: &Model, op: Op, nth: u32, now: Time) -> Option<Call> {
     (!chosen.is_empty()).then(|| chosen.swap_remove(pick as usize % chosen.len()))
 }
 
-/// A choice among so many, and what is left for further choices.
+/// A choice among this many, and the rest for further choices.
 fn divided(pick: u32, among: u32) -> (u32, u32) {
     let among = among.max(1);
     (pick % among, pick / among)
@@ -351,9 +350,9 @@ fn copies(view: &View<'_>, sources: Vec<Id>) -> Vec<Call> {
 /// The room of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
-    /// As much as its source has, or more.
+    /// The size of its source, or more.
     AsSource,
-    /// As much as its source has, and no more.
+    /// Exactly the size of its source.
     Exactly,
     /// More than its source has.
     Larger,
@@ -525,7 +524,7 @@ fn publish(view: &View<'_>, volume: Id, there: Option<&VolumeLife>) -> Vec<Volum
         let usage = before.map_or(life.wanted.usage, |before| before.usage);
         let call = |readonly| VolumeCall::NodePublishVolume { volume, node, target, usage, readonly };
         let same = before.is_some_and(|before| before.readonly);
-        // Read-only there is nothing to be had of a volume that was never formatted.
+        // A volume that was never formatted cannot be published read-only.
         let other = (life.written || before.is_some()).then(|| call(!same));
         [call(same)].into_iter().chain(other)
     })

@@ -49,7 +49,7 @@ pub struct Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Id {
-    /// Under which name.
+    /// The name that it has an id under.
     pub name: Name,
     /// The number among the objects of this name, from zero.
     pub nth: u16,
@@ -188,7 +188,7 @@ pub struct Node(pub u8);
 pub struct Target(pub u8);
 
 impl Target {
-    /// From here on, there is a directory at the path before a volume is published as a file system.
+    /// From this target on, a directory exists at the path before a volume is published as a file system.
     pub const WITH_A_DIRECTORY: Target = Target(2);
 }
 

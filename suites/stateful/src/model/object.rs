@@ -12,7 +12,7 @@ use super::names::Id;
 use super::state::{Group, Snapshot, Volume};
 use super::{apply, judge};
 
-/// One certain state of something that the driver keeps: what may be answered in it, and what it is afterwards.
+/// One certain state of an object that the driver keeps. It judges answers, and yields the next state.
 pub trait Object: Clone + fmt::Debug + Default + Eq + Hash {
     /// The calls about it.
     type Call: Clone + fmt::Debug + PartialEq;
@@ -86,7 +86,7 @@ impl Object for Volume {
         use VolumeCall::*;
         match (call, earlier) {
             (CreateVolume { .. }, CreateVolume { .. }) => true,
-            // Nothing is done to a volume that is gone; a new one of its name may come to be.
+            // A volume that is gone stays gone; a new one may appear under its name.
             (DeleteVolume { volume }, earlier) => earlier.subject().id() == Some(*volume),
             (
                 ControllerPublishVolume { volume, node, .. }

@@ -37,12 +37,12 @@ impl Places {
     }
 }
 
-/// Something deleted that may still be seen for a while.
+/// A deleted object that may still be seen for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fading {
     /// Its id, if it was known.
     pub id: Option<Id>,
-    /// Until when.
+    /// The time until which it may be seen.
     pub until: Time,
 }
 
@@ -102,7 +102,7 @@ pub struct Confirmed {
 /// A volume published to a node by the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Attachment {
-    /// For what.
+    /// The usage that it was attached for.
     pub usage: Usage,
     /// True if only for reading.
     pub readonly: bool,
@@ -113,7 +113,7 @@ pub struct Attachment {
 /// A volume published at a place on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Publication {
-    /// For what.
+    /// The usage that it was published for.
     pub usage: Usage,
     /// True if only for reading.
     pub readonly: bool,
@@ -168,7 +168,7 @@ impl<T> Default for Named<T> {
 pub trait HasId {
     /// The id.
     fn id(&self) -> Option<Id>;
-    /// Takes the id over.
+    /// Sets the id.
     fn bind(&mut self, id: Id);
     /// The places where it is in use.
     fn places(&self) -> Places {

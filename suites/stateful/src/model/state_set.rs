@@ -14,11 +14,11 @@ use super::expectation::{Breach, Finding};
 use super::object::Object;
 use tonic::Code;
 
-/// States, with what has taken effect in each, that are kept of one object at the most.
+/// Largest number of states, with the calls that have taken effect in each, that are kept of one object.
 pub const CONFIGURATIONS_MAX: usize = 4096;
-/// Calls of one object that are open at one time, at the most.
+/// Largest number of calls of one object that are open at one time.
 pub const OPEN_MAX: usize = 128;
-/// Judgements made for one object at the most.
+/// Largest number of judgements made for one object.
 pub const STEPS_MAX: u64 = 50_000_000;
 
 /// A call with how it ended, and what was known beside.
@@ -32,14 +32,14 @@ pub struct Operation<O: Object> {
     pub around: CallContext,
 }
 
-/// Why an answer leaves nothing possible.
+/// The reason why an answer leaves no possible state.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Impossible {
     /// It fits no state: a rule is broken.
     Wrong(Box<Breach>),
     /// It fits a state only if a known fault showed again, after which the state is unknown.
     Known(Box<Breach>),
-    /// There are too many possibilities, so that nothing can be said.
+    /// There are too many possible states to judge.
     TooMany(Bound),
 }
 
@@ -63,7 +63,7 @@ pub struct StateSet<O: Object> {
     configurations: Vec<Configuration<O>>,
     open: Vec<Option<Open<O>>>,
     steps_left: u64,
-    /// A known fault that may have shown, so that what comes later may be wrong because of it.
+    /// A known fault that may have shown, so that later faults may follow from it.
     excuse: Option<Breach>,
     /// The fault of an excused call.
     excused: Option<Breach>,
@@ -114,11 +114,11 @@ impl<O: Object> Open<O> {
 /// The moment at which an open call takes effect, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
-    /// Once, before it ends, and as it was answered.
+    /// It takes effect once, before it ends, and as it was answered.
     Known,
-    /// At any time, or never.
+    /// It takes effect at any time, or never.
     Unanswered,
-    /// At any time before it ends, or never.
+    /// It takes effect at any time before it ends, or never.
     Optional,
 }
 
@@ -185,7 +185,7 @@ impl<O: Object> From<O> for StateSet<O> {
 }
 
 impl<O: Object> StateSet<O> {
-    /// Nothing is known to be there, and so many judgements may be made.
+    /// The set of states of an object that does not exist. It allows this many judgements.
     pub fn with_steps(steps: u64) -> StateSet<O> {
         StateSet { steps_left: steps.min(STEPS_MAX), ..StateSet::default() }
     }
@@ -195,19 +195,19 @@ impl<O: Object> StateSet<O> {
         self.steps_left
     }
 
-    /// Takes in a call that was made while no other was under way. Returns what is to be remarked.
+    /// Applies a call that was made while no other was under way. Returns a remark, if there is one.
     ///
     /// # Errors
-    /// The answer fits no state that is possible, or too many are.
+    /// The answer fits no possible state, or too many states are possible.
     pub fn take(&mut self, step: Operation<O>) -> Result<Option<Breach>, Impossible> {
         let begun = self.begin(step).map_err(Impossible::TooMany)?;
         self.end(begun)
     }
 
-    /// Takes in the beginning of a call.
+    /// Applies the beginning of a call.
     ///
     /// # Errors
-    /// Too many are open.
+    /// Too many calls are open.
     pub fn begin(&mut self, step: Operation<O>) -> Result<Begun, Bound> {
         let fate = match step.answer {
             Answer::Unknown if O::only_looks(&step.call) => return Ok(Begun(None)),
@@ -217,18 +217,18 @@ impl<O: Object> StateSet<O> {
         self.open(step, fate)
     }
 
-    /// Takes in the beginning of a call that may or may not have been made.
+    /// Applies the beginning of a call that may or may not have been made.
     ///
     /// # Errors
-    /// Too many are open.
+    /// Too many calls are open.
     pub fn begin_optional(&mut self, step: Operation<O>) -> Result<Begun, Bound> {
         self.open(step, Fate::Optional)
     }
 
-    /// Takes in the beginning of a call whose answer may be wrong.
+    /// Applies the beginning of a call whose answer may be wrong.
     ///
     /// # Errors
-    /// Too many are open.
+    /// Too many calls are open.
     pub fn begin_excused(&mut self, step: Operation<O>) -> Result<Begun, Bound> {
         let begun = self.begin(step)?;
         if let Some(open) = begun.0.and_then(|slot| self.open[slot].as_mut()) {
@@ -289,10 +289,10 @@ impl<O: Object> StateSet<O> {
         self.open.iter().enumerate().filter_map(|(slot, open)| Some((slot, open.as_ref()?)))
     }
 
-    /// Takes in the end of a call: its answer, or that the caller has given up. Returns what is to be remarked.
+    /// Applies the end of a call: its answer, or that the caller has given up. Returns a remark, if there is one.
     ///
     /// # Errors
-    /// The answer fits no state that is possible, or too many are.
+    /// The answer fits no possible state, or too many states are possible.
     pub fn end(&mut self, Begun(begun): Begun) -> Result<Option<Breach>, Impossible> {
         let Some((slot, open)) = begun.and_then(|slot| Some((slot, self.open[slot].as_ref()?))) else {
             return Ok(None);
@@ -354,7 +354,7 @@ impl<O: Object> StateSet<O> {
             configurations.filter(|configuration| seen.insert(configuration.clone())).collect();
     }
 
-    /// Frees the places of calls without an answer that take effect no more.
+    /// Frees the places of calls without an answer that will not take effect any more.
     fn forget_settled(&mut self) {
         let live = self
             .configurations
@@ -365,7 +365,8 @@ impl<O: Object> StateSet<O> {
         }
     }
 
-    /// All orders of open calls that end with one of them, but for calls whose place in the order makes no difference.
+    /// All orders of open calls that end with one of them. Orders that differ only in calls whose place makes no
+    /// difference count once.
     fn orders(&mut self, last: usize) -> Result<Orders<O>, Bound> {
         let before = self.before(last);
         let mut orders = Orders { ends: Vec::new(), wrong: None };
@@ -444,7 +445,7 @@ impl<O: Object> StateSet<O> {
         match self.open[slot].as_ref().map(|open| &open.step.answer) {
             Some(Answer::Refused(Code::AlreadyExists)) => state.is_there(),
             Some(Answer::Refused(Code::NotFound)) => !state.is_there(),
-            // Only what makes something is done although there was nothing before.
+            // Only a call that makes an object can succeed when there was none.
             Some(Answer::Done(_)) => state.is_there() || self.open[slot].as_ref().is_some_and(Open::makes),
             _ => true,
         }
@@ -500,7 +501,7 @@ impl<O: Object> StateSet<O> {
     /// The worlds after an open call takes effect in one, each with what is to be remarked.
     fn next(&self, configuration: &Configuration<O>, slot: usize) -> Vec<Next<O>> {
         let Some(open) = &self.open[slot] else { return Vec::new() };
-        // One whose answer is tolerable already may well have come first.
+        // A call whose answer is tolerable already may have come first.
         if configuration.open.without(configuration.tolerable).meets(open.ahead) {
             return Vec::new();
         }
@@ -555,7 +556,7 @@ impl<O: Object> StateSet<O> {
             .any(|(slot, open)| slot != but && open.fate == Fate::Unanswered && configuration.open.has(slot))
     }
 
-    /// The calls without an answer that take effect no more once this one is done.
+    /// The calls without an answer that will not take effect any more once this one is done.
     fn settled_by(&self, step: &Operation<O>) -> Slots {
         self.set(|earlier| {
             earlier.fate == Fate::Unanswered
@@ -595,7 +596,7 @@ impl<O: Object> StateSet<O> {
         self.slots().map(|(_, open)| &open.step.call)
     }
 
-    /// Something happens to the object that no call asked for.
+    /// Changes the object by an event that no call asked for.
     pub fn apply_event(&mut self, happens: impl Fn(&mut O)) {
         self.configurations.iter_mut().for_each(|configuration| happens(&mut configuration.state));
         let mut seen = HashSet::new();

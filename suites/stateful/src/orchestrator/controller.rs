@@ -13,7 +13,7 @@ use crate::model::call::{CreateSpec, Size, Usage, VolumeCall};
 use crate::model::call_context::Time;
 use crate::model::names::{Id, Name, Node, ObjectKind};
 
-/// Pages of a list that are read at the most.
+/// Largest number of pages of a list that are read.
 pub(super) const PAGES_MAX: u32 = 1_000;
 
 fn nothing<T>(_: &mut Memory, _: &T) -> Response {
@@ -165,7 +165,7 @@ impl Orchestrator {
         self.send(&request, self.cx.call(request.clone()), redact::json, nothing).await
     }
 
-    /// All pages of ListVolumes, of which the first one that is rejected is the answer.
+    /// Reads all pages of ListVolumes. If a page is rejected, that is the answer.
     pub(super) async fn list_volumes(&self) -> Made {
         let started = self.now();
         let mut request = v1::ListVolumesRequest::default();

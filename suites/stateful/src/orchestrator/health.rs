@@ -90,7 +90,7 @@ impl Orchestrator {
         }
     }
 
-    /// All pages of so many entries, of which the first one that is rejected is the answer.
+    /// Reads all pages with this many entries each. If a page is rejected, that is the answer.
     async fn read_health(&self, max_entries: i32) -> (Made, List) {
         let mut request = v1::ControllerListVolumeHealthRequest { max_entries, ..Default::default() };
         let mut list = List::default();

@@ -18,10 +18,10 @@ use crate::model::names::Node;
 const NAMES: u16 = 4;
 /// Places on each node at which one volume is published.
 const TARGETS: u8 = 2;
-/// A deletion is taken to need so many times what was measured.
+/// The time that a deletion may need, as a multiple of the measured time.
 const SETTLE_TIMES: u32 = 4;
 
-/// A driver, as far as it is known.
+/// A driver with the facts that were found out about it.
 #[derive(Clone, Debug)]
 pub struct ProbedDriver {
     /// The facts that the model needs.
@@ -90,7 +90,7 @@ impl ProbedDriver {
         profile
     }
 
-    /// Notes that something was only right once the driver had been given time.
+    /// Records that something was only right once the driver had been given time.
     pub(crate) fn needs_time(&self) {
         self.is_late.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,5 @@
-//! A workload of the model: it writes to places of its volume, and reads them all. And somebody who takes mounts away.
+//! A workload of the model, which writes to places of its volume and reads them all; and the removal of mounts by
+//! others.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -70,7 +71,7 @@ impl Orchestrator {
         }
     }
 
-    /// Takes away what is mounted at a path, as somebody else does who has nothing to do with the driver.
+    /// Unmounts a path behind the driver's back.
     pub(super) async fn unmount(&self, volume: Id, node: Node, target: Option<Target>) -> CheckResult<Made> {
         let path = match target {
             Some(target) => self.target_path((volume, node, target)).await?,
@@ -93,7 +94,7 @@ fn code(error: &io::Error) -> Code {
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Code::PermissionDenied,
         io::ErrorKind::NotFound => Code::NotFound,
-        // Some of what was written may be there.
+        // A part of the data may have been written.
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::Unknown,
         _ => Code::FailedPrecondition,
     }

@@ -11,7 +11,7 @@ use v1::volume_content_source::{SnapshotSource, Type as Source, VolumeSource};
 use super::rules::RESTART_001;
 use crate::facts::{Change, Facts, Objects};
 
-/// After so long there is another time of day, also to a driver that rounds it.
+/// After this time, the time of day differs even for a driver that rounds it.
 const ANOTHER_SECOND: Duration = Duration::from_millis(2_100);
 
 check! {

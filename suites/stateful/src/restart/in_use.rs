@@ -142,7 +142,7 @@ impl Volumes<'_> {
             return self.after_kill().await;
         }
         let rules = match self.stays.again(self.cx).await {
-            // All calls were answered OK, and the workload does not get its volume.
+            // All calls were answered with OK, and the workload still does not get its volume.
             Err(Stop::Violation(violation))
                 if violation.refused.is_none() && self.keeps_files_over_reboot().await =>
             {
@@ -212,7 +212,7 @@ impl InUse {
         if self.has_data { self.find_data().await } else { Ok(()) }
     }
 
-    /// Makes a call that has to succeed, where the driver has it.
+    /// Makes a call that has to succeed, if the driver has it.
     async fn call(
         &self,
         cx: &Cx,

@@ -27,7 +27,7 @@ check! {
         let mut story = Story::default();
         let mut made = Vec::new();
         make(cx, &mut made, &mut story).await?;
-        // It may save a while after its answer, for which only one that seems to forget is given time.
+        // The driver may save its state a while after its answer. Only one that seems to forget gets time for that.
         for saves_for in [None, Some(SAVED)] {
             if let Some(time) = saves_for {
                 make(cx, &mut made, &mut story).await?;
@@ -104,7 +104,7 @@ async fn is_known(cx: &Cx, volume: &v1::Volume, story: &mut Story) -> CheckResul
     match validated {
         Ok(_) => return Ok(true),
         Err(refused) if !has_list => return Ok(refused.code != Code::NotFound),
-        // Not every driver says NOT_FOUND of what it does not know: the list decides.
+        // Some drivers use another code than NOT_FOUND for a volume that they do not know, so the list decides.
         Err(_) => {}
     }
     let is_it = |entry: &v1::list_volumes_response::Entry| {

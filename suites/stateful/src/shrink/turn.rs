@@ -57,7 +57,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Takes in a call as done.
+    /// Applies a call as done.
     pub(super) fn take(&mut self, call: &Call) {
         use VolumeCall::*;
         let Call::Volume(call) = call else { return };

@@ -1,4 +1,4 @@
-//! Sizes that may be asked for: those that are known to be had, and others that are legal and that a driver may refuse.
+//! Sizes that may be requested: those that are known to work, and others that are legal but that a driver may refuse.
 
 use super::View;
 use crate::model::call::{CreateSpec, Size};

@@ -288,7 +288,7 @@ fn of_others(life: &VolumeLife, found: &BTreeMap<Slot, Found>) -> Finding {
     .remarked()
 }
 
-/// A workload that had a device at its target path finds one behind which there is nothing any more.
+/// Judges a device at a target path that has nothing behind it any more.
 pub(super) fn gone() -> Finding {
     says(
         false,

@@ -206,7 +206,7 @@ fn same(life: &SnapshotLife, facts: &SnapshotFacts) -> Finding {
     id.in_doubt().and(time).and(size).and(ready)
 }
 
-/// A snapshot goes on being usable from where it was: it may be copied further, and is not taken away.
+/// Judges that a snapshot stays usable where it was: it may be copied to further places, but not removed from any.
 fn same_topology(
     life: &SnapshotLife,
     facts: &SnapshotFacts,

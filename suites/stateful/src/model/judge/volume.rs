@@ -180,7 +180,7 @@ fn create_new(wanted: &CreateSpec, around: &CallContext) -> Expectation {
     if is_accepted { expectation } else { expectation.or_any_refusal() }
 }
 
-/// For a size that the driver was not seen to have.
+/// Permits refusals of a size that the driver was not seen to support.
 fn unusual_size(expectation: Expectation) -> Expectation {
     expectation
         .or(Code::OutOfRange, "the driver may not have that size")
@@ -196,7 +196,7 @@ fn copy(source: Id, around: &CallContext) -> Expectation {
     };
     let expectation = match around.source {
         Presence::No => must_be_refused(is_gone, Code::NotFound, "from a source that is deleted"),
-        // Not ready, on its way out, or never made: who knows.
+        // The source is not ready, being deleted, or was never made.
         Presence::Maybe => must(is_there, "make a copy").or_any_refusal(),
         Presence::Yes if around.source_in_use => {
             must(is_there, "make a copy").or(Code::FailedPrecondition, "the source may be in use")
@@ -225,7 +225,7 @@ fn create_again(life: &VolumeLife, wanted: &CreateSpec, around: &CallContext) ->
         Some(Difference::SizeThatDoesNotFit) => {
             taken(&req::CTRL_CREATEVOL_041, "of a name that a volume of another size has")
         }
-        // It may serve both.
+        // The volume may serve both usages.
         Some(Difference::Usage) => {
             taken(&req::CTRL_CREATEVOL_042, "of a name that a volume for another use has").or_done()
         }
@@ -258,7 +258,7 @@ fn create_again(life: &VolumeLife, wanted: &CreateSpec, around: &CallContext) ->
     expectation
 }
 
-/// In what a request is most unlike the one that the volume was made with.
+/// The largest difference between a request and the one that the volume was made with.
 enum Difference {
     Source,
     SizeThatDoesNotFit,
@@ -328,7 +328,7 @@ fn delete(held: Held<'_, VolumeLife>, around: &CallContext) -> Expectation {
         .or_done_remark("nothing says that a driver able to delete it has to reject");
     }
     if life.is_in_use() {
-        // A controller without attachments sees nothing of it.
+        // A controller without attachments does not know if the volume is in use.
         return must(&req::CTRL_DELETEVOL_011, "delete the volume or reject")
             .or(Code::FailedPrecondition, "a node uses it");
     }
@@ -418,7 +418,7 @@ fn detach(held: Held<'_, VolumeLife>, node: Option<Node>) -> Expectation {
         (false, false, Some(_)) => {
             must(&req::CTRL_UNPUBLISH_005, "succeed for a volume that is not on the node")
         }
-        // Whoever refuses a call without a node does so wherever the volume is.
+        // A driver that refuses a call without a node does so wherever the volume is.
         (_, false, None) => must(&req::CTRL_UNPUBLISH_011, "detach the volume from all nodes"),
         (true, false, Some(_)) => {
             must(&req::CTRL_UNPUBLISH_001, "detach a volume that nobody uses on the node")
