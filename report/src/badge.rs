@@ -13,7 +13,7 @@ pub struct Badge {
     label: String,
     message: String,
     mood: Severity,
-    /// The whole of it, for those who hear it or ask for more.
+    /// The full text, for screen readers and tooltips.
     title: String,
 }
 
@@ -77,7 +77,7 @@ impl Badge {
         Badge { label, message, mood, title }
     }
 
-    /// As a picture that needs nothing from elsewhere.
+    /// The badge as an SVG picture that loads nothing else.
     pub fn svg(&self) -> String {
         let Badge { label, message, title, mood } = self;
         let (left, right) = (width(label), width(message));
@@ -111,7 +111,7 @@ impl Badge {
         svg
     }
 
-    /// As shields' endpoint badge reads it.
+    /// The JSON that shields' endpoint badge reads.
     pub fn json(&self) -> String {
         let endpoint = Endpoint {
             schema_version: 1,
@@ -135,7 +135,7 @@ fn width(text: &str) -> usize {
     text.chars().count() * 13 / 2 + PADDING
 }
 
-/// Text that stays text in XML, whoever it comes from.
+/// Escapes text for XML, whoever wrote it.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -27,7 +27,7 @@ pub struct Comparison {
     pub old: Side,
     /// The driver of the later one.
     pub new: Side,
-    /// Why the two cannot be compared one to one, a sentence each.
+    /// The reasons why the two runs cannot be compared one to one, a sentence each.
     pub cautions: Vec<String>,
     /// Checks that failed and pass.
     pub fixed: Vec<Entry>,
@@ -159,7 +159,7 @@ fn judges(kind: OutcomeKind) -> bool {
     fails(kind) || passes(kind)
 }
 
-/// Says if the later run was asked for all checks that the earlier one was asked for, as far as the terms show that.
+/// Returns true if the later run was asked for all checks of the earlier one, as far as the terms show that.
 fn asks_for_as_much(old: &Stored, new: &Stored) -> bool {
     let has_suite = |suite| new.selection.suites.contains(suite);
     let is_whole = new.selection.terms.is_empty() && new.shard.is_none();
@@ -256,7 +256,7 @@ fn new_trouble(old: &Stored, new: &Stored) -> Vec<String> {
     counts.into_iter().filter_map(more).collect()
 }
 
-/// The RPCs that take so many times as long, the worst first.
+/// The RPCs that take `factor` times as long, the worst first.
 fn slower(old: &Stored, new: &Stored, factor: f64) -> Vec<Slower> {
     let enough = |calls: &&Calls| calls.done >= CALLS_MIN;
     let mut slower: Vec<Slower> = new
@@ -304,7 +304,7 @@ impl Comparison {
         format!("{} takes {is}, formerly {was}: {:.1} times as long", slower.rpc, slower.factor)
     }
 
-    /// For a terminal: text from a driver has no power over it.
+    /// The comparison for a terminal, without control characters from a driver.
     pub fn text(&self) -> String {
         let mut text = format!("{} → {}\n", plain(&self.old.driver), plain(&self.new.driver));
         // Writing into a string cannot fail.
@@ -355,7 +355,7 @@ impl Comparison {
         format!("{} of the old run {were} not asked for in the new one", count(self.not_asked, "check"))
     }
 
-    /// For the summary of a CI step.
+    /// The comparison for the summary of a CI step.
     pub fn markdown(&self) -> String {
         let mut text = String::new();
         // Writing into a string cannot fail.
@@ -403,7 +403,7 @@ mod tests {
     use super::*;
     use crate::journal::SCHEMA;
 
-    /// A report in which checks ended so, and CreateVolume took so long.
+    /// A report with these outcomes, in which CreateVolume took this time.
     fn report(name: &str, checks: &[(&str, &str)], median_us: u64) -> Stored {
         let check = |(id, outcome): &(&str, &str)| match *outcome {
             "same_fault" => {

@@ -50,7 +50,7 @@ pub enum Concluded {
 }
 
 impl Concluded {
-    /// As programs read it.
+    /// The name for programs.
     pub fn name(self) -> &'static str {
         match self {
             Concluded::Conforms => "conforms",
@@ -64,7 +64,7 @@ impl Concluded {
         }
     }
 
-    /// In few words.
+    /// The conclusion in few words.
     fn short(self) -> &'static str {
         match self {
             Concluded::Conforms => "conforms",
@@ -111,7 +111,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) says_nothing: bool,
     /// Faults by which checks failed as listed.
     pub(crate) known_failures: u64,
-    /// Checks met their time limits before they had done all their work.
+    /// True if checks met their time limits before they had done all their work.
     pub(crate) did_less: bool,
     pub(crate) selection: &'a Selection,
     pub(crate) shard: Option<&'a ShardEntry>,

@@ -27,7 +27,7 @@ enum Sink {
     Stdout,
 }
 
-/// Why a report cannot be written.
+/// The reasons why a report cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum DestinationError {
     /// The place cannot be written to; found before the run.
@@ -35,7 +35,6 @@ pub enum DestinationError {
     Open {
         /// The place as the user named it.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// The report could not be written; found at the end.
@@ -43,7 +42,6 @@ pub enum DestinationError {
     Write {
         /// The place as the user named it.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
 }
@@ -75,7 +73,7 @@ impl Destination {
         matches!(self.sink, Sink::Stdout)
     }
 
-    /// Makes a writer of it for a report that is written while the run goes on: a file appears at once.
+    /// Turns it into a writer for a report that is written during the run. A file appears at once.
     ///
     /// # Errors
     /// The file cannot be put into place.

@@ -17,7 +17,7 @@ pub enum Format {
     Json,
     /// Markdown, for the summary of a CI step.
     Markdown,
-    /// One page, for people who are shown what a driver does.
+    /// One web page, for people.
     Html,
     /// Workflow commands of GitHub Actions, for its annotations.
     Github,

@@ -30,10 +30,10 @@ use markup::Html;
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 
-/// Things of one kind that are listed at the most; --report json=FILE has all.
+/// Largest number of listed things of one kind; --report json=FILE has all.
 const LISTED_MAX: usize = 100;
 
-/// The page.
+/// Renders the page.
 pub(crate) fn render(run: &Run) -> String {
     let rules = rules::each(run);
     let title = format!("{} {}", driver(run), run.conclude().words);

@@ -29,7 +29,7 @@ const CALLS_FIRST_MAX: usize = 100;
 /// … and the last ones, which led to the verdict.
 const CALLS_LAST_MAX: usize = 400;
 
-/// The form of the report, with the version of it: another version is another promise.
+/// The name and version of the report's format. Another version makes other promises.
 pub const SCHEMA: &str = "csi-sanity/report/v3";
 /// Versions before it that are still read.
 pub(crate) const SCHEMAS_BEFORE: [&str; 2] = ["csi-sanity/report/v1", "csi-sanity/report/v2"];
@@ -744,7 +744,7 @@ impl CheckEntry {
         same.or(self.reported_in.as_deref().filter(|_| self.word == OutcomeKind::Skipped))
     }
 
-    /// Has it only show again what another check reports.
+    /// Turns it into a check that only shows a fault which another check reports.
     pub(crate) fn shows_again(&mut self, same: &SameFault) {
         self.word = OutcomeKind::Skipped;
         (self.binds_from, self.counts_as, self.plays, self.damage) = (None, None, None, None);
@@ -928,7 +928,7 @@ fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
     *number == N::default()
 }
 
-/// Whole milliseconds; a run that outlives 64 bits of them does not exist.
+/// Whole milliseconds. No run is so long that they exceed 64 bits.
 pub(crate) fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

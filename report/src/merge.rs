@@ -17,10 +17,10 @@ use crate::journal::{
 };
 use crate::statement::Statement;
 
-/// Why reports do not make a run.
+/// The reasons why reports do not make a run.
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
-    /// There is none.
+    /// No report was named.
     #[error(
         "there is no report; name those that the shards have written with --report json=FILE, or the directory they are in"
     )]

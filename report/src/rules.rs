@@ -42,7 +42,7 @@ impl Standing {
         Standing::Untested,
     ];
 
-    /// In words.
+    /// The state in words.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Standing::Untested => "no check",
@@ -62,14 +62,14 @@ impl Standing {
     }
 }
 
-/// A requirement, and what the run says of it.
+/// A requirement with its state in the run.
 #[derive(Debug)]
 pub(crate) struct Rule<'a> {
     pub(crate) row: &'static Requirement,
     /// True if the version that the run judged by has it.
     pub(crate) holds: bool,
     pub(crate) standing: Standing,
-    /// Why it was not judged, or the message of the check that says that it is broken.
+    /// The reason why it was not judged, or the message of the check that found it broken.
     pub(crate) because: Cow<'a, str>,
     /// The checks that looked, those of the fewest requirements first.
     pub(crate) checks: Vec<&'a CheckEntry>,
@@ -153,7 +153,7 @@ fn found(check: &CheckEntry, rule: &str) -> Option<Standing> {
         {
             of(outcome)
         }
-        // It may have stopped before it came to this one; where the fault lies, the other check says.
+        // The other check may have stopped before it came to this rule. It shows where the fault lies.
         OutcomeKind::Failed
         | OutcomeKind::Flaky
         | OutcomeKind::KnownFailure

@@ -53,7 +53,7 @@ pub enum Says {
 }
 
 impl Says {
-    /// In words.
+    /// The statement in words.
     pub fn words(self) -> &'static str {
         match self {
             Says::Conforms => "conforms",
@@ -76,7 +76,7 @@ struct Area {
     needs: &'static [Need],
 }
 
-/// Its checks are those that Kubernetes has a name for.
+/// The heading of the area whose checks are those that Kubernetes has a name for.
 const KUBERNETES: &str = "Kubernetes patterns";
 
 const AREAS: &[Area] = &[
@@ -257,11 +257,11 @@ pub fn areas_of(check: &Check) -> impl Iterator<Item = &'static str> {
     AREAS.iter().filter(move |area| area.has_check(&check.id, is_kubernetes)).map(|area| area.name)
 }
 
-/// The statement, while the run goes on.
+/// A statement that grows during the run.
 #[derive(Debug, Default)]
 pub(crate) struct Statement {
     lines: Vec<Line>,
-    /// For each area, those of its own checks in which the driver deviates.
+    /// For each area, its own checks in which the driver deviates.
     own: Vec<BTreeSet<String>>,
 }
 
@@ -363,7 +363,7 @@ impl Line {
     fn concluded(mut self, own: &BTreeSet<String>) -> Line {
         if !self.deviations.is_empty() {
             self.says = Says::Deviates;
-            // In the order of another run they would be others.
+            // The order must not depend on that of the run.
             self.deviations.sort();
             self.deviations.dedup();
             let there = self.deviations.iter().filter(|label| !own.contains(*label));

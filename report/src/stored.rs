@@ -1,4 +1,4 @@
-//! A JSON report of an earlier run, as far as other commands read it.
+//! The parts of an earlier run's JSON report that other commands read.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -159,16 +159,12 @@ pub struct Calls {
     pub median_us: u64,
 }
 
-/// Why a report cannot be used.
+/// The reasons why a report cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoredError {
     /// It cannot be read.
     #[error("failed to read the report {file}")]
-    Read {
-        file: String,
-        /// Why.
-        source: std::io::Error,
-    },
+    Read { file: String, source: std::io::Error },
     /// It is longer than any report.
     #[error("{file}: more than {REPORT_BYTES_MAX} bytes, which no report has")]
     TooLong { file: String },

@@ -77,7 +77,7 @@ pub struct Terminal<W: Write> {
     failed: Vec<String>,
     /// Labels of those that are flaky and count as failed.
     flaky_failures: Vec<String>,
-    /// Why checks did not apply, and how many did not.
+    /// The reasons why checks did not apply, with the number of checks.
     skipped: BTreeMap<String, usize>,
     /// The number of slowest checks that are named at the end.
     durations: usize,
@@ -121,7 +121,7 @@ impl<W: Write> Terminal<W> {
         self
     }
 
-    /// Says in the verdict what it is of, where these are not all checks that there are.
+    /// States in the verdict which checks it is based on, if these are not all.
     pub fn asked(mut self, selection: Selection, shard: Option<ShardEntry>) -> Terminal<W> {
         self.asked = (selection, shard);
         self
@@ -133,7 +133,7 @@ impl<W: Write> Terminal<W> {
         self
     }
 
-    /// Names so many of the checks that took longest at the end.
+    /// Names this many of the slowest checks at the end.
     pub fn durations(mut self, durations: usize) -> Terminal<W> {
         self.durations = durations;
         self
@@ -218,7 +218,7 @@ impl<W: Write> Terminal<W> {
         }
     }
 
-    /// Takes in the result of a check, of this run or of a stored one.
+    /// Adds the result of a check, of this run or of a stored one.
     fn add(&mut self, check: &CheckEntry) {
         self.areas.add(check.area(), check.counts_as());
         self.stories.add(check, self.detail);
@@ -326,7 +326,7 @@ impl<W: Write> Reporter for Terminal<W> {
     }
 }
 
-/// By which version the driver was judged, where that is not the oldest, which it shows nothing beyond.
+/// Writes the version by which the driver was judged, unless it shows nothing beyond the oldest.
 fn write_judged(out: &mut impl Write, judged: &Judged) -> io::Result<()> {
     match judged.versions[..] {
         [Version::V1_12] => Ok(()),

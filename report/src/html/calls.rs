@@ -236,7 +236,7 @@ fn write_also(html: &mut Html, also: &AlsoEntry) {
     });
 }
 
-/// Without the heading, and without the space at the left, that the transcript has among other text.
+/// Removes the heading and the indentation that the transcript has in a longer text.
 fn outdented(transcript: &str) -> String {
     let lines = transcript.strip_prefix("  calls\n").unwrap_or(transcript).lines();
     let space = |line: &str| line.len() - line.trim_start().len();

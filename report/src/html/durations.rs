@@ -10,7 +10,7 @@ use crate::words::duration_text;
 /// Size of the picture of a row.
 const WIDTH: f64 = 200.0;
 
-/// Times of which so many hundredths are no longer.
+/// Percentiles of a set of times.
 #[derive(Clone, Copy)]
 struct Spread {
     p50: u64,

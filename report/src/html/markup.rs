@@ -6,7 +6,8 @@ const VOID: &[&str] = &["br", "input", "meta"];
 /// An attribute and its value.
 pub(crate) type Attribute<'a> = (&'static str, &'a str);
 
-/// A piece of a page. Names of elements and attributes are ours; texts and values may be anybody's.
+/// A piece of a page. Names of elements and attributes are constants of the program; texts and values may come from
+/// anyone.
 #[derive(Debug, Default)]
 pub(crate) struct Html(String);
 

@@ -1,4 +1,4 @@
-//! Every MUST and SHOULD of the specification, with what the run says of it.
+//! Lists every MUST and SHOULD of the specification with its state in the run.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +68,7 @@ pub(super) fn write(html: &mut Html, run: &Run, rules: &[Rule<'_>]) {
     });
 }
 
-/// Why MUSTs that can be tested were not judged, the commonest reason first.
+/// The reasons why MUSTs that can be tested were not judged, the commonest first.
 fn write_not_judged(html: &mut Html, rules: &[Rule<'_>]) {
     let mut reasons = BTreeMap::<(&str, &str), Vec<&str>>::new();
     for rule in rules.iter().filter(|rule| rule.is_testable_must() && !rule.standing.is_judged()) {

@@ -4,7 +4,7 @@ use super::markup::Html;
 use crate::journal::{PartEntry, Run};
 use crate::words::{count, duration_text};
 
-/// Settings that are listed at the most.
+/// Largest number of listed settings.
 const SETTINGS_MAX: usize = 60;
 
 /// The circumstances of the run.

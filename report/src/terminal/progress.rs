@@ -157,7 +157,7 @@ impl Progress {
     }
 }
 
-/// Whole seconds, and minutes where there are any.
+/// Formats a time in whole seconds, with minutes if there are any.
 fn seconds(time: Duration) -> String {
     match (time.as_secs() / 60, time.as_secs() % 60) {
         (0, seconds) => format!("{seconds} s"),

@@ -61,7 +61,7 @@ impl StoryKind {
 #[derive(Debug, Default)]
 pub(crate) struct Stories {
     stories: Vec<OneStory>,
-    /// In the order in which they came up.
+    /// The reasons of skips, in the order of their first checks.
     skips: Vec<Skip>,
     /// Checks that show a fault again, by label, with the label of the one that reports it.
     again: BTreeMap<String, String>,
