@@ -41,7 +41,7 @@ pub struct Row {
     pub call: String,
     /// The end of the call, as text.
     pub answer: String,
-    /// When it began, in microseconds from the first beginning.
+    /// The time of its beginning, in microseconds from the first beginning.
     pub from_us: u64,
     /// The time of its end, in microseconds from the first beginning.
     pub to_us: u64,

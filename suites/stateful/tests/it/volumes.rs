@@ -482,7 +482,7 @@ fn a_list_on_one_page_has_every_volume() {
 
 /// Of a driver that never says how large its volumes are, an expansion that repeats what was asked for is no measure.
 #[test]
-fn a_size_that_an_expansion_tells_too_small_is_held_against_nothing_else() {
+fn too_small_a_size_of_an_expansion_accuses_nothing_else() {
     let mut story = Story::of_a_volume();
     story.right(expand(v(1), 3 * GIB), said(VolumeResponse::Grown(3 * GIB, true)));
     // The driver answers what was asked for, and the volume stays as large as it is.
@@ -493,7 +493,7 @@ fn a_size_that_an_expansion_tells_too_small_is_held_against_nothing_else() {
 }
 
 #[test]
-fn a_size_that_only_an_expansion_tells_takes_no_name() {
+fn a_size_that_only_an_expansion_reports_takes_no_name() {
     let mut story = Story::with(profile());
     let unknown = || made(VolumeFacts { capacity_bytes: 0, ..facts(v(1)) });
     story.right(create(v(1), wanted()), unknown());
