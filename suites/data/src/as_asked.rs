@@ -85,7 +85,7 @@ async fn publish_all(cx: &Cx) -> CheckResult {
         let mut request = cx.create_node_volume_request().await?;
         request.volume_capabilities = vec![capability.clone()];
         let Ok(volume) = cx.create_volume(request).await.any_answer()? else { continue };
-        // Whoever refuses on the way does what he has to.
+        // A driver that refuses a call on the way acts correctly.
         let usage = Usage { published_readonly, ..Usage::with(capability) };
         match Used::begin_with(cx, &volume.into(), usage).await {
             Ok(used) => {
@@ -117,7 +117,7 @@ async fn publish_what_is_not_staged(cx: &Cx) -> CheckResult {
         let request = scope.stage_request(&staged.attached, &staged.staging_path);
         scope.node_stage(request).await.any_answer()?.ok();
     }
-    // Other checks judge whether a driver can undo a mount that somebody else has taken away.
+    // Other checks judge if a driver can undo a mount that someone else has removed.
     scope.undo_best_effort().await;
     Ok(())
 }

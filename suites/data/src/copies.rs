@@ -20,7 +20,7 @@ fn of_volume(id: &str) -> Source {
     Source::Volume(VolumeSource { volume_id: id.to_owned() })
 }
 
-/// A request for a copy with room for so many bytes.
+/// A request for a copy with this size in bytes.
 async fn request(cx: &Cx, source: Source, bytes: i64) -> CheckResult<v1::CreateVolumeRequest> {
     let mut request = cx.create_node_volume_request().await?;
     let range = request.capacity_range.get_or_insert_default();
@@ -285,7 +285,7 @@ check! {
     }
 }
 
-/// A copy of so many bytes, of a snapshot if there are any; `None` if the driver makes none that are larger.
+/// A copy of this size in bytes, of a snapshot if there are any; `None` if the driver makes none that are larger.
 async fn larger(cx: &Cx, source: &NodeVolume, bytes: i64) -> CheckResult<Option<NodeVolume>> {
     let (from, _) = any_copy(cx, source).await?;
     let reply = cx.create_volume(request(cx, from, bytes).await?).await;

@@ -17,7 +17,7 @@ use crate::used::Used;
 const PLACE: &str = "csi-sanity-files";
 /// Bytes that are never written, with one behind them.
 const HOLE_BYTES: u64 = 1 << 20;
-/// In the year 2001.
+/// A time of modification in the year 2001.
 const MODIFIED: Duration = Duration::from_secs(1_000_000_000);
 /// Levels of directories that are looked at.
 const DEPTH_MAX: usize = 4;
@@ -42,7 +42,7 @@ struct Attributes {
 
 type Files = BTreeMap<PathBuf, (What, Attributes)>;
 
-/// Makes the files, as far as the file system has such.
+/// Makes the files, if the file system supports their kind.
 fn plant(volume: &Path) -> io::Result<()> {
     let place = volume.join(PLACE);
     let inner = place.join("directory/.hidden");
@@ -94,7 +94,7 @@ fn collect(volume: &Path, path: &Path, depth: usize, files: &mut Files) -> io::R
     let what = match found.file_type() {
         kind if kind.is_dir() => What::Directory,
         kind if kind.is_symlink() => What::Link(fs::read_link(&whole)?),
-        // One byte more than is right shows that it is wrong.
+        // One byte more than expected is enough to show a mistake.
         _ => What::File(read(&whole, HOLE_BYTES + 2)?),
     };
     let is_directory = what == What::Directory;

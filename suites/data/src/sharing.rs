@@ -66,7 +66,7 @@ check! {
             actual: written.err().map_or_else(String::new, |error| error.to_string())
         );
         let found = reader.read().await?;
-        // Nothing says what a second workload of a volume for one writer sees.
+        // The specification does not say what a second workload of a volume for one writer sees.
         ensure!(
             !is_for_several || found.number() == Some(2),
             "a workload that only reads does not see what another one has written to their volume";

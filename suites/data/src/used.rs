@@ -12,7 +12,7 @@ use csi_ops::volume::TrackedVolume;
 
 /// The place that most checks write to.
 pub(crate) const PLACE: WriteLocation = WriteLocation::of_one_block(0);
-/// A file system has so much less than the volume, in percent, at the most: tables, journals, what is kept for root.
+/// The largest overhead of a file system, in percent of the volume: tables, journals, and space reserved for root.
 const OVERHEAD_PERCENT_MAX: u64 = 50;
 
 /// The capability and the flags with which a volume is used.
@@ -26,7 +26,7 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// As a check uses a volume that does not care.
+    /// The usage of a check for which the usage does not matter.
     pub(crate) fn plain(cx: &Cx) -> Usage {
         Usage::with(cx.capability())
     }
@@ -185,7 +185,7 @@ impl Used {
         Ok(is_its_own.then_some(found))
     }
 
-    /// Asks what the driver measures of it.
+    /// The request for statistics of the volume.
     pub(crate) fn stats_request(&self) -> v1::NodeGetVolumeStatsRequest {
         v1::NodeGetVolumeStatsRequest {
             volume_id: self.volume.volume.id.clone(),
@@ -194,7 +194,7 @@ impl Used {
         }
     }
 
-    /// Fills so much of its file system with a file.
+    /// Fills this much of its file system with a file.
     ///
     /// # Errors
     /// Broken if it cannot be written.

@@ -15,7 +15,7 @@ pub const KEY: &str = "csi-sanity-fault-case";
 const FORM: u32 = 1;
 /// Largest file that is read, in bytes.
 const CASE_BYTES_MAX: u64 = 4 << 20;
-/// Files of a folder that are read at the most.
+/// Largest number of files of a folder that are read.
 const FILES_MAX: usize = 1_000;
 
 /// A failing fault.
@@ -113,10 +113,10 @@ impl Case {
     }
 }
 
-/// The cases that a check tries first: the one that is replayed, and nothing else then, or those that earlier runs have stored of it.
+/// The cases that a check tries first: only the replayed case, or those that earlier runs of the check have stored.
 ///
 /// # Errors
-/// Skip where a case of another check is replayed; broken if a file cannot be read.
+/// Skip if a case of another check is replayed; broken if a file cannot be read.
 pub(crate) fn of_check(cx: &Cx) -> CheckResult<Vec<(PathBuf, Case)>> {
     let effort = &cx.config().effort;
     let unread = |error| Stop::broken(csi_harness::text::error::error_chain(&error));

@@ -99,13 +99,13 @@ fn file(left: &str) -> Option<PathBuf> {
 }
 
 impl Look {
-    /// Looks around.
+    /// Looks at all places.
     pub(crate) async fn take(cx: &Cx, places: &Places) -> Look {
         let below = |path: &Path, dirs: &BTreeSet<PathBuf>| dirs.iter().any(|dir| path.starts_with(dir));
         let points = BTreeSet::from_iter(mounts::points());
         let of_tests = points.iter().filter(|point| below(point, &places.mounts));
         let mut there = BTreeSet::from_iter(of_tests.map(|point| mount(point)));
-        // The device of a volume that was given back and is had again may be another one.
+        // A volume that was given back and published again may have another device.
         let mut devices_of = BTreeMap::<String, u32>::new();
         for file in mounts::loops().into_values().filter(|file| below(Path::new(file), &places.images)) {
             let devices = devices_of.entry(file.clone()).or_default();

@@ -30,8 +30,8 @@ pub(crate) struct Plan {
     pub(crate) sees: bool,
     /// True if something is mounted at the staging path then.
     pub(crate) mounts_staging: bool,
-    /// By how much the volume that the workload sees has become larger, in bytes; `None` where that cannot be seen, as in a file system
-    /// that volumes share.
+    /// The number of bytes by which the volume that the workload sees has grown; `None` if that cannot be seen, as in a
+    /// file system that volumes share.
     pub(crate) grows_by: Option<u64>,
     /// True if a restored volume can be published, so that its data can be read.
     pub(crate) uses_copies: bool,
@@ -199,7 +199,7 @@ impl Life {
         Ok(())
     }
 
-    /// Returns for how long a call is repeated at the most: for this time, or for the full one if that is shorter or this is `None`.
+    /// The time for which a call is repeated: this one, or the full one if that is shorter or this is `None`.
     pub(crate) fn converges_in(&self, limit: Option<Duration>) -> Duration {
         let settle_ms = self.cx.config().time_limits.settle_ms;
         let full = settle_ms.map_or(CONVERGES_IN, Duration::from_millis);
@@ -234,7 +234,7 @@ impl Life {
         }
     }
 
-    /// Looks whether a step that was answered with OK has done its work, as far as it can be seen.
+    /// Checks that a step that was answered with OK has done its work, as far as that can be seen.
     ///
     /// # Errors
     /// A violation if it has not.
@@ -332,7 +332,7 @@ impl Life {
         Err(found::not_done("each call that expands the volume", &small).into())
     }
 
-    /// By how much what the workload sees has become larger.
+    /// The number of bytes by which the volume that the workload sees has grown.
     pub(crate) async fn has_grown_by(&self) -> Option<u64> {
         let by = self.size_bytes().await?.checked_sub(self.first_bytes?)?;
         (by > self.first_bytes? / 4).then_some(by)

@@ -1,4 +1,4 @@
-//! Another volume, which is in use all the time and has nothing to do with what fails.
+//! Another volume, which is in use all the time and does not need what fails.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -124,7 +124,7 @@ impl Neighbour {
         .into())
     }
 
-    /// Why a volume of another name cannot be made, now that nothing is broken any more; `None` if it can.
+    /// The reason why a volume of another name cannot be made, now that nothing is broken any more; `None` if it can.
     pub(crate) async fn is_refused_another(&self) -> Option<String> {
         let cx = self.cx.scope();
         let made = cx.create_volume(cx.create_volume_request()).await;

@@ -67,7 +67,7 @@ pub(crate) struct Search<'a> {
     /// The faults that --fault names, of this check; `None` if it names none.
     wanted: Option<Vec<Fault>>,
     stored: Vec<(PathBuf, Case)>,
-    /// When no new life begins any more, however many are left.
+    /// The time after which no new life begins, however many are left.
     ceiling: Duration,
     begun: Instant,
     /// The life without faults, as the first injector has seen it.
@@ -272,7 +272,7 @@ fn lives(faults: Vec<Fault>) -> VecDeque<Vec<Try>> {
     }
 }
 
-/// Something that several faults in one life have led to, and none of them alone by now.
+/// A failure of a life with several faults, to which none of them has led alone so far.
 struct Unresolved {
     finding: Finding,
     faults: Vec<Fault>,
@@ -283,7 +283,7 @@ struct Tries<'a, 'b> {
     bench: &'a mut Bench<'b>,
     injector: &'a dyn Injector,
     reported: &'a mut Reported,
-    /// When no new life begins. What goes wrong has its own time, up to the deadline.
+    /// The time after which no new life begins. Confirming a failure may take longer, up to the deadline.
     until: Instant,
     deadline: Instant,
     /// Number of faults to try, and of all faults that the driver can meet.
@@ -293,7 +293,7 @@ struct Tries<'a, 'b> {
     tried: usize,
     met: usize,
     longest: Duration,
-    /// Why it ended before all was tried.
+    /// The reason why it ended before everything was tried.
     ended: Option<&'static str>,
 }
 
@@ -374,7 +374,7 @@ impl Tries<'_, '_> {
         let faults: Vec<Fault> = life.iter().map(|one| one.fault.clone()).collect();
         let patience = if faults.len() == 1 { Patience::Full } else { Patience::Brief };
         let lived = match self.lead(&faults, patience).await {
-            // Something else than a fault came in between; it is not to take the place of them all.
+            // Something other than a fault interfered, which must not hide the faults of this life.
             Err(Stop::Broken(_)) if life.len() > 1 && self.can_replay() => {
                 let (one, other) = halves(life);
                 queue.push_front(other);

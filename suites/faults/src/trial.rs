@@ -1,5 +1,6 @@
-//! One life of a volume in which something fails, at one step or at several one after another: the volume is led to the step, something
-//! breaks, the call is made and judged, it is healed, the call is made again, and the volume is led to its end.
+//! One life of a volume in which something fails, at one step or at several one after another: the volume is led to the
+//! step, something breaks, the call is made and judged, the fault is healed, the call is repeated, and the volume is
+//! led to its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -112,7 +113,7 @@ pub(crate) enum Patience {
     Brief,
 }
 
-/// In place of an RPC, where it does not matter in which one something was broken.
+/// Stands for any RPC in a key, if the RPC of the fault does not matter.
 const ANY_RPC: &str = "all RPCs";
 
 /// The key of a failure, whatever its place: the rule, the RPC in which something was broken, and the violation.
@@ -174,7 +175,7 @@ impl Reported {
     }
 }
 
-/// Something that is wrong.
+/// A violation that a life has shown.
 #[derive(Clone)]
 pub(crate) struct Finding {
     /// The fault that the driver met last.
@@ -207,7 +208,7 @@ impl Finding {
         self.violation.requirement.is_some_and(|broken| broken.id == rule.id)
     }
 
-    /// With what was broken, the calls, and what shows it again; stored as well, if the user wants that.
+    /// Adds the fault, the calls, and the command that repeats it; stores the case if the user wants that.
     pub(crate) fn full(self, cx: &Cx, injector: &dyn Injector) -> Violation {
         let Finding { fault, violation, mut lines, .. } = self;
         let broken = format!("in {}, {}", fault.step.id(), injector.describe(&fault));
@@ -235,7 +236,7 @@ impl Finding {
 pub(crate) struct Lived {
     /// Faults that the driver did not meet.
     pub(crate) unmet: Vec<Fault>,
-    /// The longest time that a call which had failed took once nothing was broken any more.
+    /// The longest time that a failed call took once nothing was broken any more.
     pub(crate) took: Duration,
     pub(crate) findings: Vec<Finding>,
 }
@@ -270,7 +271,7 @@ impl Bench<'_> {
                         injector.describe(fault)
                     )));
                 }
-                // It is said once of each RPC, and looking takes seconds where something is left.
+                // This failure is reported once for each RPC, and looking takes seconds if something is left.
                 let is_known = faults.iter().all(|fault| reported.has(fault.step, &FAULT_LEFT_001));
                 let settles_in = match patience {
                     Patience::Brief if reported.has_seen(&FAULT_LEFT_001) => SETTLES_BRIEFLY_IN,
@@ -292,11 +293,11 @@ impl Bench<'_> {
         self.cx.target().driver().is_none_or(|driver| driver.end_of_process().is_none())
     }
 
-    /// Has the driver run after a life, with an empty state if it does not start with what a fault has left. Another volume takes the place of
-    /// the one in use if that was damaged, so that the next fault is not held responsible for it.
+    /// Starts the driver after a life, with an empty state if it does not start with what a fault has left. If the
+    /// other volume in use was damaged, a new one replaces it, so that the next fault is not held responsible.
     ///
     /// # Errors
-    /// The volume that is in use meanwhile cannot be had.
+    /// The new volume in use cannot be made.
     pub(crate) async fn is_up_again(
         &mut self,
         injector: &dyn Injector,
@@ -406,7 +407,7 @@ enum Broke {
     Unmet { is_done: bool },
     /// It was done.
     Answered,
-    /// It was refused, or there was no answer.
+    /// It was refused, or got no answer.
     Open,
 }
 

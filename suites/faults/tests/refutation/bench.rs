@@ -59,7 +59,7 @@ pub(crate) struct Tries {
     pub(crate) settle_ms: u64,
     pub(crate) seed: u64,
     pub(crate) access: Vec<AccessType>,
-    /// Whether another check has told that the driver keeps nothing.
+    /// True if another check has reported that the driver keeps nothing.
     pub(crate) forgets: bool,
     /// The only check that is run; none stands for all.
     pub(crate) check: Option<&'static str>,

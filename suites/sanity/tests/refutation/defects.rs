@@ -90,9 +90,12 @@ fn the_rejected_name_is_marked() -> Result<(), Failed> {
     let check = "controller/create-volume/any-name";
     let run = bench::play_those(1, mock, everything_set(), |one| one.id == check)?;
     for (label, report) in run.by_label() {
-        let told = explaining_calls(report);
-        let accused: Vec<&Answer<_>> =
-            told.iter().filter(|one| one.is_accused).map(|one| &report.calls[one.place].outcome).collect();
+        let explaining = explaining_calls(report);
+        let accused: Vec<&Answer<_>> = explaining
+            .iter()
+            .filter(|one| one.is_accused)
+            .map(|one| &report.calls[one.place].outcome)
+            .collect();
         if !matches!(accused[..], [Answer::Refused(_)]) {
             return Err(Failed::from(format!("{label}: {accused:?}")));
         }
