@@ -50,11 +50,10 @@ pub enum Hits {
     Driver,
 }
 
-/// A disruption so long after the beginning of a call, or of a case.
+/// A disruption at this time after the beginning of a call, or of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disrupted {
     pub by: &'static Disruption,
-    /// When.
     pub after: Duration,
 }
 
@@ -69,7 +68,7 @@ impl Disruption {
         ALL.iter().flat_map(|one| std::iter::repeat_n(*one, one.share_under_load)).collect()
     }
 
-    /// This one, after so long.
+    /// This disruption at a time.
     pub fn after(&'static self, after: Duration) -> Disrupted {
         Disrupted { by: self, after }
     }
@@ -123,14 +122,14 @@ impl fmt::Debug for Disruption {
     }
 }
 
-/// As it stands behind the answer of a call.
+/// The text behind the answer of a call.
 impl fmt::Display for Disrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} after {:?}", self.by.description, self.after)
     }
 }
 
-/// Nothing is left of it that could be undone.
+/// Heals a disruption that has no lasting effect.
 fn nothing(_: &Cx) -> BoxFuture<'_, CheckResult<Duration>> {
     Box::pin(async { Ok(Duration::ZERO) })
 }

@@ -26,7 +26,7 @@ impl Fault {
         Fault { injector: injector.to_owned(), step, place: place.into(), way: way.into() }
     }
 
-    /// A place that is counted: its name, and which of so many.
+    /// The name and the number of a place that is counted.
     pub fn counted_place(&self) -> Option<(&str, u32)> {
         let (name, number) = self.place.rsplit_once(':')?;
         Some((name, number.parse().ok()?))

@@ -68,7 +68,7 @@ pub trait Injector: Send + Sync {
     /// It cannot be, or there is no such fault.
     async fn inject(&self, fault: &Fault) -> CheckResult<Box<dyn Injected + '_>>;
 
-    /// Has a driver that does not start any more begin again with what it had before all faults: whether it could.
+    /// Starts a driver that does not start any more with the state from before all faults. Returns true if that worked.
     ///
     /// # Errors
     /// Nothing can be tried any more.

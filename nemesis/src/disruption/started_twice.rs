@@ -51,8 +51,8 @@ pub async fn start_twice(cx: &Cx) -> CheckResult<Left> {
     Ok(left)
 }
 
-/// Makes sure that a driver answers whoever connects now. That two started drivers leave one the specification does not
-/// say, and whoever supervises drivers starts another one in the end.
+/// Makes sure that a driver answers new connections. The specification does not say that two started drivers leave one,
+/// and a supervisor starts another one in the end.
 pub async fn look_for_one(cx: &Cx) -> CheckResult {
     let driver = driver(cx)?;
     let wait = wait(driver);

@@ -126,7 +126,7 @@ fn unread(error: std::io::Error) -> Stop {
     Stop::broken(format!("failed to read which commands the driver calls: {error}"))
 }
 
-/// The command, which call of it, and how it breaks.
+/// The command of a fault, the number of its call, and the way in which it breaks.
 fn find(fault: &Fault) -> Option<(&str, u32, Way)> {
     let (command, nth) = fault.counted_place()?;
     let way = ways(command).find(|way| way.id() == fault.way)?;

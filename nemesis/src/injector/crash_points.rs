@@ -28,7 +28,7 @@ pub struct CrashPoints<'a>(SeenCalls<'a>);
 
 impl<'a> CrashPoints<'a> {
     /// # Errors
-    /// Skip where it cannot be had, with the reason.
+    /// Skip if this is impossible here, with the reason.
     pub async fn begin(cx: &'a Cx) -> CheckResult<CrashPoints<'a>> {
         Ok(CrashPoints(SeenCalls::begin(cx, COSTS).await?))
     }

@@ -78,10 +78,10 @@ impl<'a> Power<'a> {
         !FILE_SYSTEMS.iter().any(|file_system| OnDevice::is_of(fault, file_system))
     }
 
-    /// Lays a disk over the directory in which the driver was seen to keep files.
+    /// Mounts our file system over the directory in which the driver was seen to keep files.
     ///
     /// # Errors
-    /// Skip where it cannot be had, with the reason.
+    /// Skip if this is impossible here, with the reason.
     pub async fn begin(machine: &'a Machine<'a>) -> CheckResult<Power<'a>> {
         let laid = machine.lay(OURS, async { Disk::over(&machine.directory) }).await;
         let disk = laid.map_err(|stop| if let Stop::Skip(why) = stop { lacks(why) } else { stop })?;
@@ -91,7 +91,7 @@ impl<'a> Power<'a> {
         Ok(power)
     }
 
-    /// Takes the disk away.
+    /// Unmounts our file system.
     ///
     /// # Errors
     /// It stays, or the driver does not come back.
@@ -134,7 +134,7 @@ impl<'a> Power<'a> {
             Stop::broken(format!("failed to restore the lost changes in {}: {error}", self.directory()))
         })?;
         self.look_for_sync();
-        // Whoever tries the next fault sees whether it is there.
+        // The trial of the next fault finds out if the driver is there.
         let _ = self.machine.cx().target().bring_back().await;
         Ok(())
     }

@@ -60,7 +60,7 @@ pub struct Resources<'a> {
 
 impl<'a> Resources<'a> {
     /// # Errors
-    /// Skip where it cannot be had, with the reason.
+    /// Skip if this is impossible here, with the reason.
     pub async fn begin(cx: &'a Cx) -> CheckResult<Resources<'a>> {
         Ok(Resources { seen: SeenCalls::begin(cx, COSTS).await?, steps: BTreeSet::new() })
     }
@@ -218,7 +218,7 @@ impl Injected for NoDescriptors {
 
 impl Drop for NoDescriptors {
     fn drop(&mut self) {
-        // It may have ended, and its limit with it.
+        // The process may have ended, and its limit with it.
         let _ = prlimit(Some(self.process), Resource::Nofile, self.before);
     }
 }

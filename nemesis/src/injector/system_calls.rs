@@ -53,7 +53,8 @@ const ROWS: &[(&str, &[Errno])] = &[
     ("symlink", &[ENOSPC]),
     ("truncate", &[EIO, ENOSPC]),
     ("fallocate", &[ENOSPC]),
-    // Not EBUSY: that says that somebody else was first with the device, and losetup rightly tries the next one, without an end.
+    // EBUSY is left out: it says that another process was first with the device, and losetup rightly tries the next
+    // one, without an end.
     ("loop", &[EIO]),
 ];
 
@@ -62,7 +63,7 @@ pub struct SystemCalls<'a>(SeenCalls<'a>);
 
 impl<'a> SystemCalls<'a> {
     /// # Errors
-    /// Skip where it cannot be had, with the reason.
+    /// Skip if this is impossible here, with the reason.
     pub async fn begin(cx: &'a Cx) -> CheckResult<SystemCalls<'a>> {
         Ok(SystemCalls(SeenCalls::begin(cx, COSTS).await?))
     }
@@ -153,8 +154,8 @@ impl Injector for SystemCalls<'_> {
     }
 }
 
-/// Returns true for a call of one name that fails in every run: the first of so many, and of writes also the second and the last one. Later
-/// writes are often made by a buffer or when a file is closed, and programs ignore the errors of those.
+/// Returns true for a call of one name that fails in every run: the first one, and of writes also the second and the
+/// last one. Later writes are often made by a buffer or when a file is closed, and programs ignore the errors of those.
 fn fails_in_every_run(name: &str, nth: usize, times: usize) -> bool {
     nth == 1 || name == WRITE && (nth == 2 || nth == times)
 }

@@ -60,7 +60,7 @@ const CHANGES: &[Way] = &[DIES_HALF_WAY, DIES_AT_THE_END];
 /// The ways of commands that leave damage which cannot be repaired without asking, if they are killed in the middle.
 const MENDS: &[Way] = &[DIES_AT_THE_END];
 
-/// Commands that write files, and are killed midway when they have written so much.
+/// Commands that write files. They are killed midway when they have written a certain amount.
 const WRITES: &[&str] = &["tar", "rsync", "cp", "dd", "qemu-img", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs"];
 
 struct Row {

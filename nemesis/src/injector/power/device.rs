@@ -1,8 +1,9 @@
-//! A directory on a file system of the kernel's, on a block device whose writes can be made to get lost (device-mapper, dm-flakey). What a
-//! loss of power leaves is what that file system has written by then, and what it makes of it when it is mounted again.
+//! A directory on a file system of the kernel, on a block device that can lose its writes (device-mapper, dm-flakey). A
+//! loss of power leaves what the file system has written to the device by then, and what its recovery makes of that at
+//! the next mount.
 //!
-//! Below the device is a loop device, on a file that has no name. Each of them goes by itself with what lies on it, so that only the mount
-//! has to be taken away, whatever this process has ended by.
+//! Below the device is a loop device, on a file without a name. Each of them disappears with its last user, so that
+//! only the mount has to be removed, however this process ended.
 
 use std::env;
 use std::ffi::CStr;
@@ -78,7 +79,7 @@ impl Device {
     /// # Errors
     /// It cannot.
     pub(super) async fn try_it(file_system: &FileSystem) -> io::Result<()> {
-        // It says the version of the kernel's part, too.
+        // This also prints the version of the kernel's part.
         run(Command::new("dmsetup").arg("version")).await?;
         run(Command::new(file_system.program).arg("-V")).await.map(drop)
     }
@@ -108,7 +109,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Has on it what was in the directory before it was laid over, and nothing else.
+    /// Makes the file system, with a copy of everything that was in the directory.
     ///
     /// # Errors
     /// It cannot be made or mounted, or the copy does not end.
@@ -118,7 +119,7 @@ impl Device {
         let FileSystem { program, arguments, .. } = self.file_system;
         run(Command::new(program).args(*arguments).arg(&node)).await?;
         self.mount(&node)?;
-        // ext4 has it, and no driver expects it among its files.
+        // ext4 makes this directory, and no driver expects it among its files.
         if let Err(error) = fs::remove_dir(self.directory.join("lost+found"))
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -129,7 +130,7 @@ impl Device {
         Ok(rustix::fs::syncfs(File::open(&self.directory)?)?)
     }
 
-    /// From now on nothing that is written gets to the device.
+    /// Makes the device drop all later writes.
     ///
     /// # Errors
     /// The device cannot be made to do so.
@@ -139,20 +140,20 @@ impl Device {
         self.dmsetup(&["resume", "--nolockfs", "--noflush", &self.name]).await
     }
 
-    /// Has the power back: nothing is left of the file system but what is on the device.
+    /// Restores the power: only data on the device are left of the file system.
     ///
     /// # Errors
-    /// Somebody still uses it, or it cannot be mounted again.
+    /// A process still uses it, or it cannot be mounted again.
     pub(super) async fn turn_on(&self) -> io::Result<()> {
         self.take_down().await?;
         let (node, _open) = self.set_up().await?;
         self.mount(&node)
     }
 
-    /// Takes it away, with all that is on it.
+    /// Removes the file system with all its data.
     ///
     /// # Errors
-    /// Somebody still uses it.
+    /// A process still uses it.
     pub(super) async fn remove(&mut self) -> io::Result<()> {
         self.take_down().await?;
         self.helper.done()

@@ -97,7 +97,8 @@ impl Disk {
         self.store.clone()
     }
 
-    /// Loses the power, and has it back: everything that was open is gone, and so is what was not durable, as the way says.
+    /// Loses the power, and restores it: all open files are closed, and the changes that were not durable are lost in
+    /// the given way.
     ///
     /// # Errors
     /// It cannot be mounted again, or something could not be undone.
@@ -120,7 +121,7 @@ impl Disk {
         self.mount()
     }
 
-    /// Takes it away; nothing is lost.
+    /// Unmounts it without losing anything.
     ///
     /// # Errors
     /// It cannot be unmounted.

@@ -17,7 +17,7 @@ use super::way::Way;
 
 /// Bytes that are kept of changes that are not durable.
 const KEPT_BYTES_MAX: usize = 64 << 20;
-/// Bytes of a change that are kept at the most; a larger one is durable at once.
+/// Largest number of bytes of a change that are kept; a larger change is durable at once.
 pub(super) const CHANGE_BYTES_MAX: usize = 8 << 20;
 /// The largest write that a disk does as a whole, in bytes.
 const SECTOR_BYTES: usize = 512;
@@ -32,7 +32,7 @@ pub(super) enum Change {
         old: Vec<u8>,
         old_len: u64,
     },
-    /// Another length; the tail is what was cut off.
+    /// The length of the file changed; `tail` contains the bytes that were cut off.
     Truncate {
         node: Node,
         len: u64,
@@ -66,7 +66,7 @@ pub(super) enum Change {
 pub(crate) enum Kind {
     /// A name, or a length: it survives only with all those before it.
     Name,
-    /// Contents, which need so many of the names.
+    /// Contents, which survive only with this many of the names.
     Contents { names: usize },
 }
 
@@ -166,7 +166,7 @@ pub(super) fn write(tree: &Tree, node: Node, at: u64, bytes: &[u8]) -> io::Resul
     Ok(Change::Write { node, at, new: bytes.to_vec(), old, old_len })
 }
 
-/// Gives a file another length. So much is cut off at the most that it can be kept.
+/// Changes the length of a file. A cut must be small enough that its bytes can be kept.
 pub(super) fn truncate(tree: &Tree, node: Node, len: u64) -> io::Result<Change> {
     let file = tree.file(node, true)?;
     let old_len = file.metadata()?.len();
@@ -178,7 +178,7 @@ pub(super) fn truncate(tree: &Tree, node: Node, len: u64) -> io::Result<Change> 
 /// The change of an allocation.
 #[derive(Debug)]
 pub(super) enum Allocated {
-    /// Nothing that anybody could read.
+    /// The allocation changed nothing that can be read.
     Nothing,
     Change(Change),
     /// More than can be kept, or an unknown change: a file system may make it durable at once.
@@ -231,7 +231,7 @@ pub(super) fn rename(tree: &mut Tree, node: Node, from: &Entry, to: &Entry) -> i
     Ok(Change::Rename { node, from: from.clone(), to: to.clone(), replaced })
 }
 
-/// The bytes of a file, as far as there are any.
+/// Reads bytes of a file, up to its end.
 fn read(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
     let (mut old, mut length) = (vec![0; bytes], 0);
     while length < bytes {
@@ -248,7 +248,7 @@ fn read(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Share {
     All,
-    /// Whole sectors of its first half.
+    /// The whole sectors of its first half.
     Half,
 }
 
@@ -285,7 +285,7 @@ impl Pending {
 }
 
 impl Journal {
-    /// Takes in a change that was made.
+    /// Adds a change that was made.
     pub(super) fn push(&mut self, change: Change) {
         self.bytes += change.bytes();
         if let Change::Write { at, new, old, .. } = &change

@@ -58,10 +58,10 @@ impl<'a> Machine<'a> {
         self.seen.watched.cx
     }
 
-    /// Lays a disk over the directory, and starts the driver on it. `what` says which disk.
+    /// Mounts a disk over the directory, and starts the driver on it. `what` names the disk.
     ///
     /// # Errors
-    /// Skip where it cannot be had, with the reason; the driver is started without it then.
+    /// Skip if this is impossible here, with the reason; the driver is then started without the disk.
     pub(super) async fn lay<D>(
         &self,
         what: &str,
@@ -86,7 +86,7 @@ impl<'a> Machine<'a> {
         Err(Stop::skip(why))
     }
 
-    /// Takes a disk away, and starts the driver without it.
+    /// Removes a disk, and starts the driver without it.
     ///
     /// # Errors
     /// The disk stays, or the driver does not come back.
@@ -138,7 +138,7 @@ impl<'a> Machine<'a> {
     /// No mount and no loop device outlives a loss of power.
     pub(super) async fn take_mounts_away(&self) -> CheckResult {
         for point in self.mounted() {
-            // It may have gone with one that it was in.
+            // The mount may have gone with one that contained it.
             let _ = mounts::unmount_below(&point);
         }
         let begun = Instant::now();

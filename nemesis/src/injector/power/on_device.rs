@@ -40,10 +40,10 @@ impl<'a> OnDevice<'a> {
         Device::try_it(file_system).await.map_err(|error| error.to_string())
     }
 
-    /// Lays a device over the directory of the driver.
+    /// Mounts a device over the directory of the driver.
     ///
     /// # Errors
-    /// Skip where it cannot be had, with the reason.
+    /// Skip if this is impossible here, with the reason.
     pub async fn begin(
         machine: &'a Machine<'a>,
         file_system: &'static FileSystem,
@@ -54,7 +54,7 @@ impl<'a> OnDevice<'a> {
         Ok(OnDevice { machine, file_system, device })
     }
 
-    /// Takes the device away, with all that has come to be there.
+    /// Removes the device, with all its data.
     ///
     /// # Errors
     /// It stays, or the driver does not come back.

@@ -75,7 +75,7 @@ impl Store {
         (self.armed, self.counted) = (before, 0);
     }
 
-    /// The changes of the driver since the last time that somebody asked.
+    /// Takes the changes of the driver since the last time.
     pub(super) fn take_points(&mut self) -> Vec<Point> {
         std::mem::take(&mut self.points)
     }
@@ -96,12 +96,12 @@ impl Store {
         }
     }
 
-    /// From now on nothing more becomes durable.
+    /// Loses the power: nothing becomes durable from now on.
     pub(super) fn lose_power(&mut self) {
         self.is_dead = true;
     }
 
-    /// Nothing is changed any more, and what was not durable is lost, as the way says.
+    /// Loses the changes that are not durable in the given way, and prevents all further changes.
     pub(super) fn lose(&mut self, way: &Way) -> io::Result<Lost> {
         self.is_gone = true;
         let kinds = self.journal.pending().kinds;
@@ -109,7 +109,7 @@ impl Store {
         self.journal.lose(&mut self.tree, keeps, *way == Way::Torn)
     }
 
-    /// Has back what was lost.
+    /// Restores what was lost.
     pub(super) fn restore(&mut self, lost: Lost) -> io::Result<()> {
         lost.restore(&mut self.tree)
     }
@@ -134,7 +134,7 @@ impl Store {
             return Ok(());
         }
         self.is_dead = true;
-        // The driver does not learn of it. It may have ended by itself.
+        // The driver must not learn of the loss, so it is killed. It may have ended already.
         let _ = kill_process_group(group, Signal::KILL);
         Err(Errno::IO.into())
     }

@@ -5,12 +5,12 @@ use super::journal::Kind;
 /// Changes of which every choice is tried.
 const CHOSEN_MAX: usize = 8;
 
-/// One choice.
+/// One choice of changes that survive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// Nothing survives.
     None,
-    /// All names do, and no contents: renames before what was written.
+    /// All names survive, and no contents, as if files were renamed before they were written.
     Names,
     /// Everything does, but for a half of the last write.
     Torn,
@@ -44,7 +44,7 @@ impl Way {
         })
     }
 
-    /// In words, which read after "the power is lost".
+    /// Describes the choice in words that read after "the power is lost".
     pub(super) fn described(&self) -> String {
         match self {
             Way::None => "nothing is left of what was not made durable (fsync)".to_owned(),
@@ -72,8 +72,8 @@ impl Way {
         }
     }
 
-    /// All choices for changes of these kinds: every one that a file system can make of a few, and the worst of many. That everything
-    /// survives is a crash without loss of power.
+    /// All choices for changes of these kinds: for a few changes, every one that a file system can make; for many, the
+    /// worst. If everything survives, that is a crash without a loss of power.
     pub(super) fn all(kinds: &[Kind]) -> Vec<Way> {
         if kinds.is_empty() {
             return Vec::new();
@@ -84,7 +84,7 @@ impl Way {
         if kinds.len() <= CHOSEN_MAX {
             let some = (1..(1_u32 << kinds.len()) - 1).filter(|mask| can_be(*mask, kinds));
             ways.extend(some.map(numbers).filter(|way| {
-                // One that has a name of its own is not tried twice.
+                // A choice that has a name of its own is not tried twice.
                 (0..kinds.len()).any(|at| way.keeps(at, kinds) != Way::Names.keeps(at, kinds))
             }));
         }
