@@ -26,7 +26,7 @@ pub static ALL: [&Disruption; 5] = [&GIVEN_UP, &DISCONNECTED, &KILLED, &STOPPED,
 
 /// A kind of disruption.
 pub struct Disruption {
-    /// The end of the driver, its connections or the call; `killed-after-us` in stored cases.
+    /// The name, such as `killed`. Stored cases append `-after-us`.
     pub name: &'static str,
     /// The words behind the answer of a call.
     description: &'static str,
