@@ -152,7 +152,7 @@ impl Model {
         known.into_iter().reduce(|one, other| one.common(&other)).unwrap_or_default()
     }
 
-    /// A copy that is perhaps being made has, or has not, what is written meanwhile.
+    /// Marks a place as unknown in copies that may be under way: they may or may not contain the write.
     pub(super) fn mark_copies_unknown(&mut self, volume: Id, slot: Slot) {
         let blur = |around: &mut CallContext| {
             if let Some(bytes) = around.bytes.get_mut(&volume) {

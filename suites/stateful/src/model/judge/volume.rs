@@ -207,8 +207,8 @@ fn copy(source: Id, around: &CallContext) -> Expectation {
     if around.profile.has(capability) { expectation } else { expectation.or_any_refusal() }
 }
 
-/// Under a name that is taken: the volume there is good enough, or ALREADY_EXISTS says that it is not.
-/// Whether nothing but ALREADY_EXISTS is right.
+/// Returns true if the volume under a name that is taken differs from the request so much that only ALREADY_EXISTS is
+/// right.
 fn is_taken(life: &VolumeLife, wanted: &CreateSpec) -> bool {
     matches!(difference(life, wanted), Some(Difference::Source | Difference::SizeThatDoesNotFit))
 }
